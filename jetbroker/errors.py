@@ -1,0 +1,38 @@
+"""The error taxonomy: whose fault it is decides who hears of it."""
+
+
+class JetbrokerError(Exception):
+    """Base of all errors the broker raises on purpose."""
+
+
+class ConfigError(JetbrokerError):
+    """A configuration file is wrong. The text starts with `file:line:column:` where a place is known."""
+
+
+class ProtocolError(JetbrokerError):
+    """The peer broke the protocol. `text` goes out as -ERR when not empty; the connection closes."""
+
+    def __init__(self, text: str, reason: str = "Protocol Violation") -> None:
+        super().__init__(text or reason)
+        self.text = text
+        self.reason = reason
+
+
+class StorageError(JetbrokerError):
+    """The disk refused. The stream stops accepting until writing works again; reads and deletes go on."""
+
+
+class StoreOpenError(StorageError):
+    """The store cannot be opened at all: not a directory, not writable, damaged beyond starting."""
+
+
+class StoreLockedError(StoreOpenError):
+    """Another broker owns the store; `pid` is its process id (0 when unknown)."""
+
+    def __init__(self, path: str, pid: int) -> None:
+        super().__init__(f"store {path!r} is in use by another broker (pid {pid})")
+        self.pid = pid
+
+
+class StoreVersionError(StoreOpenError):
+    """The store was written by a newer release."""

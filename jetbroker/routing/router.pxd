@@ -1,0 +1,83 @@
+"""Interest and delivery for one account.
+
+A `Subscription` says: `receiver` wants messages on `subject` (maybe as a member of `queue`).  A `Route` is the
+result of matching one literal subject, kept in a bounded cache.  `Router.publish` is the hot path.
+"""
+from libc.stdint cimport uint32_t, uint64_t
+
+from jetbroker.tick cimport TickTask
+from jetbroker.wire.message cimport Message
+
+
+cdef class Receiver(TickTask):
+    """Whoever can be given messages: a client's output, a stream's ingest, an ack handler, an API service."""
+    # Deliver one message.  `slot` is this subscription's place in a cached route, or None on one-off look-ups;
+    # a receiver may keep what it has worked out for this literal subject in slot.cache.
+    # Returns 1 when the message was taken, 0 when it was not (a closed receiver): a queue group then tries its
+    # next member.  Must not publish or change subscriptions before it returns; schedule a tick task for that.
+    cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1
+
+
+cdef class Subscription:
+    cdef readonly Receiver receiver
+    cdef readonly bytes subject
+    cdef readonly bytes queue          # None for a plain subscription
+    cdef readonly bytes sid            # as the client chose it; b"" for internal ones
+    cdef public uint64_t delivered
+    cdef public uint64_t max_deliveries   # 0: no limit
+    cdef readonly bint closed
+
+
+cdef class RouteSlot:
+    cdef readonly Subscription sub
+    cdef bytes prefix                  # b"MSG <subject> <sid> ", made by client outputs on first use
+    cdef object cache                  # for the receiver's own use
+
+
+cdef class Route:
+    """Who gets a literal subject.  Check `stale` before reusing a kept route; look it up again when set."""
+    cdef readonly bytes subject
+    cdef uint64_t hash
+    cdef readonly bint stale
+    cdef list plain                    # list[RouteSlot]
+    cdef list queues                   # list[list[RouteSlot]], None when there are none
+    cdef Route chain                   # next in the hash bucket
+
+
+cdef class Router:
+    cdef readonly str account_name
+    cdef public object jetstream       # the account's JetStream, None when it has none
+    cdef object sublist                # the trie
+    cdef list buckets
+    cdef uint32_t bucket_mask
+    cdef uint32_t route_count
+    cdef uint32_t clock_hand
+    cdef uint64_t random_state
+    cdef public uint64_t subscriptions
+
+    # The cached route of a literal subject. The caller may keep it (see Route.stale).
+    cdef Route route(self, const char* subject, Py_ssize_t n)
+    # Match msg.subject and deliver. Returns the number of deliveries. `origin` (or None) is the publisher's own
+    # receiver and is skipped when it asked for echo:false.
+    cdef int publish(self, Receiver origin, const Message* msg) except -1
+    # Deliver msg to those who match `route`, whatever msg.subject says (consumers: the route is the inbox).
+    cdef int send(self, Route route, const Message* msg) except -1
+    # Is anybody there for this literal subject?
+    cdef bint has_interest(self, const char* subject, Py_ssize_t n) except -1
+    # As has_interest but members of this queue group only (push consumers with a deliver_group).
+    cpdef bint has_queue_interest(self, bytes subject, bytes queue)
+
+    cpdef Subscription subscribe(self, Receiver receiver, bytes subject, bytes queue=*, bytes sid=*)
+    cpdef int unsubscribe(self, Subscription sub) except -1
+    # Publish from Python; `headers` is a complete header block or b"". Arms the tick by itself.
+    cpdef int publish_bytes(self, bytes subject, bytes reply, bytes headers, bytes payload) except -1
+
+
+cdef class CallbackReceiver(Receiver):
+    """Hands each message to callback(subject, reply, headers, payload, origin) in the tick's event phase.
+
+    All arguments are bytes (reply is None when missing); origin is always None so far.
+    """
+    cdef object tick
+    cdef object callback
+    cdef list queue

@@ -1,0 +1,18 @@
+"""Growable output buffer in C memory and the number formatting every wire line needs."""
+from libc.stdint cimport uint64_t
+
+
+cdef class OutputBuffer:
+    cdef char* data
+    cdef Py_ssize_t size
+    cdef Py_ssize_t capacity
+
+    # Room for n more bytes: a pointer to write at; the caller then adds what it wrote to `size`.
+    cdef char* reserve(self, Py_ssize_t n) except NULL
+    cdef int append(self, const char* p, Py_ssize_t n) except -1
+    # Forget the content; memory above the idle bound is given back.
+    cdef void clear(self) noexcept
+
+
+# Writes v in decimal at p and returns the number of digits (at most 20).
+cdef int format_uint(char* p, uint64_t v) noexcept nogil
