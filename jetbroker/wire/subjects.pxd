@@ -1,0 +1,11 @@
+"""Subjects: validity and matching (core-protocol: tokens split by '.', '*' one token, '>' one or more at the end)."""
+
+
+# A literal subject against a pattern; both are taken as valid.
+cdef bint subject_matches(const char* subject, Py_ssize_t n, bytes pattern) noexcept
+cdef bint pattern_matches(const char* subject, Py_ssize_t n, const char* pattern, Py_ssize_t m) noexcept nogil
+# No empty token, no blank; wildcards only as whole tokens count as wildcards, '>' only last.
+cdef bint is_valid_subject(const char* p, Py_ssize_t n) noexcept nogil
+# Valid and without wildcard tokens.
+cdef bint is_valid_literal(const char* p, Py_ssize_t n) noexcept nogil
+cdef bint has_wildcard(const char* p, Py_ssize_t n) noexcept nogil
