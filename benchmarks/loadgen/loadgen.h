@@ -1,0 +1,73 @@
+/* loadgen: a native NATS load generator, small enough that the server is what is measured.
+ *
+ * main.c       options and dispatch
+ * net.c        one blocking connection: connect, buffered writes, parsing of what arrives
+ * core.c       core publish/subscribe, request-reply, idle connections
+ * jetstream.c  publish with acks, pull consumption
+ *
+ * Each mode prints one JSON object on stdout. Any error prints a line on stderr and exits with status 1. */
+#ifndef LOADGEN_H
+#define LOADGEN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define READ_CHUNK_BYTES (256 * 1024)
+#define WRITE_BLOCK_BYTES (128 * 1024)
+
+typedef struct {
+    const char *host;
+    int port;
+    long pubs, subs, size, msgs, subjects, conns, pid, inflight, batch;
+    long window_mib; /* bytes a publisher may be ahead of the slowest subscriber */
+    const char *storage, *ack, *stream;
+    int keep; /* leave the stream in place */
+} options;
+
+typedef enum { EVENT_NONE, EVENT_MSG, EVENT_PING, EVENT_PONG, EVENT_INFO, EVENT_OK } event_kind;
+
+typedef struct {
+    event_kind kind;
+    const char *subject, *sid, *reply, *headers, *payload; /* valid until the next conn_fill */
+    size_t subject_len, sid_len, reply_len, headers_len, payload_len;
+} event;
+
+typedef struct {
+    int fd;
+    const char *name; /* for error messages */
+    char *in;
+    size_t in_pos, in_len, in_cap;
+    char *out;
+    size_t out_len, out_cap;
+} conn;
+
+/* net.c */
+void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+void *xmalloc(size_t n);
+int64_t now_ns(void);
+void conn_open(conn *c, const options *o, const char *name);
+void conn_close(conn *c);
+void conn_write(conn *c, const char *p, size_t n); /* at once, all of it */
+void conn_queue(conn *c, const char *p, size_t n); /* until conn_flush */
+void conn_queuef(conn *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void conn_flush(conn *c);
+size_t conn_fill(conn *c, int wait);     /* read once; 0: nothing there (only with wait = 0) */
+int conn_next(conn *c, event *e);        /* next complete event in the buffer, 0: none; answers PING by itself */
+void conn_wait(conn *c, event *e);       /* next event, reading as needed */
+void conn_sync(conn *c);                 /* PING, then everything up to its PONG */
+int bytes_contain(const char *p, size_t n, const char *needle);
+int64_t json_number(const char *p, size_t n, const char *key); /* -1: not there */
+
+/* statistics over nanosecond samples; sorts them */
+double percentile_us(int64_t *samples, long n, double percent);
+
+/* core.c */
+int run_core(const options *o);
+int run_reqrep(const options *o);
+int run_idle(const options *o);
+
+/* jetstream.c */
+int run_jspub(const options *o);
+int run_jspull(const options *o);
+
+#endif
