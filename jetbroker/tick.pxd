@@ -34,3 +34,4 @@ cdef class Tick:
     # Input callbacks call begin() before and run() after handling a buffer.
     cdef void begin(self) noexcept
     cpdef int run(self) except -1
+    cdef int _run_tasks(self, list tasks) except -1

@@ -1,9 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """The tick: what happens at the end of each batch of input, in a fixed order (see tick.pxd)."""
-import logging
-
-_log = logging.getLogger("jetbroker")
-
 # A pass over the phases may give earlier phases work again (a delivery that is stored by another stream); after this
 # many passes the rest waits for the next loop iteration, so that sockets are read in between.
 cdef int MAX_PASSES = 8
@@ -77,9 +73,11 @@ cdef class Tick:
             task.scheduled = False
             try:
                 task.run_tick()
-            except Exception:
-                # our own bug: say so loudly, but one task must not take the others with it
-                _log.exception("Internal error in %s", type(task).__name__)
+            except Exception as error:
+                # our own bug: it is reported loudly, but one task must not take the others with it
+                self.loop.call_exception_handler(
+                    {"message": f"Internal error in {type(task).__name__}", "exception": error}
+                )
         return 0
 
     def _run_armed(self) -> None:

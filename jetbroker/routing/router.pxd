@@ -5,7 +5,7 @@ result of matching one literal subject, kept in a bounded cache.  `Router.publis
 """
 from libc.stdint cimport uint32_t, uint64_t
 
-from jetbroker.tick cimport TickTask
+from jetbroker.tick cimport Tick, TickTask
 from jetbroker.wire.message cimport Message
 
 
@@ -47,25 +47,37 @@ cdef class Route:
 cdef class Router:
     cdef readonly str account_name
     cdef public object jetstream       # the account's JetStream, None when it has none
-    cdef object sublist                # the trie
-    cdef list buckets
+    cdef readonly Tick tick
+    cdef object sublist                # the trie (routing/sublist.pyx)
+    cdef list buckets                  # heads of hash chains: Route or None
     cdef uint32_t bucket_mask
-    cdef uint32_t route_count
-    cdef uint32_t clock_hand
+    cdef readonly uint32_t route_count
+    cdef uint32_t clock_hand           # where eviction goes on
     cdef uint64_t random_state
-    cdef public uint64_t subscriptions
+    cdef readonly uint64_t subscriptions
 
     # The cached route of a literal subject. The caller may keep it (see Route.stale).
     cdef Route route(self, const char* subject, Py_ssize_t n)
-    # Match msg.subject and deliver. Returns the number of deliveries. `origin` (or None) is the publisher's own
-    # receiver and is skipped when it asked for echo:false.
-    cdef int publish(self, Receiver origin, const Message* msg) except -1
+    # Match msg.subject and deliver. Returns the number of deliveries. `skip` is a receiver that must not get it
+    # (the publisher's own, when it asked for echo:false), or None.
+    cdef int publish(self, Receiver skip, const Message* msg) except -1
+    # The same for a route the caller has at hand.
+    cdef int deliver(self, Route route, Receiver skip, const Message* msg) except -1
+    cdef int _publish_once(self, Receiver skip, const Message* msg) except -1
+    cdef int _deliver_queue(self, list group, Receiver skip, const Message* msg) except -1
+    cdef int _deliver_queue_bare(self, list group, const Message* msg) except -1
+    cdef Route _build(self, const char* subject, Py_ssize_t n)
+    cdef int _evict(self) except -1
+    cdef int _forget(self, uint32_t bucket, Route gone) except -1
+    cdef int _invalidate(self, bytes subject) except -1
+    cdef uint64_t _random(self) noexcept
     # Deliver msg to those who match `route`, whatever msg.subject says (consumers: the route is the inbox).
     cdef int send(self, Route route, const Message* msg) except -1
     # Is anybody there for this literal subject?
     cdef bint has_interest(self, const char* subject, Py_ssize_t n) except -1
     # As has_interest but members of this queue group only (push consumers with a deliver_group).
-    cpdef bint has_queue_interest(self, bytes subject, bytes queue)
+    cpdef bint has_queue_interest(self, bytes subject, bytes queue) except -1
+    cpdef bint interested(self, bytes subject) except -1
 
     cpdef Subscription subscribe(self, Receiver receiver, bytes subject, bytes queue=*, bytes sid=*)
     cpdef int unsubscribe(self, Subscription sub) except -1
@@ -78,6 +90,6 @@ cdef class CallbackReceiver(Receiver):
 
     All arguments are bytes (reply is None when missing); origin is always None so far.
     """
-    cdef object tick
+    cdef Tick tick
     cdef object callback
     cdef list queue

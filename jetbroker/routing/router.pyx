@@ -1,0 +1,344 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""Interest and delivery for one account (see router.pxd)."""
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy
+
+from jetbroker.routing.sublist cimport Node, Sublist
+from jetbroker.tick cimport PHASE_EVENTS, Tick, TickTask
+from jetbroker.wire.message cimport Message
+from jetbroker.wire.subjects cimport has_wildcard, pattern_matches
+
+from jetbroker import limits
+
+cdef uint32_t MAX_ROUTES = limits.ROUTE_CACHE_ENTRIES
+
+
+cdef class Receiver(TickTask):
+    """Whoever can be given messages."""
+
+    cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
+        raise NotImplementedError(type(self).__name__)
+
+
+cdef class Subscription:
+    """`receiver` wants messages on `subject`, maybe as a member of `queue`."""
+
+
+cdef class RouteSlot:
+    """One subscription's place in a cached route."""
+
+
+cdef class Route:
+    """Who gets a literal subject."""
+
+
+cdef inline uint64_t hash_subject(const char* p, Py_ssize_t n) noexcept nogil:
+    cdef uint64_t h = 0x9E3779B97F4A7C15ULL ^ <uint64_t>n
+    cdef uint64_t word
+    while n >= 8:
+        memcpy(&word, p, 8)
+        h = (h ^ word) * 0xFF51AFD7ED558CCDULL
+        h ^= h >> 32
+        p += 8
+        n -= 8
+    word = 0
+    memcpy(&word, p, n)
+    h = (h ^ word) * 0xC4CEB9FE1A85EC53ULL
+    return h ^ (h >> 29)
+
+
+cdef inline bint used_once(const char* p, Py_ssize_t n) noexcept nogil:
+    """Reply and ack subjects are made for one message: they would only push useful routes out of the cache."""
+    return n > 7 and ((p[0] == c'_' and memcmp(p, b"_INBOX.", 7) == 0) or
+                      (p[0] == c'$' and memcmp(p, b"$JS.ACK", 7) == 0))
+
+
+cdef class Router:
+    """The interest table of one account."""
+
+    def __init__(self, str account_name not None, Tick tick not None) -> None:
+        self.account_name = account_name
+        self.tick = tick
+        self.sublist = Sublist()
+        self.buckets = [None] * (MAX_ROUTES * 2)
+        self.bucket_mask = MAX_ROUTES * 2 - 1
+        self.random_state = 0x2545F4914F6CDD1DULL
+
+    cdef Route route(self, const char* subject, Py_ssize_t n):
+        cdef uint64_t h = hash_subject(subject, n)
+        cdef uint32_t bucket = <uint32_t>h & self.bucket_mask
+        cdef object head = <object>PyList_GET_ITEM(self.buckets, bucket)
+        cdef Route route
+        while head is not None:
+            route = <Route>head
+            if (route.hash == h and PyBytes_GET_SIZE(route.subject) == n
+                    and memcmp(PyBytes_AS_STRING(route.subject), subject, n) == 0):
+                return route
+            head = route.chain
+        if self.route_count >= MAX_ROUTES:
+            self._evict()
+        route = self._build(subject, n)
+        route.hash = h
+        route.chain = <Route>(<object>PyList_GET_ITEM(self.buckets, bucket))
+        self.buckets[bucket] = route
+        self.route_count += 1
+        return route
+
+    cdef Route _build(self, const char* subject, Py_ssize_t n):
+        cdef Route route = Route.__new__(Route)
+        cdef list nodes = []
+        cdef dict groups = {}
+        cdef Node node
+        cdef Subscription sub
+        cdef RouteSlot slot
+        route.subject = PyBytes_FromStringAndSize(subject, n)
+        route.plain = []
+        (<Sublist>self.sublist).match(subject, n, nodes)
+        for node in nodes:
+            if node.plain is not None:
+                for sub in node.plain:
+                    slot = RouteSlot.__new__(RouteSlot)
+                    slot.sub = sub
+                    route.plain.append(slot)
+            if node.queues is not None:
+                for queue, members in node.queues.items():
+                    group = groups.setdefault(queue, [])
+                    for sub in members:
+                        slot = RouteSlot.__new__(RouteSlot)
+                        slot.sub = sub
+                        group.append(slot)
+        if groups:
+            route.queues = list(groups.values())
+        return route
+
+    cdef int publish(self, Receiver skip, const Message* msg) except -1:
+        if used_once(msg.subject, msg.subject_len):
+            return self._publish_once(skip, msg)
+        return self.deliver(self.route(msg.subject, msg.subject_len), skip, msg)
+
+    cdef int send(self, Route route, const Message* msg) except -1:
+        cdef int count = 0
+        cdef RouteSlot slot
+        cdef Py_ssize_t i
+        # the slots' caches are made for route.subject, and msg.subject is another: deliver without them
+        for i in range(PyList_GET_SIZE(route.plain)):
+            slot = <RouteSlot>PyList_GET_ITEM(route.plain, i)
+            count += slot.sub.receiver.deliver(slot.sub, None, msg)
+        if route.queues is not None:
+            for group in route.queues:
+                count += self._deliver_queue_bare(<list>group, msg)
+        return count
+
+    cdef int deliver(self, Route route, Receiver skip, const Message* msg) except -1:
+        cdef int count = 0
+        cdef RouteSlot slot
+        cdef list plain = route.plain
+        cdef Py_ssize_t i
+        for i in range(PyList_GET_SIZE(plain)):
+            slot = <RouteSlot>PyList_GET_ITEM(plain, i)
+            if slot.sub.receiver is not skip:
+                count += slot.sub.receiver.deliver(slot.sub, slot, msg)
+        if route.queues is not None:
+            for group in route.queues:
+                count += self._deliver_queue(<list>group, skip, msg)
+        return count
+
+    cdef int _deliver_queue(self, list group, Receiver skip, const Message* msg) except -1:
+        cdef Py_ssize_t n = PyList_GET_SIZE(group)
+        cdef Py_ssize_t start = <Py_ssize_t>(self._random() % <uint64_t>n) if n > 1 else 0
+        cdef Py_ssize_t i
+        cdef RouteSlot slot
+        for i in range(n):
+            slot = <RouteSlot>PyList_GET_ITEM(group, (start + i) % n)
+            if slot.sub.receiver is not skip and slot.sub.receiver.deliver(slot.sub, slot, msg):
+                return 1
+        return 0
+
+    cdef int _deliver_queue_bare(self, list group, const Message* msg) except -1:
+        cdef Py_ssize_t n = PyList_GET_SIZE(group)
+        cdef Py_ssize_t start = <Py_ssize_t>(self._random() % <uint64_t>n) if n > 1 else 0
+        cdef Py_ssize_t i
+        cdef RouteSlot slot
+        for i in range(n):
+            slot = <RouteSlot>PyList_GET_ITEM(group, (start + i) % n)
+            if slot.sub.receiver.deliver(slot.sub, None, msg):
+                return 1
+        return 0
+
+    cdef int _publish_once(self, Receiver skip, const Message* msg) except -1:
+        """Deliver along the trie without making a route, for subjects that are used once."""
+        cdef list nodes = []
+        cdef Node node
+        cdef Subscription sub
+        cdef int count = 0
+        (<Sublist>self.sublist).match(msg.subject, msg.subject_len, nodes)
+        for node in nodes:
+            if node.queues is not None:
+                # group names may span nodes: the route knows how to merge them
+                return self.deliver(self._build(msg.subject, msg.subject_len), skip, msg)
+        for node in nodes:
+            if node.plain is not None:
+                for sub in node.plain:
+                    if sub.receiver is not skip:
+                        count += sub.receiver.deliver(sub, None, msg)
+        return count
+
+    cdef uint64_t _random(self) noexcept:
+        """xorshift64*: only spreads load over queue members."""
+        self.random_state ^= self.random_state >> 12
+        self.random_state ^= self.random_state << 25
+        self.random_state ^= self.random_state >> 27
+        return (self.random_state * 0x2545F4914F6CDD1DULL) >> 16
+
+    cdef bint has_interest(self, const char* subject, Py_ssize_t n) except -1:
+        cdef list nodes = []
+        cdef Node node
+        (<Sublist>self.sublist).match(subject, n, nodes)
+        for node in nodes:
+            if node.plain is not None or node.queues is not None:
+                return True
+        return False
+
+    cpdef bint interested(self, bytes subject) except -1:
+        """Would anybody get a message on this literal subject?"""
+        return self.has_interest(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
+
+    cpdef bint has_queue_interest(self, bytes subject, bytes queue) except -1:
+        """Is there a member of this queue group for this literal subject?"""
+        cdef list nodes = []
+        cdef Node node
+        (<Sublist>self.sublist).match(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject), nodes)
+        for node in nodes:
+            if node.queues is not None and queue in node.queues:
+                return True
+        return False
+
+    cpdef Subscription subscribe(self, Receiver receiver, bytes subject, bytes queue=None, bytes sid=b""):
+        """Add interest. The subject must be valid (wire.subjects); the caller keeps the result to take it back."""
+        cdef Subscription sub = Subscription.__new__(Subscription)
+        sub.receiver = receiver
+        sub.subject = subject
+        sub.queue = queue
+        sub.sid = sid
+        (<Sublist>self.sublist).insert(sub)
+        self.subscriptions += 1
+        self._invalidate(subject)
+        return sub
+
+    cpdef int unsubscribe(self, Subscription sub) except -1:
+        """Take interest back; harmless when done already."""
+        sub.closed = True
+        if (<Sublist>self.sublist).remove(sub):
+            self.subscriptions -= 1
+            self._invalidate(sub.subject)
+        return 0
+
+    cdef int _invalidate(self, bytes subject) except -1:
+        cdef const char* p = PyBytes_AS_STRING(subject)
+        cdef Py_ssize_t n = PyBytes_GET_SIZE(subject)
+        cdef Py_ssize_t prefix = 0
+        cdef uint32_t bucket
+        cdef object head
+        cdef Route route
+        if self.route_count == 0:
+            return 0
+        if not has_wildcard(p, n):
+            bucket = <uint32_t>hash_subject(p, n) & self.bucket_mask
+            head = <object>PyList_GET_ITEM(self.buckets, bucket)
+            while head is not None:
+                route = <Route>head
+                head = route.chain
+                if route.subject == subject:
+                    self._forget(bucket, route)
+            return 0
+        while p[prefix] != c'*' and p[prefix] != c'>':
+            prefix += 1
+        for bucket in range(self.bucket_mask + 1):
+            head = <object>PyList_GET_ITEM(self.buckets, bucket)
+            while head is not None:
+                route = <Route>head
+                head = route.chain
+                if (PyBytes_GET_SIZE(route.subject) > prefix
+                        and memcmp(PyBytes_AS_STRING(route.subject), p, prefix) == 0
+                        and pattern_matches(PyBytes_AS_STRING(route.subject), PyBytes_GET_SIZE(route.subject), p, n)):
+                    self._forget(bucket, route)
+        return 0
+
+    cdef int _forget(self, uint32_t bucket, Route gone) except -1:
+        cdef object head = <object>PyList_GET_ITEM(self.buckets, bucket)
+        cdef Route before = None
+        gone.stale = True
+        while head is not None:
+            if head is gone:
+                if before is None:
+                    self.buckets[bucket] = gone.chain
+                else:
+                    before.chain = gone.chain
+                gone.chain = None
+                self.route_count -= 1
+                return 0
+            before = <Route>head
+            head = before.chain
+        return 0
+
+    cdef int _evict(self) except -1:
+        """Make room: drop the routes of the next buckets in turn, an eighth of the cache at once."""
+        cdef uint32_t target = MAX_ROUTES - MAX_ROUTES // 8
+        cdef object head
+        while self.route_count > target:
+            head = <object>PyList_GET_ITEM(self.buckets, self.clock_hand)
+            while head is not None:
+                self._forget(self.clock_hand, <Route>head)
+                head = <object>PyList_GET_ITEM(self.buckets, self.clock_hand)
+            self.clock_hand = (self.clock_hand + 1) & self.bucket_mask
+        return 0
+
+    cpdef int publish_bytes(self, bytes subject, bytes reply, bytes headers, bytes payload) except -1:
+        """Publish from Python; `headers` is a complete header block or b"", `reply` may be None."""
+        cdef bytes body = headers + payload
+        cdef Message msg
+        msg.subject = PyBytes_AS_STRING(subject)
+        msg.subject_len = PyBytes_GET_SIZE(subject)
+        msg.reply = NULL
+        msg.reply_len = 0
+        if reply is not None:
+            msg.reply = PyBytes_AS_STRING(reply)
+            msg.reply_len = PyBytes_GET_SIZE(reply)
+        msg.body = PyBytes_AS_STRING(body)
+        msg.headers_len = PyBytes_GET_SIZE(headers)
+        msg.body_len = PyBytes_GET_SIZE(body)
+        msg.size_text = NULL
+        msg.size_text_len = 0
+        msg.tail = NULL
+        msg.tail_len = 0
+        return self.publish(None, &msg)
+
+
+cdef class CallbackReceiver(Receiver):
+    """Hands each message to callback(subject, reply, headers, payload, origin) in the tick's event phase."""
+
+    def __init__(self, Tick tick not None, object callback) -> None:
+        self.tick = tick
+        self.callback = callback
+        self.queue = []
+
+    cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
+        if sub.closed:
+            return 0
+        self.queue.append((
+            msg.subject[:msg.subject_len],
+            msg.reply[:msg.reply_len] if msg.reply != NULL else None,
+            msg.body[:msg.headers_len],
+            (msg.body + msg.headers_len)[:msg.body_len - msg.headers_len],
+        ))
+        self.tick.schedule(PHASE_EVENTS, self)
+        return 1
+
+    cdef int run_tick(self) except -1:
+        cdef list queue = self.queue
+        self.queue = []
+        for subject, reply, headers, payload in queue:
+            self.callback(subject, reply, headers, payload, None)
+        return 0
