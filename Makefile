@@ -1,0 +1,82 @@
+# The verbs of this repository. Everything lives in .venv, made here on first use.
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+CONFIG ?= configs/standalone.conf
+ARGS ?=
+
+SOURCES := $(shell find jetbroker -name '*.pyx' -o -name '*.pxd')
+CORE := $(VENV)/.jetbroker-core
+DEV := $(VENV)/.jetbroker-dev
+BUILT := .build/extensions.stamp
+
+.PHONY: help run build test lint format bench demo clean prerequisites java
+
+help:
+	@echo "make run     build, then start the broker on $(CONFIG) (CONFIG=file)"
+	@echo "make test    the whole test suite (ARGS='-k name' for a part)"
+	@echo "make lint    ruff, cython-lint, mypy"
+	@echo "make format  let ruff format the Python files"
+	@echo "make bench   the benchmarks (ARGS='--quick --only core')"
+	@echo "make demo    flights through streams into Spark"
+	@echo "make build   compile what changed"
+	@echo "make clean   remove everything that was built, .venv included"
+
+prerequisites:
+	@command -v $(PYTHON) >/dev/null || { echo "jetbroker needs Python 3.11 or later: no '$(PYTHON)' on the PATH (set PYTHON=...)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "jetbroker needs Python 3.11 or later, '$(PYTHON)' is $$($(PYTHON) -V 2>&1) (set PYTHON=...)" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv module is missing (Debian, Ubuntu: apt-get install python3-venv)" >&2; exit 1; }
+	@command -v $${CC:-cc} >/dev/null || { echo "a C compiler is needed (Debian, Ubuntu: apt-get install gcc libc6-dev)" >&2; exit 1; }
+	@$(PYTHON) -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")))' || { echo "Python's C headers are missing (Debian, Ubuntu: apt-get install python3-dev)" >&2; exit 1; }
+
+java:
+	@command -v java >/dev/null || { echo "Spark needs Java 17 or later: no 'java' on the PATH (Debian, Ubuntu: apt-get install openjdk-17-jre-headless)" >&2; exit 1; }
+	@major=$$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -1); [ "$${major:-0}" -ge 17 ] || { echo "Spark needs Java 17 or later, this one is $${major:-unknown}" >&2; exit 1; }
+
+$(VENV)/bin/python: | prerequisites
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --upgrade pip
+
+# No build isolation: the compiler runs here again and again, with the same Cython.
+$(CORE): pyproject.toml setup.py | $(VENV)/bin/python
+	$(PY) -m pip install --quiet "setuptools>=80" "Cython>=3.1"
+	$(PY) -m pip install --quiet --no-build-isolation --editable .
+	@touch $@
+
+$(DEV): $(CORE)
+	$(PY) -m pip install --quiet --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+$(BUILT): $(CORE) $(SOURCES)
+	$(PY) setup.py --quiet build_ext --inplace
+	@mkdir -p .build && touch $@
+
+build: $(BUILT)
+
+run: build
+	@[ -f $(CONFIG) ] || { echo "no such configuration file: $(CONFIG)" >&2; exit 1; }
+	$(PY) -m jetbroker -c $(CONFIG) $(ARGS)
+
+test: build $(DEV)
+	$(PY) -m pytest $(ARGS)
+
+lint: build $(DEV)
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cython-lint jetbroker
+	$(VENV)/bin/mypy
+
+format: $(DEV)
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+
+bench: build $(DEV)
+	$(PY) -m benchmarks.run $(ARGS)
+
+demo: java build $(DEV)
+	$(PY) -m spark_jobs.demo $(ARGS)
+
+clean:
+	rm -rf $(VENV) .build build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find jetbroker spark_jobs benchmarks tests \( -name '*.so' -o -name '__pycache__' \) -prune -exec rm -rf {} +

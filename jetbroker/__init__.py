@@ -1,0 +1,22 @@
+"""jetbroker: a NATS and JetStream broker.
+
+General layout
+--------------
+
+One rule decides where code lives: what runs once per message is Cython, what runs once per event is Python.
+The rooms depend on each other in one direction only; `tests/test_house.py` keeps the table in
+`docs/ARCHITECTURE.md`:
+
+    limits, errors, tick         every bound, the error taxonomy, the order of work at the end of a tick
+    config/                      the configuration language and the options
+    wire/                        what travels on a socket, without I/O
+    routing/                     interest and delivery
+    store/                       segment log, memory log, recovery, the offline reader
+    auth/, accounts/             who somebody is, and what belongs to whom
+    connections/                 sockets
+    jetstream/                   streams, consumers and their API
+    broker, cli                  the whole, and its command line
+    testing/                     a broker for users' own tests
+"""
+
+__version__ = "0.1.0"
