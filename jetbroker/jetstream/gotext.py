@@ -1,0 +1,188 @@
+"""Texts as Go prints them: quoted strings, durations and RFC 3339 times with nanoseconds."""
+
+import re
+from dataclasses import dataclass
+
+NANOSECOND = 1
+MICROSECOND = 1_000
+MILLISECOND = 1_000_000
+SECOND = 1_000_000_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+
+ZERO_TIME_TEXT = "0001-01-01T00:00:00Z"
+_ZERO_TIME_SECONDS = -62_135_596_800  # of year 1 in Unix time
+_DAYS_BEFORE_YEAR_ZERO = 719_468
+_LAYOUT = "2006-01-02T15:04:05Z07:00"
+_ESCAPES = {7: "\\a", 8: "\\b", 12: "\\f", 10: "\\n", 13: "\\r", 9: "\\t", 11: "\\v", 92: "\\\\", 34: '\\"'}
+
+
+def quote(text: str) -> str:
+    """`text` as Go's %q prints it."""
+    parts = []
+    for char in text:
+        code = ord(char)
+        if code in _ESCAPES:
+            parts.append(_ESCAPES[code])
+        elif char.isprintable():
+            parts.append(char)
+        elif code < 0x80:
+            parts.append(f"\\x{code:02x}")
+        elif code < 0x10000:
+            parts.append(f"\\u{code:04x}")
+        else:
+            parts.append(f"\\U{code:08x}")
+    return '"' + "".join(parts) + '"'
+
+
+def duration_text(nanoseconds: int) -> str:
+    """A duration as Go prints it: `1h30m0s`, `1.5s`, `100ms`, `0s`."""
+    sign = "-" if nanoseconds < 0 else ""
+    rest = abs(nanoseconds)
+    if rest == 0:
+        return "0s"
+    for unit, name in ((NANOSECOND, "ns"), (MICROSECOND, "µs"), (MILLISECOND, "ms")):
+        if rest < unit * 1000:
+            return f"{sign}{_fraction(rest, unit)}{name}"
+    minutes, below = divmod(rest, MINUTE)
+    hours, minutes = divmod(minutes, 60)
+    text = f"{_fraction(below, SECOND)}s"
+    if hours:
+        return f"{sign}{hours}h{minutes}m{text}"
+    return f"{sign}{minutes}m{text}" if minutes else sign + text
+
+
+def _fraction(value: int, unit: int) -> str:
+    whole, part = divmod(value, unit)
+    if not part:
+        return str(whole)
+    return f"{whole}.{part:0{len(str(unit)) - 1}d}".rstrip("0")
+
+
+@dataclass(frozen=True)
+class Timestamp:
+    """A point in time: `ns` since 1970, and the UTC offset it was written with (kept because replies echo it)."""
+
+    ns: int
+    offset_seconds: int = 0
+
+    def __str__(self) -> str:
+        return format_time(self.ns, self.offset_seconds)
+
+
+def format_time(ns: int, offset_seconds: int = 0) -> str:
+    """`ns` since 1970 as RFC 3339, with as many of 9 fraction digits as are needed."""
+    seconds, fraction = divmod(ns, SECOND)
+    days, rest = divmod(seconds + offset_seconds, 86_400)
+    year, month, day = _civil(days)
+    hour, rest = divmod(rest, 3600)
+    minute, second = divmod(rest, 60)
+    text = f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}"
+    if fraction:
+        text += f".{fraction:09d}".rstrip("0")
+    if not offset_seconds:
+        return text + "Z"
+    sign = "-" if offset_seconds < 0 else "+"
+    hours, minutes = divmod(abs(offset_seconds) // 60, 60)
+    return f"{text}{sign}{hours:02d}:{minutes:02d}"
+
+
+def _days(year: int, month: int, day: int) -> int:
+    """Days from 1970-01-01 in the proleptic Gregorian calendar (datetime knows no year 0, RFC 3339 does)."""
+    year -= month <= 2
+    era, year_of_era = divmod(year, 400)
+    day_of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
+    return era * 146_097 + year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year - 719_468
+
+
+def _civil(days: int) -> tuple[int, int, int]:
+    era, day_of_era = divmod(days + _DAYS_BEFORE_YEAR_ZERO, 146_097)
+    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    shifted = (5 * day_of_year + 2) // 153
+    month = shifted + (3 if shifted < 10 else -9)
+    return era * 400 + year_of_era + (month <= 2), month, day_of_year - (153 * shifted + 2) // 5 + 1
+
+
+# (what Go's layout calls the part, a pattern for it): an error names the first part that does not match.
+_PARTS = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        ("2006", r"[0-9]{4}"),
+        ("-", r"-"),
+        ("01", r"[0-9]{2}"),
+        ("-", r"-"),
+        ("02", r"[0-9]{2}"),
+        ("T", r"T"),
+        ("15", r"[0-9]{1,2}"),
+        (":", r":"),
+        ("04", r"[0-9]{2}"),
+        (":", r":"),
+        ("05", r"[0-9]{2}"),
+        ("", r"(?:[.,][0-9]+)?"),
+        ("Z07:00", r"Z|[+-][0-9]{2}:[0-9]{2}"),
+    )
+)
+
+
+def parse_time(text: str) -> Timestamp:
+    """The time an RFC 3339 text stands for; digits behind the ninth of a fraction are dropped.
+
+    Raises ValueError with Go's text.
+    """
+    found = []
+    at = 0
+    for name, pattern in _PARTS:
+        match = pattern.match(text, at)
+        if match is None:
+            rest = f"cannot parse {_quote_bytes(text[at:])} as {quote(name)}"
+            raise ValueError(f"parsing time {_quote_bytes(text)} as {quote(_LAYOUT)}: {rest}")
+        found.append(match.group())
+        at = match.end()
+    if at != len(text):
+        raise ValueError(f"parsing time {_quote_bytes(text)}: extra text: {_quote_bytes(text[at:])}")
+    year, month, day = int(found[0]), int(found[2]), int(found[4])
+    hour, minute, second = int(found[6]), int(found[8]), int(found[10])
+    zone = found[12]
+    offset_hour, offset_minute = (0, 0) if zone == "Z" else (int(zone[1:3]), int(zone[4:]))
+    fault = _range_fault(year, month, day, hour, minute, second, offset_hour, offset_minute)
+    if fault:
+        raise ValueError(f"parsing time {_quote_bytes(text)}: {fault} out of range")
+    offset = (offset_hour * 60 + offset_minute) * 60 * (-1 if zone[0] == "-" else 1)
+    seconds = _days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset
+    return Timestamp(seconds * SECOND + int(found[11][1:10].ljust(9, "0") or "0"), offset)
+
+
+def _quote_bytes(text: str) -> str:
+    """As `quote`, but all that is not printable ASCII goes out as bytes: how Go's time errors do it."""
+    parts = []
+    for byte in text.encode("utf-8", "replace"):
+        char = chr(byte)
+        if char in '"\\':
+            parts.append("\\" + char)
+        else:
+            parts.append(char if 0x20 <= byte < 0x7F else f"\\x{byte:02x}")
+    return '"' + "".join(parts) + '"'
+
+
+def _range_fault(
+    year: int, month: int, day: int, hour: int, minute: int, second: int, offset_hour: int, offset_minute: int
+) -> str:
+    if not 1 <= month <= 12:
+        return "month"
+    next_month = (year, month + 1) if month < 12 else (year + 1, 1)
+    if not 1 <= day <= _days(*next_month, 1) - _days(year, month, 1):
+        return "day"
+    for name, value, bound in (
+        ("hour", hour, 23),
+        ("minute", minute, 59),
+        ("second", second, 59),
+        ("time zone offset hour", offset_hour, 24),
+        ("time zone offset minute", offset_minute, 60),
+    ):
+        if value > bound:
+            return name
+    return ""
+
+
+ZERO_TIME = Timestamp(_ZERO_TIME_SECONDS * SECOND)
