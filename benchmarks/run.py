@@ -1,0 +1,82 @@
+"""`make bench`: every case on jetbroker and nats-server in turn, several rounds, medians and ratios."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.cases import QUICK_DIVISOR, Case, all_cases
+from benchmarks.report import Results, machine_facts, print_table, table_rows, write_markdown
+from benchmarks.servers import BenchmarkError, Server, Variant, allow_many_files, build_loadgen, find_nats_server
+
+RESULTS_PATH = Path(__file__).resolve().parent / "RESULTS.md"
+
+
+def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
+    parser.add_argument("--only", action="append", metavar="CASE", help="cases whose name contains CASE (repeatable)")
+    parser.add_argument("--rounds", type=int, default=3, help="how often everything is measured (default: 3)")
+    parser.add_argument("--quick", action="store_true", help="one round with a tenth of the messages")
+    parser.add_argument("--list", action="store_true", help="print the names of the cases and stop")
+    parser.add_argument("--output", type=Path, help="write the results here (default: RESULTS.md after a full run)")
+    return parser.parse_args(arguments)
+
+
+def measure(
+    case: Case, variant: Variant, nats_server: str | None, loadgen: Path, divisor: int, results: Results
+) -> str:
+    """One sample of one case; returns a short text for the log. A failure is recorded and the run goes on."""
+    try:
+        with Server(variant, nats_server) as server:
+            figures = case.measure(server, loadgen, divisor)
+    except BenchmarkError as error:
+        results.failures[case.name, variant] = str(error)
+        return f"failed: {error}"
+    results.add(case, variant, figures)
+    return ", ".join(f"{name} {value:,.1f}" for name, value in figures.items())
+
+
+def run(cases: list[Case], rounds: int, divisor: int, nats_server: str | None, console: Console) -> Results:
+    results = Results()
+    loadgen = build_loadgen()
+    for number in range(1, rounds + 1):
+        for case in cases:
+            for variant in case.variants:
+                if variant.server == "nats-server" and nats_server is None:
+                    continue
+                text = measure(case, variant, nats_server, loadgen, divisor, results)
+                line = f"{number}/{rounds} {case.name:24} {variant.label}: {text}"
+                console.print(line, style="dim", markup=False, soft_wrap=True)
+    return results
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parse_arguments(arguments)
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    cases = select_cases(options.only)
+    if options.list or not cases:
+        console.print("\n".join(case.name for case in all_cases()))
+        return 0 if options.list else 64
+    nats_server = find_nats_server()
+    if nats_server is None:
+        console.print("No nats-server on the PATH or in ~/go/bin: jetbroker's figures stand alone.", style="yellow")
+    allow_many_files()
+    rounds = 1 if options.quick else options.rounds
+    results = run(cases, rounds, QUICK_DIVISOR if options.quick else 1, nats_server, console)
+    lines = table_rows(cases, results)
+    print_table(console, lines, results)
+    full = not options.only and not options.quick
+    output = options.output or (RESULTS_PATH if full else None)
+    if output is None:
+        console.print("Not a full run: RESULTS.md stays as it is (--output FILE writes one).")
+    else:
+        write_markdown(output, lines, results, machine_facts(nats_server), rounds)
+        console.print(f"Written to {output}")
+    return 1 if results.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
