@@ -7,7 +7,12 @@ MAX_PENDING_BYTES = 64 * 1024 * 1024  # per connection, before it is cut off as 
 MAX_CONNECTIONS = 65_536  # nats-server's default
 MAX_SIZE_DIGITS = 9  # a longer size is a parse error in nats-server, whatever its value
 READ_BUFFER_BYTES = 256 * 1024  # shared by all connections; stays in the L2 cache
-OUTPUT_IDLE_BYTES = 64 * 1024  # output memory a connection may keep while it has nothing to send
+OUTPUT_IDLE_BYTES = 4 * 1024  # output memory a connection may keep from one sweep to the next with nothing to send
+SOFT_PENDING_BYTES = 1024 * 1024  # a receiver this far behind slows its publishers while it takes bytes at all
+TRANSPORT_PROBE_BYTES = 16 * 1024  # handed to the transport when the kernel is full, to be told when it drains
+RECEIVER_PROGRESS_NS = 10_000_000  # a receiver that took nothing for so long no longer slows anybody
+PUBLISHER_STALL_SECONDS = 0.01  # the longest one stall lasts, as in nats-server
+SWEEP_SECONDS = 1.0  # pings, login time-outs and idle memory are looked at so often
 
 # --- routing ---
 ROUTE_CACHE_ENTRIES = 16_384  # literal subjects remembered per account
@@ -29,3 +34,12 @@ JS_NAMES_PAGE = 1024
 JS_SUBJECTS_PAGE = 100_000
 JS_MAX_WAITING_PULLS = 512
 JS_MAX_ACK_PENDING = 1000
+
+# --- configuration files ---
+CONFIG_MAX_NESTING = 200  # open `{` and `[`; keeps everything that walks the tree away from Python's recursion limit
+CONFIG_MAX_BYTES = 16 * 1024 * 1024  # of one file; a device or a log named by mistake is refused instead of read
+CONFIG_MAX_INCLUDES = 1000  # files in all, so that includes which include each other twice end
+
+# --- offline reader ---
+READER_BATCH_ROWS = 8192  # larger Arrow batches leave the caches
+READER_BATCH_BYTES = 16 * 1024 * 1024  # of headers and payload in one batch, whatever its rows
