@@ -10,8 +10,10 @@ cdef class OutputBuffer:
     # Room for n more bytes: a pointer to write at; the caller then adds what it wrote to `size`.
     cdef char* reserve(self, Py_ssize_t n) except NULL
     cdef int append(self, const char* p, Py_ssize_t n) except -1
-    # Forget the content; memory above the idle bound is given back.
+    # Forget the content but keep the memory: it is needed again in a moment.
     cdef void clear(self) noexcept
+    # Forget the content and give the memory back.
+    cdef void release(self) noexcept
 
 
 # Writes v in decimal at p and returns the number of digits (at most 20).

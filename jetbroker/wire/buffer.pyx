@@ -4,14 +4,11 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
-from jetbroker import limits
-
 cdef Py_ssize_t FIRST_CAPACITY = 512
-cdef Py_ssize_t IDLE_CAPACITY = limits.OUTPUT_IDLE_BYTES
 
 
 cdef class OutputBuffer:
-    """Bytes waiting to be sent or written. Memory is taken at the first append and given back by clear()."""
+    """Bytes waiting to be sent or written. Memory is taken at the first append and given back by release()."""
 
     def __dealloc__(self) -> None:
         free(self.data)
@@ -38,10 +35,12 @@ cdef class OutputBuffer:
 
     cdef void clear(self) noexcept:
         self.size = 0
-        if self.capacity > IDLE_CAPACITY:
-            free(self.data)
-            self.data = NULL
-            self.capacity = 0
+
+    cdef void release(self) noexcept:
+        free(self.data)
+        self.data = NULL
+        self.size = 0
+        self.capacity = 0
 
 
 cdef int format_uint(char* p, uint64_t v) noexcept nogil:

@@ -1,0 +1,32 @@
+"""The client protocol's parser, without I/O: bytes in, one method call per command out.
+
+Subclasses override the on_* methods. Commands are handled only when they are whole; what is left over must be given
+again, in front of the bytes that follow.
+"""
+from jetbroker.wire.message cimport Message
+
+
+cdef class Parser:
+    cdef Py_ssize_t max_control_line
+    cdef Py_ssize_t max_payload
+    cdef bint headers                  # HPUB is allowed: CONNECT agreed to headers
+    cdef bint login_due                # the next command must be CONNECT
+    cdef bint stopped                  # a handler closed or parked the connection: handle nothing more
+    cdef int skipping                  # inside the junk after PING/PONG/+OK: which of them
+    cdef Py_ssize_t need               # bytes the unfinished command needs in all, 0 when unknown
+
+    # Handles the whole commands in p[0:n] and returns how many bytes they took.
+    # Raises ProtocolError at the first wrong byte.
+    cdef Py_ssize_t parse(self, const char* p, Py_ssize_t n) except -1
+    cdef Py_ssize_t _command(self, int op, const char* p, const char* args, const char* end) except -2
+    cdef Py_ssize_t _publish(self, const char* p, const char* args, const char* end, bint with_headers) except -2
+    cdef int _subscription(self, int op, list words) except -1
+
+    cdef int on_connect(self, bytes json) except -1
+    cdef int on_publish(self, const Message* msg) except -1
+    cdef int on_subscribe(self, bytes subject, bytes queue, bytes sid) except -1
+    cdef int on_unsubscribe(self, bytes sid, long max_deliveries) except -1    # 0: now
+    cdef int on_ping(self) except -1
+    cdef int on_pong(self) except -1
+    cdef int on_info(self, bytes json) except -1
+    cdef int on_error(self, bytes text) except -1

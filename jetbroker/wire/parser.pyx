@@ -1,0 +1,303 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The client protocol's parser, without I/O (see parser.pxd)."""
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.string cimport memchr
+
+from jetbroker.wire.message cimport Message
+
+from jetbroker import limits
+from jetbroker.errors import ProtocolError
+
+cdef int MAX_SIZE_DIGITS = limits.MAX_SIZE_DIGITS
+
+cdef enum Op:
+    OP_BAD = -1
+    OP_PARTIAL = 0
+    OP_PUB
+    OP_HPUB
+    OP_SUB
+    OP_UNSUB
+    OP_CONNECT
+    OP_INFO
+    OP_ERR
+    OP_PING
+    OP_PONG
+    OP_OK
+
+cdef Py_ssize_t INCOMPLETE = -1
+
+
+cdef object unknown_operation():
+    return ProtocolError("Unknown Protocol Operation", "Parse Error")
+
+
+cdef object bad_arguments():
+    """Wrong arguments close the connection without a word."""
+    return ProtocolError("", "Parse Error")
+
+
+cdef inline int match_verb(const char* p, Py_ssize_t n, const char* verb, Py_ssize_t verb_len, int op) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef char c
+    for i in range(verb_len):
+        if i == n:
+            return OP_PARTIAL
+        c = p[i]
+        if c'a' <= c <= c'z':
+            c -= 32
+        if c != verb[i]:
+            return OP_BAD
+    return op
+
+
+cdef int classify(const char* p, Py_ssize_t n) noexcept nogil:
+    """Which command starts here; told as soon as the bytes allow, so that a wrong letter is not waited on."""
+    cdef char first = p[0]
+    cdef char second
+    if c'a' <= first <= c'z':
+        first -= 32
+    if first == c'P':
+        if n == 1:
+            return OP_PARTIAL
+        second = p[1] & 0xDF
+        if second == c'U':
+            return match_verb(p, n, b"PUB", 3, OP_PUB)
+        if second == c'I':
+            return match_verb(p, n, b"PING", 4, OP_PING)
+        return match_verb(p, n, b"PONG", 4, OP_PONG)
+    if first == c'H':
+        return match_verb(p, n, b"HPUB", 4, OP_HPUB)
+    if first == c'S':
+        return match_verb(p, n, b"SUB", 3, OP_SUB)
+    if first == c'U':
+        return match_verb(p, n, b"UNSUB", 5, OP_UNSUB)
+    if first == c'C':
+        return match_verb(p, n, b"CONNECT", 7, OP_CONNECT)
+    if first == c'I':
+        return match_verb(p, n, b"INFO", 4, OP_INFO)
+    if first == c'+':
+        return match_verb(p, n, b"+OK", 3, OP_OK)
+    if first == c'-':
+        return match_verb(p, n, b"-ERR", 4, OP_ERR)
+    return OP_BAD
+
+
+cdef inline Py_ssize_t verb_length(int op) noexcept nogil:
+    if op == OP_PUB or op == OP_SUB or op == OP_OK:
+        return 3
+    if op == OP_UNSUB:
+        return 5
+    if op == OP_CONNECT:
+        return 7
+    return 4
+
+
+cdef inline const char* skip_blanks(const char* p, const char* end) noexcept nogil:
+    while p < end and (p[0] == c' ' or p[0] == c'\t'):
+        p += 1
+    return p
+
+
+cdef inline const char* token_end(const char* p, const char* end) noexcept nogil:
+    while p < end and p[0] != c' ' and p[0] != c'\t':
+        p += 1
+    return p
+
+
+cdef inline long parse_size(const char* p, const char* end) noexcept nogil:
+    """A size of 1 to 9 digits, else -1 (nats-server refuses longer ones whatever their value)."""
+    cdef long v = 0
+    if p == end or end - p > MAX_SIZE_DIGITS:
+        return -1
+    while p < end:
+        if p[0] < c'0' or p[0] > c'9':
+            return -1
+        v = v * 10 + (p[0] - c'0')
+        p += 1
+    return v
+
+
+cdef class Parser:
+    """Parser of one connection's input; subclass it and override the on_* methods."""
+
+    def __init__(self) -> None:
+        self.max_control_line = limits.MAX_CONTROL_LINE_BYTES
+        self.max_payload = limits.MAX_PAYLOAD_BYTES
+
+    cdef Py_ssize_t parse(self, const char* p, Py_ssize_t n) except -1:
+        cdef const char* start = p
+        cdef const char* end = p + n
+        cdef const char* args
+        cdef const char* lf
+        cdef Py_ssize_t taken
+        cdef int op
+        self.need = 0
+        while p < end and not self.stopped:
+            if self.skipping:
+                lf = <const char*>memchr(p, c'\n', end - p)
+                if lf == NULL:
+                    return n
+                op = self.skipping
+                self.skipping = 0
+                if op == OP_PING:
+                    self.on_ping()
+                elif op == OP_PONG:
+                    self.on_pong()
+                p = lf + 1
+                continue
+            if self.login_due and p[0] != c'C' and p[0] != c'c':
+                raise ProtocolError("Authorization Violation", "Authentication Failure")
+            op = classify(p, end - p)
+            if op == OP_PARTIAL:
+                break
+            if op == OP_BAD:
+                raise unknown_operation()
+            args = p + verb_length(op)
+            if op >= OP_PING:
+                self.skipping = op
+                p = args
+                continue
+            if args == end:
+                break
+            if op != OP_CONNECT and op != OP_INFO and args[0] != c' ' and args[0] != c'\t':
+                raise unknown_operation()
+            if op == OP_PUB or op == OP_HPUB:
+                taken = self._publish(p, args, end, op == OP_HPUB)
+            else:
+                taken = self._command(op, p, args, end)
+            if taken == INCOMPLETE:
+                break
+            p += taken
+        return p - start
+
+    cdef Py_ssize_t _publish(self, const char* p, const char* args, const char* end, bint with_headers) except -2:
+        """PUB <subject> [reply] <size> / HPUB <subject> [reply] <header size> <total size>, then the payload."""
+        cdef const char* first[4]
+        cdef const char* last[4]
+        cdef const char* lf = <const char*>memchr(args, c'\n', end - args)
+        cdef const char* stop = end if lf == NULL else lf
+        cdef const char* q
+        cdef int count = 0, sizes = 2 if with_headers else 1
+        cdef long size, headers_len = 0
+        cdef bint plain = True           # single blanks and CR LF: the publisher's bytes can be forwarded as they are
+        cdef Message msg
+        if lf != NULL and (lf - 1)[0] == c'\r':
+            stop -= 1
+        elif lf != NULL:
+            plain = False
+        q = skip_blanks(args, stop)
+        if stop - q > self.max_control_line:
+            raise ProtocolError("maximum control line exceeded", "Maximum Control Line Exceeded")
+        if lf == NULL:
+            return INCOMPLETE
+        while q < stop:
+            if count == sizes + 2:
+                raise bad_arguments()
+            first[count] = q
+            q = token_end(q, stop)
+            last[count] = q
+            count += 1
+            if q < stop:
+                q += 1
+                if q == stop or q[0] == c' ' or q[0] == c'\t' or (q - 1)[0] == c'\t':
+                    plain = False
+                    q = skip_blanks(q, stop)
+        if count < sizes + 1 or (with_headers and not self.headers):
+            raise bad_arguments()
+        size = parse_size(first[count - 1], last[count - 1])
+        if with_headers:
+            headers_len = parse_size(first[count - 2], last[count - 2])
+        if size < 0 or headers_len < 0 or headers_len > size:
+            raise bad_arguments()
+        if self.max_payload > 0 and size > self.max_payload:
+            raise ProtocolError("Maximum Payload Violation", "Maximum Message Payload Exceeded")
+        msg.body = lf + 1
+        if end - msg.body < size + 2:
+            # a terminator that is wrong already is not waited for
+            if end - msg.body > size and msg.body[size] != c'\r':
+                raise unknown_operation()
+            self.need = (msg.body - p) + size + 2
+            return INCOMPLETE
+        if msg.body[size] != c'\r' or msg.body[size + 1] != c'\n':
+            raise unknown_operation()
+        msg.subject = first[0]
+        msg.subject_len = last[0] - first[0]
+        msg.reply = NULL
+        msg.reply_len = 0
+        if count == sizes + 2:
+            msg.reply = first[1]
+            msg.reply_len = last[1] - first[1]
+        msg.headers_len = headers_len
+        msg.body_len = size
+        msg.size_text = first[count - 1]
+        msg.size_text_len = last[count - 1] - first[count - 1]
+        msg.tail = NULL
+        msg.tail_len = 0
+        if plain and (headers_len > 0 or not with_headers):
+            msg.tail = first[1]
+            msg.tail_len = (msg.body + size + 2) - first[1]
+        self.on_publish(&msg)
+        return (msg.body + size + 2) - p
+
+    cdef Py_ssize_t _command(self, int op, const char* p, const char* args, const char* end) except -2:
+        """The commands that are one line."""
+        cdef const char* lf = <const char*>memchr(args, c'\n', end - args)
+        cdef const char* stop = end if lf == NULL else lf
+        if lf != NULL and lf > args and (lf - 1)[0] == c'\r':
+            stop -= 1
+        args = skip_blanks(args, stop)
+        if stop - args > self.max_control_line:
+            raise ProtocolError("maximum control line exceeded", "Maximum Control Line Exceeded")
+        if lf == NULL:
+            return INCOMPLETE
+        cdef bytes line = PyBytes_FromStringAndSize(args, stop - args)
+        if op == OP_CONNECT:
+            self.on_connect(line)
+        elif op == OP_INFO:
+            self.on_info(line)
+        elif op == OP_ERR:
+            self.on_error(line)
+        else:
+            self._subscription(op, line.replace(b"\t", b" ").split(b" "))
+        return (lf + 1) - p
+
+    cdef int _subscription(self, int op, list words) except -1:
+        cdef list given = [word for word in words if word]
+        cdef long most = 0
+        cdef bytes text
+        if op == OP_SUB:
+            if len(given) == 2:
+                return self.on_subscribe(given[0], None, given[1])
+            if len(given) == 3:
+                return self.on_subscribe(given[0], given[1], given[2])
+        elif len(given) == 1:
+            return self.on_unsubscribe(given[0], 0)
+        elif len(given) == 2:
+            text = given[1]
+            most = parse_size(<const char*>text, <const char*>text + len(text))
+            return self.on_unsubscribe(given[0], most if most > 0 else 0)
+        raise bad_arguments()
+
+    cdef int on_connect(self, bytes json) except -1:
+        raise NotImplementedError
+
+    cdef int on_publish(self, const Message* msg) except -1:
+        raise NotImplementedError
+
+    cdef int on_subscribe(self, bytes subject, bytes queue, bytes sid) except -1:
+        raise NotImplementedError
+
+    cdef int on_unsubscribe(self, bytes sid, long max_deliveries) except -1:
+        raise NotImplementedError
+
+    cdef int on_ping(self) except -1:
+        raise NotImplementedError
+
+    cdef int on_pong(self) except -1:
+        raise NotImplementedError
+
+    cdef int on_info(self, bytes json) except -1:
+        raise NotImplementedError
+
+    cdef int on_error(self, bytes text) except -1:
+        raise NotImplementedError
