@@ -25,6 +25,17 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def select_cases(only: list[str] | None) -> list[Case]:
+    """All cases, or those named exactly; a name that is none selects the cases that contain it."""
+    cases = all_cases()
+    names = {case.name for case in cases}
+    if not only:
+        return cases
+    return [
+        case for case in cases if any(part == case.name or (part not in names and part in case.name) for part in only)
+    ]
+
+
 def measure(
     case: Case, variant: Variant, nats_server: str | None, loadgen: Path, divisor: int, results: Results
 ) -> str:
