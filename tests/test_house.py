@@ -1,0 +1,265 @@
+"""The house rules: who may import whom, how large things may get, words that must not stay behind."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ("config", "wire", "routing", "store", "auth", "accounts", "connections", "jetstream", "testing")
+BASE = {"limits", "errors", "tick"}
+
+# docs/ARCHITECTURE.md's table. A room may always import itself; "wire.subjects" allows that one module.
+# Whoever may use a room may name the base modules as well: they import nothing themselves.
+ALLOWED: dict[str, set[str]] = {
+    "limits": set(),
+    "errors": set(),
+    "tick": set(),
+    "config": {"limits", "errors"},
+    "wire": set(BASE),
+    "routing": BASE | {"wire"},
+    "store": BASE | {"wire.subjects"},
+    "auth": BASE | {"config"},
+    "accounts": BASE | {"routing", "auth", "config"},
+    "connections": BASE | {"accounts", "routing", "wire"},
+    "jetstream": BASE | {"accounts", "routing", "store", "wire", "config"},
+    "broker": BASE | set(ROOMS) - {"testing"},
+    "cli": BASE | {"broker", "config"},
+    "__main__": {"cli", "broker", "config"},
+    "testing": BASE | {"broker", "cli", "config"},
+    "spark_jobs": {"store"},
+    "pyspark_jetstream": {"store", "spark_jobs"},
+}
+
+SOURCE_LINES = 800
+TEST_LINES = 1000
+FUNCTION_LINES = 70
+# spelled backwards, so that this file passes its own test
+WORDS = [word[::-1] for word in ("ODOT", "EMXIF", "/krow/", "derahs/..")]
+FORBIDDEN = re.compile("|".join(rf"(?<!\w){re.escape(word)}" for word in WORDS))
+CHECKED_SUFFIXES = {".py", ".pyx", ".pxd", ".pyi", ".c", ".h", ".md", ".toml", ".conf", ".sh", ".cfg", ".yml", ""}
+
+
+def tracked_files() -> list[Path]:
+    """Files under version control, or, in an unpacked sdist, every file of the project's folders."""
+    done = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True
+    )
+    if done.returncode == 0:
+        return [ROOT / name for name in done.stdout.splitlines() if (ROOT / name).is_file()]
+    folders = ("jetbroker", "spark_jobs", "pyspark_jetstream", "benchmarks", "tests", "configs", "docs")
+    return [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
+
+
+def sources(*suffixes: str) -> list[Path]:
+    return [path for path in tracked_files() if path.suffix in suffixes]
+
+
+def room_of(module: str) -> str:
+    """'jetbroker.wire.parser' -> 'wire'; 'spark_jobs.source' -> 'spark_jobs'."""
+    parts = module.split(".")
+    if parts[0] != "jetbroker":
+        return parts[0]
+    return parts[1] if len(parts) > 1 else ""
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def python_imports(text: str, module: str, is_package: bool) -> set[str]:
+    """Absolute names of what a Python module imports, relative imports resolved; `from a import b` gives a.b."""
+    found: set[str] = set()
+    package = module if is_package else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = package.split(".")
+                base = ".".join([*parents[: len(parents) - node.level + 1], *([base] if base else [])])
+            found |= {f"{base}.{alias.name}" for alias in node.names}
+    return found
+
+
+CYTHON_FROM = re.compile(r"^[ \t]*from[ \t]+([\w.]+)[ \t]+c?import[ \t]+(\([^)]*\)|[^\n#]+)", re.MULTILINE)
+CYTHON_IMPORT = re.compile(r"^[ \t]*c?import[ \t]+([\w., \t]+)", re.MULTILINE)
+
+
+def cython_imports(text: str) -> set[str]:
+    """The same for .pyx and .pxd: import and cimport alike."""
+    found: set[str] = set()
+    for base, names in CYTHON_FROM.findall(text):
+        found |= {f"{base}.{name.split()[0]}" for name in names.strip("()").split(",") if name.strip()}
+    for names in CYTHON_IMPORT.findall(text):
+        found |= {name.split()[0] for name in names.split(",") if name.strip()}
+    return found
+
+
+def forbidden_imports(module: str, imports: set[str]) -> list[str]:
+    """Those imports of jetbroker's own rooms that `module` may not have."""
+    room = room_of(module)
+    if not room:
+        return sorted(name for name in imports if name.startswith("jetbroker."))
+    allowed = ALLOWED.get(room, set()) | {room}
+    wrong = []
+    for name in imports:
+        if name.split(".")[0] not in ("jetbroker", "spark_jobs", "pyspark_jetstream"):
+            continue
+        target = room_of(name)
+        if target == "__version__":
+            continue
+        inside = name.removeprefix("jetbroker.")
+        exact = any("." in rule and (inside == rule or inside.startswith(rule + ".")) for rule in allowed)
+        if target not in allowed and not exact:
+            wrong.append(name)
+    return sorted(wrong)
+
+
+def python_function_lengths(text: str) -> list[tuple[str, int]]:
+    return [
+        (node.name, (node.end_lineno or node.lineno) - node.lineno + 1)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+
+
+CYTHON_DEF = re.compile(
+    r"^(?P<indent>[ \t]*)(?:async\s+)?(?:def|cdef|cpdef)\b(?!\s+(?:class|enum|struct|extern))(?P<rest>.*)$"
+)
+
+
+def cython_function_lengths(text: str) -> list[tuple[str, int]]:
+    """A function ends before the next line, blank ones aside, that is indented no deeper than its own first."""
+    lines = text.split("\n")
+    found = []
+    for start, line in enumerate(lines):
+        match = CYTHON_DEF.match(line)
+        name = re.search(r"(\w+)\s*\(", match["rest"]) if match else None
+        if match is None or name is None:
+            continue
+        head = start
+        while head < len(lines) - 1 and not lines[head].split("#")[0].rstrip().endswith(":"):
+            head += 1
+        indent, last = len(match["indent"]), head
+        for at in range(head + 1, len(lines)):
+            if not lines[at].strip():
+                continue
+            if len(lines[at]) - len(lines[at].lstrip()) <= indent:
+                break
+            last = at
+        found.append((name[1], last - start + 1))
+    return found
+
+
+def too_long(lengths: list[tuple[str, int]]) -> list[str]:
+    return [f"{name}: {lines} lines" for name, lines in lengths if lines > FUNCTION_LINES]
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_rooms_import_in_one_direction() -> None:
+    wrong = []
+    for path in sources(".py", ".pyx", ".pxd"):
+        if path.relative_to(ROOT).parts[0] not in ("jetbroker", "spark_jobs", "pyspark_jetstream"):
+            continue
+        module, text = module_of(path), path.read_text()
+        is_python = path.suffix == ".py"
+        imports = python_imports(text, module, path.stem == "__init__") if is_python else cython_imports(text)
+        wrong += [f"{relative(path)} imports {name}" for name in forbidden_imports(module, imports)]
+    assert wrong == []
+
+
+def test_files_stay_small() -> None:
+    wrong = []
+    for path in sources(".py", ".pyx", ".pxd", ".pyi", ".c", ".h"):
+        limit = TEST_LINES if path.relative_to(ROOT).parts[0] == "tests" else SOURCE_LINES
+        lines = path.read_text().count("\n")
+        if lines > limit:
+            wrong.append(f"{relative(path)}: {lines} lines, at most {limit}")
+    assert wrong == []
+
+
+def test_functions_stay_small() -> None:
+    wrong = []
+    for path in sources(".py", ".pyx"):
+        text = path.read_text()
+        lengths = python_function_lengths(text) if path.suffix == ".py" else cython_function_lengths(text)
+        wrong += [f"{relative(path)}: {line}" for line in too_long(lengths)]
+    assert wrong == []
+
+
+def test_no_forbidden_words() -> None:
+    wrong = []
+    for path in tracked_files():
+        if path.suffix not in CHECKED_SUFFIXES or path.name == "LICENSE":
+            continue
+        for number, line in enumerate(path.read_text(errors="replace").split("\n"), 1):
+            if FORBIDDEN.search(line):
+                wrong.append(f"{relative(path)}:{number}: {line.strip()}")
+    assert wrong == []
+
+
+def test_every_room_says_what_it_is_for() -> None:
+    for room in ROOMS:
+        text = (ROOT / "jetbroker" / room / "__init__.py").read_text()
+        assert ast.get_docstring(ast.parse(text)), room
+
+
+def test_every_compiled_module_has_a_public_face_or_a_header() -> None:
+    alone = [
+        relative(path)
+        for path in sources(".pyx")
+        if not path.with_suffix(".pyi").exists() and not path.with_suffix(".pxd").exists()
+    ]
+    assert alone == []
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "expected"),
+    [
+        ("jetbroker.store.log", "from jetbroker.jetstream import stream", ["jetbroker.jetstream.stream"]),
+        ("jetbroker.store.log", "from jetbroker.wire import parser, subjects", ["jetbroker.wire.parser"]),
+        ("jetbroker.store.log", "from jetbroker.wire.subjects import matches", []),
+        ("jetbroker.wire.headers", "from ..routing.router import Router", ["jetbroker.routing.router.Router"]),
+        ("jetbroker.limits", "import jetbroker.errors", ["jetbroker.errors"]),
+        (
+            "jetbroker.routing.router",
+            "def f():\n    import jetbroker.connections.client",
+            ["jetbroker.connections.client"],
+        ),
+        ("spark_jobs.source", "from jetbroker.broker import Broker", ["jetbroker.broker.Broker"]),
+    ],
+)
+def test_the_import_check_can_fail(module: str, text: str, expected: list[str]) -> None:
+    assert forbidden_imports(module, python_imports(text, module, is_package=False)) == expected
+    if "from .." not in text:
+        assert forbidden_imports(module, cython_imports(text.replace("import ", "cimport ", 1))) == expected
+
+
+def test_cimports_over_several_lines_are_seen() -> None:
+    text = "from jetbroker.connections.client cimport (\n    Client,\n    Output as Out,\n)\n"
+    assert cython_imports(text) == {"jetbroker.connections.client.Client", "jetbroker.connections.client.Output"}
+
+
+def test_the_length_checks_can_fail() -> None:
+    body = "\n".join(["    x = 1"] * FUNCTION_LINES)
+    assert too_long(python_function_lengths(f"def long():\n{body}\n")) == [f"long: {FUNCTION_LINES + 1} lines"]
+    signature = "cdef int long(\n    int a,\n) except -1:"
+    cython = f"{signature}\n{body}\n\ncdef int short():\n    return 1\n"
+    assert cython_function_lengths(cython) == [("long", FUNCTION_LINES + 3), ("short", 2)]
+    assert too_long(cython_function_lengths(cython)) == [f"long: {FUNCTION_LINES + 3} lines"]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_the_word_check_can_fail(word: str) -> None:
+    assert FORBIDDEN.search(f"see {word}x")
+    assert not FORBIDDEN.search("a method to do things, its workings shared")
