@@ -34,6 +34,11 @@ JS_NAMES_PAGE = 1024
 JS_SUBJECTS_PAGE = 100_000
 JS_MAX_WAITING_PULLS = 512
 JS_MAX_ACK_PENDING = 1000
+JS_UNCOMMITTED_BYTES = 128 * 1024 * 1024  # per stream, accepted while the disk is busy; then publishes get 10167
+JS_EVICTIONS_PER_TICK = 20_000  # by age or lost interest: about a millisecond, so that expiry never stops the loop
+JS_MULTI_LAST_SUBJECTS = 1024  # nats-server's bound of one direct get
+JS_DIRECT_MESSAGES_PER_TICK = 512  # of one batch: other requests and sockets get their turn in between
+JS_DIRECT_BYTES_PER_TICK = 1024 * 1024
 
 # --- configuration files ---
 CONFIG_MAX_NESTING = 200  # open `{` and `[`; keeps everything that walks the tree away from Python's recursion limit
