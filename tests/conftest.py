@@ -1,0 +1,47 @@
+"""Fixtures for tests against a real server process (see tests/support/process.py)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import nats
+import pytest
+from nats.aio.client import Client
+
+from tests.support import process
+
+Connect = Callable[..., Awaitable[Client]]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[process.ServerProcess]:
+    """One jetbroker for the tests of a module, with JetStream on an empty store."""
+    store: Path = tmp_path_factory.mktemp("store")
+    with process.jetbroker("-js", "-sd", str(store)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def reference_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[process.ServerProcess]:
+    """One nats-server for the tests of a module; skips them when there is none on this machine."""
+    if process.find_nats_server() is None:
+        pytest.skip("nats-server is neither on the PATH nor in ~/go/bin")
+    store: Path = tmp_path_factory.mktemp("reference")
+    with process.nats_server("-js", "-sd", str(store)) as server:
+        yield server
+
+
+@pytest.fixture
+async def connect(broker: process.ServerProcess) -> AsyncIterator[Connect]:
+    """A function that opens a nats-py connection to `broker`; all are closed after the test."""
+
+    async def open_connection(**options: Any) -> Client:
+        client = await nats.connect(broker.url, **{"allow_reconnect": False, "connect_timeout": 5, **options})
+        stack.push_async_callback(client.close)
+        return client
+
+    async with AsyncExitStack() as stack:
+        yield open_connection

@@ -1,0 +1,127 @@
+"""Servers in processes of their own: jetbroker as users start it, nats-server for comparison."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+READY_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 10.0
+
+
+def free_port() -> int:
+    """A TCP port nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def find_nats_server() -> str | None:
+    """The nats-server to compare with: on the PATH, else where `go install` puts it."""
+    installed = Path.home() / "go" / "bin" / "nats-server"
+    return shutil.which("nats-server") or (str(installed) if os.access(installed, os.X_OK) else None)
+
+
+class ServerProcess:
+    """A server on a random port of 127.0.0.1. `log` holds what it wrote on stderr so far.
+
+    `arguments` come after the address and port flags, in nats-server's syntax.
+    """
+
+    def __init__(self, command: Sequence[str], arguments: Sequence[str] = ()) -> None:
+        self.port = free_port()
+        self.log: list[str] = []
+        self._command = [*command, "-a", "127.0.0.1", "-p", str(self.port), *arguments]
+        self.process: subprocess.Popen[str] | None = None
+        self._reader: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        if self.process is None:
+            raise RuntimeError("the server is not running")
+        return self.process.pid
+
+    def start(self) -> ServerProcess:
+        """Start it (again) and wait until it is ready."""
+        self.process = subprocess.Popen(
+            self._command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
+        )
+        if self.process.stderr is None:
+            raise RuntimeError("no log to read")
+        ready = threading.Event()
+        self._reader = threading.Thread(target=self._read_log, args=(self.process.stderr, ready), daemon=True)
+        self._reader.start()
+        if not ready.wait(READY_TIMEOUT_S) or self.process.poll() is not None:
+            self.kill()
+            raise RuntimeError(f"{' '.join(self._command)} did not get ready:\n" + "\n".join(self.log))
+        return self
+
+    def _read_log(self, stream: IO[str], ready: threading.Event) -> None:
+        with stream:
+            for line in stream:
+                self.log.append(line.rstrip())
+                if "Server is ready" in line:
+                    ready.set()
+        ready.set()  # it ended: start() looks at the process, not only at the event
+
+    def _wait(self) -> int:
+        if self.process is None or self._reader is None:
+            raise RuntimeError("the server is not running")
+        code = self.process.wait(STOP_TIMEOUT_S)
+        self._reader.join(STOP_TIMEOUT_S)
+        self.process = None
+        return code
+
+    def kill(self) -> int:
+        """kill -9, and wait until it is gone."""
+        if self.process is None:
+            return 0
+        self.process.send_signal(signal.SIGKILL)
+        return self._wait()
+
+    def stop(self) -> int:
+        """SIGTERM; returns the exit code. A server that does not end in time is killed, and that is an error."""
+        if self.process is None:
+            return 0
+        self.process.terminate()
+        try:
+            return self._wait()
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+    def __enter__(self) -> ServerProcess:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def jetbroker(*arguments: str) -> ServerProcess:
+    """A jetbroker process, not started yet."""
+    return ServerProcess([sys.executable, "-m", "jetbroker"], arguments)
+
+
+def nats_server(*arguments: str) -> ServerProcess:
+    """A nats-server process, not started yet. Raises FileNotFoundError when there is none on this machine."""
+    program = find_nats_server()
+    if program is None:
+        raise FileNotFoundError("nats-server is neither on the PATH nor in ~/go/bin")
+    return ServerProcess([program], arguments)
