@@ -36,3 +36,7 @@ class StoreLockedError(StoreOpenError):
 
 class StoreVersionError(StoreOpenError):
     """The store was written by a newer release."""
+
+
+class StoreReadError(StorageError):
+    """The offline reader cannot give what was asked: no such store or stream, or a segment that is gone."""

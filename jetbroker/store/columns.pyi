@@ -1,0 +1,34 @@
+from mmap import mmap
+
+WANT_SUBJECT: int
+WANT_HEADERS: int
+WANT_DATA: int
+
+def merge_ranges(ranges: bytes) -> bytes: ...
+def clip_ranges(merged: bytes, first_seq: int, last_seq: int) -> bytes: ...
+def ranges_cover(merged: bytes, first_seq: int, last_seq: int) -> bool: ...
+
+class SegmentColumns:
+    first_seq: int
+    last_seq: int
+    sealed: bool
+    valid_end: int
+    deletions: bytes
+    damaged: list[tuple[int, int]]
+    row_count: int
+    def __init__(
+        self, data: bytes | mmap, stream_id: int, first_seq: int, start: int, limit: int | None = None
+    ) -> None: ...
+    def select(
+        self,
+        deleted: bytes = b"",
+        start_seq: int = 0,
+        end_seq: int = ...,
+        start_ns: int = ...,
+        end_ns: int = ...,
+        pattern: bytes = b"",
+    ) -> int: ...
+    def summary(self) -> tuple[int, int, int, int]: ...
+    def batch(
+        self, start: int, max_rows: int, want: int, check: bool
+    ) -> tuple[int, int, bytes, bytes, bytes, tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, bytes]]: ...
