@@ -3,6 +3,7 @@
 The layout follows docs/ARCHITECTURE.md word by word and shares nothing with the broker's own writer but the record
 and header encoders, so that a reader is held against the description and not against the writer's habits.
 """
+
 from __future__ import annotations
 
 import json
@@ -40,7 +41,9 @@ class StreamWriter:
     def __init__(self, store_dir: Path, stream: str, account: str = "$G", stream_id: int = 0x1234_5678_9ABC_DEF1,
                  config: dict[str, Any] | None = None) -> None:  # fmt: skip
         root = write_store_marker(store_dir)
-        self.directory = root / quote(account, safe="-_").replace(".", "%2E") / quote(stream, safe="-_").replace(".", "%2E")
+        self.directory = (
+            root / quote(account, safe="-_").replace(".", "%2E") / quote(stream, safe="-_").replace(".", "%2E")
+        )
         self.directory.mkdir(parents=True, exist_ok=True)
         self.stream_id = stream_id
         self.config = config or {"name": stream, "storage": "file"}
