@@ -65,7 +65,7 @@ _BLOCK_END = re.compile(r"\n\)(?=\n|\Z)")
 _DIGITS = re.compile(r"-?[0-9]+")
 _FRACTION = re.compile(r"\.[0-9]+")
 _SUFFIX = re.compile(r"[kmgtpe](?:ib?|b)?", re.IGNORECASE)
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+_DATE = "0000-00-00T00:00:00Z"  # the one form of a date; 0 stands for any digit
 _LAST_BRACE = re.compile(r"\}[ \t\r\n]*\Z")
 _INCLUDE_PATH = re.compile(r"[^ \t\r\n;}]*")
 _HEX = re.compile(r"[0-9a-fA-F]{2}")
@@ -458,12 +458,13 @@ class Lexer:
     def _date(self, token: Token, year_digits: int) -> Token:
         if year_digits != 4:
             raise self._fail("All ISO8601 dates must be in full Zulu form.")
-        match = _DATE.match(self.text, self.pos)
-        if match is None:
-            raise self._fail(
-                f"Expected an ISO8601 datetime, but found '{self.text[self.pos : self.pos + 20]}' instead."
-            )
+        for offset, wanted in enumerate(_DATE):
+            found = self.text[self.pos + offset : self.pos + offset + 1]
+            if found.isdecimal() and found.isascii() if wanted == "0" else found == wanted:
+                continue
+            name = "digit" if wanted == "0" else f"'{wanted}'"
+            raise self._fail(f"Expected {name} in ISO8601 datetime, but found '{found or ' '}' instead.")
         token.kind = Kind.DATE
-        token.text = match.group()
-        self.pos = match.end()
+        token.text = self.text[self.pos : self.pos + len(_DATE)]
+        self.pos += len(_DATE)
         return token

@@ -28,7 +28,7 @@ class _Model(BaseModel):
 class UserOptions(_Model):
     """One user of `authorization.users` or of an account. `password` may be a bcrypt hash ($2a$, $2b$, $2x$, $2y$)."""
 
-    user: str
+    user: str = ""
     password: str = ""
 
 
@@ -107,17 +107,17 @@ class Options(_Model):
 
     # limits
     max_control_line: int = limits.MAX_CONTROL_LINE_BYTES
-    max_payload: int = limits.MAX_PAYLOAD_BYTES
+    max_payload: int = limits.MAX_PAYLOAD_BYTES  # negative: unlimited
     max_pending: int = limits.MAX_PENDING_BYTES
-    max_connections: int = limits.MAX_CONNECTIONS  # 0 or less: unlimited
+    max_connections: int = limits.MAX_CONNECTIONS  # negative: unlimited
     max_subscriptions: int = 0  # per connection; 0: unlimited
 
     # timers
     ping_interval: float = limits.PING_INTERVAL_SECONDS
     ping_max: int = limits.PING_MAX_OUTSTANDING
     write_deadline: float = limits.WRITE_DEADLINE_SECONDS
-    lame_duck_duration: float = 120.0
-    lame_duck_grace_period: float = 10.0
+    lame_duck_duration: float = limits.LAME_DUCK_DURATION_SECONDS
+    lame_duck_grace_period: float = limits.LAME_DUCK_GRACE_SECONDS
 
     # who may do what
     authorization: AuthorizationOptions = Field(default_factory=AuthorizationOptions)
@@ -127,13 +127,17 @@ class Options(_Model):
 
     jetstream: JetStreamOptions = Field(default_factory=JetStreamOptions)
 
-    # told by the loader, to be logged by the broker once its log is open
-    warnings: list[str] = Field(default_factory=list)
+    # the command line's part, applied again after each reload of the file: (field, value), nested fields dotted
+    flags: list[tuple[str, str | int | float | bool]] = Field(default_factory=list)
 
     @property
     def auth_required(self) -> bool:
         """True when clients must log in: credentials or account users are configured."""
         return self.authorization.required or any(account.users for account in self.accounts.values())
+
+    def all_users(self) -> list[UserOptions]:
+        """The users of `authorization` and of all accounts; the one of `authorization.user` is not among them."""
+        return [*self.authorization.users, *(user for account in self.accounts.values() for user in account.users)]
 
     @property
     def store_path(self) -> str:

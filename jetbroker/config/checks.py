@@ -1,0 +1,113 @@
+"""What must hold before the broker starts: the checks nats-server makes at start only, not in `-t`.
+
+:func:`settle` comes first: a value of 0 means "the default" for most options, as in nats-server.
+"""
+
+from jetbroker import limits
+from jetbroker.config.options import DEFAULT_HOST, DEFAULT_PORT, GLOBAL_ACCOUNT, SYSTEM_ACCOUNT, Options
+from jetbroker.config.values import format_duration
+from jetbroker.errors import ConfigError
+
+_MAX_PORT = 65_535
+_HIGH_PAYLOAD_BYTES = 8 * 1024 * 1024
+_BCRYPT_PREFIXES = ("$2a$", "$2b$", "$2x$", "$2y$")
+_ZERO_MEANS: dict[str, int | float | str] = {
+    "host": DEFAULT_HOST,
+    "port": DEFAULT_PORT,
+    "max_control_line": limits.MAX_CONTROL_LINE_BYTES,
+    "max_payload": limits.MAX_PAYLOAD_BYTES,
+    "max_pending": limits.MAX_PENDING_BYTES,
+    "max_connections": limits.MAX_CONNECTIONS,
+    "ping_interval": limits.PING_INTERVAL_SECONDS,
+    "ping_max": limits.PING_MAX_OUTSTANDING,
+    "write_deadline": limits.WRITE_DEADLINE_SECONDS,
+    "lame_duck_duration": limits.LAME_DUCK_DURATION_SECONDS,
+    "lame_duck_grace_period": limits.LAME_DUCK_GRACE_SECONDS,
+}
+# nats-server starts with these below zero, and then no client gets anywhere.
+_NOT_NEGATIVE = ("max_control_line", "ping_interval", "ping_max", "write_deadline")
+
+
+def settle(options: Options) -> None:
+    """Put the defaults where the configuration says 0 or nothing."""
+    for field, default in _ZERO_MEANS.items():
+        if not getattr(options, field):
+            setattr(options, field, default)
+    if options.authorization.timeout <= 0:
+        options.authorization.timeout = limits.AUTH_TIMEOUT_SECONDS
+
+
+def check_start(options: Options) -> None:
+    """Raise :class:`~jetbroker.errors.ConfigError` when the broker cannot start with these options."""
+    for field in _NOT_NEGATIVE:
+        if getattr(options, field) < 0:
+            raise ConfigError(f"{field} needs to be positive")
+    if options.max_payload > options.max_pending:
+        raise ConfigError(
+            f"max_payload ({options.max_payload}) cannot be higher than max_pending ({options.max_pending})"
+        )
+    if " " in options.server_name:
+        raise ConfigError("server name cannot contain spaces")
+    _check_lame_duck(options)
+    _check_no_auth_user(options)
+    _check_jetstream(options)
+    system = options.system_account
+    if system and system not in (*options.accounts, SYSTEM_ACCOUNT, GLOBAL_ACCOUNT):
+        raise ConfigError("error resolving system account: account missing")
+    if not -1 <= options.port <= _MAX_PORT:
+        raise ConfigError(
+            f"Error listening on port: {options.host}:{options.port}, "
+            f'"listen tcp: address {options.port}: invalid port"'
+        )
+
+
+def warnings(options: Options) -> list[str]:
+    """What a start warns of in its log."""
+    found = []
+    if any(user.password and not is_bcrypt(user.password) for user in options.all_users()):
+        found.append("Plaintext passwords detected, use nkeys or bcrypt")
+    elif options.authorization.password and not is_bcrypt(options.authorization.password):
+        found.append("Plaintext passwords detected, use nkeys or bcrypt")
+    if options.max_payload > _HIGH_PAYLOAD_BYTES:
+        found.append("Maximum payloads over 8.00 MB are generally discouraged and could lead to poor performance")
+    if options.jetstream.enabled and not options.jetstream.store_dir:
+        found.append("Temporary storage directory used, data could be lost on system reboot")
+    return found
+
+
+def is_bcrypt(password: str) -> bool:
+    """True when a configured password or token is a hash."""
+    return password.startswith(_BCRYPT_PREFIXES)
+
+
+def _check_lame_duck(options: Options) -> None:
+    grace, duration = options.lame_duck_grace_period, options.lame_duck_duration
+    if grace >= duration:
+        raise ConfigError(
+            f"lame duck grace period ({format_duration(grace)}) should be strictly lower than "
+            f"lame duck duration ({format_duration(duration)})"
+        )
+
+
+def _check_no_auth_user(options: Options) -> None:
+    name = options.no_auth_user
+    if not name:
+        return
+    users = [user.user for user in options.all_users()]
+    if not users:
+        raise ConfigError(f'no_auth_user: "{name}" present, but users/nkeys are not defined')
+    if name not in users:
+        raise ConfigError(
+            f'no_auth_user: "{name}" not present as user or nkey in authorization block or account configuration'
+        )
+
+
+def _check_jetstream(options: Options) -> None:
+    system = options.accounts.get(options.system_account or SYSTEM_ACCOUNT)
+    if options.jetstream.enabled and system is not None and system.jetstream is not None:
+        raise ConfigError("Not allowed to enable JetStream on the system account")
+    domain = options.jetstream.domain
+    if any(char in domain for char in ".*>"):
+        raise ConfigError("invalid domain name: may not contain ., * or >")
+    if any(char in domain for char in " \t\r\n\f"):
+        raise ConfigError(f'invalid domain name: derived "$JS.{domain}.API.>" is not a valid subject')

@@ -1,0 +1,277 @@
+"""From a value of the tree to a Python value of one type. Messages are nats-server's, without the place.
+
+Each reader takes the key (lower case, for the message) and the value, and raises
+:class:`~jetbroker.errors.ConfigError` when it is not of its type.
+"""
+
+import re
+from datetime import datetime
+
+from jetbroker.config.parser import Value
+from jetbroker.errors import ConfigError
+
+_INT32_MAX = 2**31 - 1
+_UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([^0-9.]*)")
+_MAX_DURATION_SECONDS = 2**63 / 1e9  # what nats-server's nanoseconds can hold
+_MIN_LAME_DUCK_SECONDS = 30.0
+_STORAGE_SIZE = re.compile(r"([+-]?[0-9]{1,18})([KMGT])")
+_STORAGE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+class DurationWanted(ConfigError):
+    """An integer stands where a duration belongs: taken as seconds by a start, refused by a check."""
+
+
+def type_name(value: Value) -> str:
+    """The type as nats-server's messages call it."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int64"
+    if isinstance(value, float):
+        return "float64"
+    if isinstance(value, datetime):
+        return "time.Time"
+    if isinstance(value, list):
+        return "[]interface {}"
+    if isinstance(value, dict):
+        return "map[string]interface {}"
+    return "string"
+
+
+def wrong_type(value: Value, wanted: str) -> ConfigError:
+    """The error for a value of another type than `wanted`, in Go's words."""
+    return ConfigError(f"interface conversion: interface {{}} is {type_name(value)}, not {wanted}")
+
+
+def string(key: str, value: Value) -> str:
+    """A string; one that is not valid UTF-8 is refused."""
+    if not isinstance(value, str):
+        raise wrong_type(value, "string")
+    if not is_utf8(value):
+        raise ConfigError(f"{key} is not valid UTF-8")
+    return value
+
+
+def is_utf8(text: str) -> bool:
+    """False for text that came from bytes which are no UTF-8."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def boolean(key: str, value: Value) -> bool:
+    """A boolean, written without quotes."""
+    if not isinstance(value, bool):
+        raise wrong_type(value, "bool")
+    return value
+
+
+def integer(key: str, value: Value) -> int:
+    """An integer, with or without a suffix."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise wrong_type(value, "int64")
+    return value
+
+
+def small_integer(key: str, value: Value) -> int:
+    """An integer of at most 2^31-1."""
+    number = integer(key, value)
+    if number > _INT32_MAX:
+        raise ConfigError(f"{key} value is too big")
+    return number
+
+
+def storage_size(key: str, value: Value) -> int:
+    """Bytes: an integer, or a string that ends in K, M, G or T (powers of 1024); the empty one is unlimited."""
+    if not isinstance(value, str):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ConfigError(f"{key} must be int64 or string")
+        return value
+    if not value:
+        return -1
+    match = _STORAGE_SIZE.fullmatch(value)
+    if match is None:
+        raise ConfigError(f"{key} sizes defined as strings must be a number that ends in K, M, G, T")
+    return int(match[1]) * _STORAGE_UNITS[match[2]]
+
+
+def limit(key: str, value: Value) -> int:
+    """A limit of an account; negative: none."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError(f'Expected a parseable size for "{key}", got {shown(value)}')
+    return value
+
+
+def duration(key: str, value: Value) -> float:
+    """Seconds: a duration such as `"2m"`; raises :class:`DurationWanted` for an integer."""
+    if isinstance(value, str):
+        try:
+            return parse_duration(value)
+        except ConfigError as error:
+            raise ConfigError(f"error parsing {key}: {error}") from None
+    raise DurationWanted(f'invalid use of field "{key}": {key} should be converted to a duration')
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of a duration as Go writes it: `300ms`, `1h30m`, `1.5s`, `0`; units ns us ms s m h."""
+    rest = text[1:] if text[:1] in ("+", "-") else text
+    if rest == "0":
+        return 0.0
+    if not rest:
+        raise ConfigError(f'time: invalid duration "{text}"')
+    total, pos = 0.0, 0
+    while pos < len(rest):
+        match = _DURATION_PART.match(rest, pos)
+        if match is None:
+            raise ConfigError(f'time: invalid duration "{text}"')
+        if not match[2]:
+            raise ConfigError(f'time: missing unit in duration "{text}"')
+        if match[2] not in _UNIT_SECONDS:
+            raise ConfigError(f'time: unknown unit "{match[2]}" in duration "{text}"')
+        total += float(match[1]) * _UNIT_SECONDS[match[2]]
+        pos = match.end()
+    if total > _MAX_DURATION_SECONDS:
+        raise ConfigError(f'time: invalid duration "{text}"')
+    return -total if text[0] == "-" else total
+
+
+def format_duration(seconds: float) -> str:
+    """A duration as Go prints it: `2m0s`, `1h5m0s`, `300ms`."""
+    if seconds < 0:
+        return f"-{format_duration(-seconds)}"
+    if 0 < seconds < 1:
+        return f"{seconds * 1000:g}ms"
+    whole, fraction = divmod(seconds, 60)
+    minutes = int(whole)
+    text = f"{round(fraction, 9):g}s"
+    if minutes >= 60:
+        return f"{minutes // 60}h{minutes % 60}m{text}"
+    return f"{minutes}m{text}" if minutes else text
+
+
+def server_name(key: str, value: Value) -> str:
+    """A name without blanks."""
+    name = string(key, value)
+    if " " in name:
+        raise ConfigError("server name cannot contain spaces")
+    return name
+
+
+def system_account(key: str, value: Value) -> str:
+    """The name of an account."""
+    if not isinstance(value, str):
+        raise ConfigError("system account name must be a string")
+    return string(key, value)
+
+
+def lame_duck_duration(key: str, value: Value) -> float:
+    """Seconds, at least half a minute: clients need the time to go elsewhere."""
+    seconds = duration(key, string(key, value))
+    if seconds < _MIN_LAME_DUCK_SECONDS:
+        raise ConfigError(f"invalid {key} of {format_duration(seconds)}, minimum is 30 seconds")
+    return seconds
+
+
+def lame_duck_grace_period(key: str, value: Value) -> float:
+    """Seconds, not negative."""
+    seconds = duration(key, string(key, value))
+    if seconds < 0:
+        raise ConfigError(f"invalid {key}, needs to be positive")
+    return seconds
+
+
+def strict_flag(key: str, value: Value) -> bool:
+    """The boolean of `jetstream.strict`."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"Expected 'true' or 'false' for bool value, got '{shown(value)}'")
+    return value
+
+
+def account_flag(key: str, value: Value) -> bool:
+    """A boolean among the limits of an account."""
+    if not isinstance(value, bool):
+        raise ConfigError(f'Expected a parseable bool for "{key}", got {shown(value)}')
+    return value
+
+
+def switch(value: Value) -> bool:
+    """`jetstream: enabled`, in words or as a boolean."""
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, str):
+        raise ConfigError(f"Expected map, bool or string to define JetStream, got {type_name(value)}")
+    word = value.lower()
+    if word not in ("enable", "enabled", "disable", "disabled"):
+        raise ConfigError(f"Expected 'enabled' or 'disabled' for string value, got '{shown(value)}'")
+    return word.startswith("enable")
+
+
+def sync_interval(key: str, value: Value) -> float | None:
+    """Seconds between two fdatasyncs in the background; None for `always`: before each ack."""
+    if isinstance(value, str) and value.lower() == "always":
+        return None
+    seconds = duration(key, value)
+    if seconds < 0:
+        raise ConfigError(f"invalid {key}, needs to be positive")
+    return seconds
+
+
+def auth_timeout(value: Value) -> float:
+    """Seconds: a number or a duration."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ConfigError("error parsing authorization config, 'timeout' wrong type")
+    if isinstance(value, str):
+        try:
+            return parse_duration(value)
+        except ConfigError as error:
+            raise ConfigError(f"error parsing authorization config, 'timeout' {error}") from None
+    return float(value)
+
+
+def shown(value: Value) -> str:
+    """A value inside of a message."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, dict):
+        return "a map"
+    return str(value)
+
+
+def string_list(key: str, value: Value) -> list[str]:
+    """A list of strings; one string counts as a list of one."""
+    if isinstance(value, str):
+        return [string(key, value)]
+    if not isinstance(value, list):
+        raise ConfigError(f"error parsing {key}: unsupported type {type_name(value)}")
+    for node in value:
+        if not isinstance(node.value, str):
+            raise ConfigError(f"error parsing {key}: unsupported type in array {type_name(node.value)}")
+    return [string(key, node.value) for node in value]
+
+
+def address(value: Value) -> tuple[str | None, int]:
+    """Host and port of `listen`: `host:port`, `[::1]:port`, `:port`, or just the port (the host is None then)."""
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ConfigError(f"expected port or host:port, got {type_name(value)}")
+    if isinstance(value, int):
+        return None, value
+    text = string("listen", value)
+    host, colon, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host or "[" in host or "]" in host:
+        colon = ""
+    if not colon:
+        raise ConfigError(f'could not parse address string "{text}"')
+    try:
+        return host, int(port)
+    except ValueError:
+        raise ConfigError(f'could not parse port "{port}"') from None
