@@ -1,0 +1,54 @@
+"""What the control plane expects of the rooms around it, and the limits it is given."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from jetbroker.jetstream.config import ConsumerConfig
+
+UNLIMITED = -1
+
+
+@dataclass
+class ServerReservations:
+    """What all accounts of the server share. Sizes in bytes; -1: unlimited."""
+
+    max_memory: int = UNLIMITED
+    max_storage: int = UNLIMITED
+    reserved_memory: int = 0
+    reserved_storage: int = 0
+
+
+@dataclass
+class AccountLimits:
+    """Limits of one account. -1: unlimited; duplicate_window (ns) and max_request_batch: 0, no limit."""
+
+    max_memory: int = UNLIMITED
+    max_storage: int = UNLIMITED
+    max_streams: int = UNLIMITED
+    max_consumers: int = UNLIMITED
+    max_ack_pending: int = UNLIMITED
+    memory_max_stream_bytes: int = UNLIMITED
+    storage_max_stream_bytes: int = UNLIMITED
+    max_bytes_required: bool = False
+    duplicate_window: int = 0
+    max_request_batch: int = 0
+
+
+class ConsumerLike(Protocol):
+    """A running consumer."""
+
+    name: str
+    config: ConsumerConfig
+    created_ns: int
+    on_inactive: Callable[[], None] | None
+
+    def start(self) -> object: ...
+
+    def stop(self, reason: str) -> object: ...
+
+    def info(self) -> dict[str, Any]: ...
+
+    def update(self, config: ConsumerConfig) -> object: ...
+
+    def has_delivery_interest(self) -> bool: ...
