@@ -1,0 +1,80 @@
+"""A stream's way in: every publish on its subjects is checked, appended to the log, and acked once committed."""
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+
+from jetbroker.jetstream.dedup cimport DedupWindow
+from jetbroker.jetstream.pub_acks cimport PubAckQueue
+from jetbroker.jetstream.publish_headers cimport PublishHeaders, Text
+from jetbroker.routing.router cimport Receiver, Router, RouteSlot
+from jetbroker.store.log cimport StreamLog, SubjectState
+from jetbroker.tick cimport Tick
+from jetbroker.wire.message cimport Message
+
+
+cdef class SubjectEntry:
+    """What ingest keeps of one literal subject in its route slot."""
+    cdef SubjectState state
+    cdef uint32_t generation           # of the consumers that `interested` was worked out for
+    cdef bint interested
+
+
+cdef class Ingest(Receiver):
+    cdef Tick tick
+    cdef Router router
+    cdef StreamLog log
+    cdef bytes name
+    cdef PubAckQueue acks
+    cdef DedupWindow dedup
+    cdef bytes last_msg_id             # of message last_msg_id_seq; worked out from the log when that is not the last
+    cdef uint64_t last_msg_id_seq
+    cdef list refusals                 # (reply, headers, body) of error acks, sent in the event phase
+    cdef list consumers                # StreamConsumer; replaced, never changed in place
+    cdef uint32_t generation           # counts changes of the consumers' interest
+    # what is accepted and not committed is bounded; counters since start
+    cdef uint64_t accepted_bytes
+    cdef uint64_t group_bytes          # accepted_bytes at the last commit
+    cdef uint64_t committed_bytes
+    # from the configuration
+    cdef int64_t max_msgs              # 0: unlimited, here and below
+    cdef int64_t max_bytes
+    cdef int64_t max_per_subject
+    cdef int64_t max_msg_size          # -1: unlimited
+    cdef bint discard_new
+    cdef bint discard_new_per_subject
+    cdef bint sealed
+    cdef bint no_ack
+    cdef bint allow_rollup
+    cdef bint interest_only            # interest retention: without an interested consumer nothing is stored
+    # called at the next append, and at the next one with a Nats-Msg-Id: set while the stream has no timer running
+    cdef object on_first_message
+    cdef object on_first_id
+
+    cdef int configure(self, object config) except -1
+    cdef int set_consumers(self, list consumers) except -1
+    cdef int committed(self, uint64_t seq) except -1
+    cdef int write_failed(self, uint64_t first_lost, object error) except -1
+    cdef int enforce_limits(self) except -1
+
+    cdef SubjectEntry entry_of(self, RouteSlot slot, const Message* msg)
+    cdef uint64_t store(self, SubjectEntry entry, const Message* msg, const char* headers, Py_ssize_t headers_len,
+                        uint16_t flags, int64_t now_ns) except? 0
+    cdef int store_checked(self, SubjectEntry entry, const Message* msg, bytes block,
+                           PublishHeaders* found, int64_t now_ns) except -1
+    cdef int ack(self, const Message* msg, uint64_t seq, bint duplicate) except -1
+    cdef int refuse(self, const Message* msg, object error) except -1
+
+    cdef int _deliver_with_headers(self, SubjectEntry entry, const Message* msg) except -1
+    cdef object _check_features(self, PublishHeaders* found)
+    cdef object _check_expectations(self, SubjectEntry entry, PublishHeaders* found)
+    cdef object _check_last_msg_id(self, PublishHeaders* found)
+    cdef bytes _last_msg_id(self)
+    cdef object _check_rollup(self, Text rollup)
+    cdef object _check_room(self, SubjectEntry entry, const Message* msg, Py_ssize_t headers_len,
+                            Py_ssize_t payload_len)
+    cdef bint _has_interest(self, SubjectEntry entry, const Message* msg) except -1
+    cdef uint64_t _use_up_sequence(self) except? 0
+    cdef int _evict(self) except -1
+    cdef int _trim_subject(self, SubjectState state) except -1
+    cdef int _remove_one(self, uint64_t seq) except -1
+    cdef int _roll_up(self, SubjectEntry entry, Text rollup) except -1
+    cdef int _refuse_reply(self, bytes reply, object error) except -1
+    cdef int run_tick(self) except -1

@@ -1,0 +1,407 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""A stream's way in (see ingest.pxd).
+
+A publish without headers the stream acts on makes no Python object: its bytes go from the socket's buffer into the
+log, its reply subject into the queue of acks.  Checks run in nats-server's order, because clients see which comes
+first.
+"""
+import orjson
+
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcmp
+
+from jetbroker.jetstream.dedup cimport DedupWindow
+from jetbroker.jetstream.interest cimport StreamConsumer
+from jetbroker.jetstream.pub_acks cimport PubAckQueue
+from jetbroker.jetstream.publish_headers cimport (
+    PublishHeaders, Text, parse_sequence, scan_publish_headers, without_header, without_status,
+)
+from jetbroker.jetstream.timestamps cimport wall_clock_ns
+from jetbroker.routing.router cimport Receiver, Router, RouteSlot, Subscription
+from jetbroker.store.log cimport FLAG_MSG_ID, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState
+from jetbroker.tick cimport PHASE_EVENTS, Tick
+from jetbroker.wire.headers cimport find_header
+from jetbroker.wire.message cimport Message
+
+from jetbroker import limits
+from jetbroker.errors import StorageError
+from jetbroker.jetstream.errors import ApiError, api_error
+from jetbroker.jetstream.publish_headers import is_valid_ttl
+
+cdef extern from "string.h":
+    void* memmem(const void* haystack, size_t n, const void* needle, size_t m) noexcept nogil
+
+cdef Py_ssize_t MAX_HEADER_BYTES = limits.JS_HEADER_BYTES
+cdef uint64_t MAX_UNCOMMITTED_BYTES = limits.JS_UNCOMMITTED_BYTES
+cdef bytes TOO_MANY_REQUESTS = b"NATS/1.0 429 Too Many Requests\r\n\r\n"
+
+
+cdef class SubjectEntry:
+    """What ingest keeps of one literal subject."""
+
+
+cdef class Ingest(Receiver):
+    """The receiver behind a stream's subscriptions."""
+
+    def __init__(self, Router router not None, Tick tick not None, StreamLog log not None, str name not None,
+                 str domain not None, int64_t duplicate_window_ns) -> None:
+        self.router = router
+        self.tick = tick
+        self.log = log
+        self.name = name.encode()
+        ack = orjson.dumps({"stream": name, "domain": domain} if domain else {"stream": name})
+        self.acks = PubAckQueue(router, ack.removesuffix(b"}") + b',"seq":')
+        self.dedup = DedupWindow(duplicate_window_ns, log.last_seq)
+        self.last_msg_id = b""
+        self.refusals = []
+        self.consumers = []
+        self.generation = 1
+
+    cdef int configure(self, object config) except -1:
+        """Take the limits of a StreamConfig over; they hold from the next publish on."""
+        self.max_msgs = max(config.max_msgs, 0)
+        self.max_bytes = max(config.max_bytes, 0)
+        self.max_per_subject = max(config.max_msgs_per_subject, 0)
+        self.max_msg_size = config.max_msg_size if config.max_msg_size > 0 else -1
+        self.discard_new = config.discard == "new"
+        self.discard_new_per_subject = config.discard_new_per_subject
+        self.sealed = config.sealed
+        self.no_ack = config.no_ack
+        self.allow_rollup = config.allow_rollup_hdrs and not config.deny_purge
+        self.interest_only = config.retention == "interest"
+        self.dedup.resize(config.duplicate_window)
+        return 0
+
+    cdef int set_consumers(self, list consumers) except -1:
+        self.consumers = consumers
+        self.generation += 1
+        return 0
+
+    # --- publishes ---
+
+    cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
+        cdef uint64_t seq
+        cdef SubjectEntry entry
+        if sub.closed:
+            return 0
+        if slot is not None and slot.cache is not None:
+            entry = <SubjectEntry>slot.cache
+        else:
+            entry = self.entry_of(slot, msg)
+        if self.sealed:
+            self.refuse(msg, api_error("stream_sealed"))
+        elif msg.headers_len:
+            self._deliver_with_headers(entry, msg)
+        else:
+            seq = self.store(entry, msg, NULL, 0, 0, wall_clock_ns())
+            if seq and msg.reply != NULL:
+                self.ack(msg, seq, False)
+        return 1
+
+    cdef SubjectEntry entry_of(self, RouteSlot slot, const Message* msg):
+        cdef SubjectEntry entry = SubjectEntry.__new__(SubjectEntry)
+        entry.state = self.log.subject_state(msg.subject, msg.subject_len)
+        if slot is not None:
+            slot.cache = entry
+        return entry
+
+    cdef int _deliver_with_headers(self, SubjectEntry entry, const Message* msg) except -1:
+        cdef PublishHeaders found
+        cdef const char* block = msg.body
+        cdef Py_ssize_t n = msg.headers_len
+        cdef bytes kept = None                 # owns `block` when it is not the publisher's own
+        cdef int64_t now = wall_clock_ns()
+        cdef uint64_t seq
+        if n > 10 and block[8] == c' ':
+            kept = without_status(block[:n])
+            block = kept
+            n = len(kept)
+        if (n and memmem(block, n, b"Nats-", 5) != NULL and scan_publish_headers(block, n, &found)):
+            # the pointers in `found` lead into this copy
+            if kept is None:
+                kept = block[:n]
+                scan_publish_headers(kept, n, &found)
+            return self.store_checked(entry, msg, kept, &found, now)
+        seq = self.store(entry, msg, block if n else NULL, n, 0, now)
+        if seq and msg.reply != NULL:
+            self.ack(msg, seq, False)
+        return 0
+
+    cdef int store_checked(self, SubjectEntry entry, const Message* msg, bytes block,
+                           PublishHeaders* found, int64_t now_ns) except -1:
+        """Store a publish whose headers ask for something."""
+        cdef bytes msg_id = None
+        cdef bytes stored = block
+        cdef uint64_t seq
+        cdef object refusal = self._check_features(found)
+        if refusal is None:
+            refusal = self._check_expectations(entry, found)
+        if refusal is None:
+            if found.msg_id.n and self.dedup.window_ns > 0:
+                msg_id = found.msg_id.p[:found.msg_id.n]
+                seq = self.dedup.find(self.log, msg_id, now_ns)
+                if seq:
+                    return self.ack(msg, seq, True)
+            refusal = self._check_last_msg_id(found)
+        if refusal is None and found.rollup.p != NULL:
+            refusal = self._check_rollup(found.rollup)
+        if refusal is not None:
+            return self.refuse(msg, refusal)
+        if found.request_info.p != NULL:
+            stored = without_header(block, b"Nats-Request-Info")
+        seq = self.store(entry, msg, <const char*>stored, len(stored), FLAG_MSG_ID if msg_id is not None else 0,
+                         now_ns)
+        if not seq:
+            return 0
+        if msg_id is not None:
+            self.dedup.remember(msg_id, seq, now_ns)
+            self.last_msg_id = msg_id
+            self.last_msg_id_seq = seq
+            if self.on_first_id is not None:
+                self.on_first_id()
+        if found.rollup.n:
+            self._roll_up(entry, found.rollup)
+        return self.ack(msg, seq, False)
+
+    cdef uint64_t store(self, SubjectEntry entry, const Message* msg, const char* headers, Py_ssize_t headers_len,
+                        uint16_t flags, int64_t now_ns) except? 0:
+        """Append and enforce the limits; 0: refused, and the error ack is queued."""
+        cdef Py_ssize_t payload_len = msg.body_len - msg.headers_len
+        cdef uint64_t seq
+        cdef object refusal = None
+        if self.max_msg_size >= 0 and headers_len + payload_len > self.max_msg_size:
+            refusal = api_error("stream_message_exceeds_maximum")
+        elif headers_len > MAX_HEADER_BYTES:
+            refusal = api_error("stream_header_exceeds_maximum")
+        elif self.interest_only and not self._has_interest(entry, msg):
+            return self._use_up_sequence()
+        elif self.accepted_bytes - self.committed_bytes > MAX_UNCOMMITTED_BYTES:
+            refusal = api_error("stream_too_many_requests")
+        elif self.log.failed is not None:
+            refusal = api_error("stream_store_failed", err=self.log.failed)
+        elif self.discard_new:
+            refusal = self._check_room(entry, msg, headers_len, payload_len)
+        if refusal is not None:
+            self.refuse(msg, refusal)
+            return 0
+        try:
+            seq = self.log.append(msg.subject, msg.subject_len, headers, headers_len,
+                                  msg.body + msg.headers_len, payload_len, now_ns, flags, entry.state)
+        except StorageError as error:
+            self.refuse(msg, api_error("stream_store_failed", err=error))
+            return 0
+        self.accepted_bytes += headers_len + payload_len + msg.subject_len
+        if self.on_first_message is not None:
+            self.on_first_message()
+        if self.max_per_subject and entry.state.count > <uint64_t>self.max_per_subject:
+            self._trim_subject(entry.state)
+        if not self.discard_new and (self.max_msgs or self.max_bytes):
+            self._evict()
+        return seq
+
+    # --- checks ---
+
+    cdef object _check_features(self, PublishHeaders* found):
+        """Headers of features this stream does not have, and the expected stream; None: go on."""
+        cdef bytes ttl
+        if found.batch_id.p != NULL:
+            return api_error("atomic_publish_disabled")
+        if found.increment.p != NULL:
+            return api_error("message_incr_disabled")
+        if found.expected_stream.n and (found.expected_stream.n != len(self.name) or memcmp(
+                found.expected_stream.p, <const char*>self.name, found.expected_stream.n) != 0):
+            return api_error("stream_not_match")
+        if found.ttl.n:
+            ttl = found.ttl.p[:found.ttl.n]
+            if not is_valid_ttl(ttl):
+                return api_error("message_ttl_invalid")
+            if ttl != b"00":
+                return api_error("message_ttl_disabled")
+        return None
+
+    cdef object _check_expectations(self, SubjectEntry entry, PublishHeaders* found):
+        """Expected last sequences, and schedules; None: go on."""
+        cdef uint64_t last
+        if found.expected_last_subject_sequence.n:
+            if found.expected_last_subject.n:
+                last = self.log.last_by_subject(found.expected_last_subject.p[:found.expected_last_subject.n])
+            else:
+                last = entry.state.last if entry.state.count else 0
+            if parse_sequence(found.expected_last_subject_sequence) != <long long>last:
+                return api_error("stream_wrong_last_sequence", seq=last)
+        elif found.expected_last_subject.n:
+            return api_error("stream_expected_last_seq_per_subject_invalid")
+        if (found.expected_last_sequence.n
+                and parse_sequence(found.expected_last_sequence) != <long long>self.log.last_seq):
+            return api_error("stream_wrong_last_sequence", seq=self.log.last_seq)
+        if found.schedule.p != NULL:
+            return api_error("message_schedules_disabled")
+        return None
+
+    cdef object _check_last_msg_id(self, PublishHeaders* found):
+        cdef bytes last
+        if not found.expected_last_msg_id.n:
+            return None
+        last = self._last_msg_id()
+        if found.expected_last_msg_id.p[:found.expected_last_msg_id.n] == last:
+            return None
+        return api_error("stream_wrong_last_msg_id", id=last.decode("utf-8", "replace"))
+
+    cdef bytes _last_msg_id(self):
+        """The Nats-Msg-Id of the last message, b"" when it has none."""
+        cdef StoredMessage stored
+        cdef const char* value = NULL
+        cdef Py_ssize_t value_len = 0
+        if self.last_msg_id_seq != self.log.last_seq:
+            self.last_msg_id = b""
+            self.last_msg_id_seq = self.log.last_seq
+            if self.log.last_seq and self.log.read(self.log.last_seq, &stored) == READ_OK and stored.headers_len:
+                if find_header(stored.headers, stored.headers_len, b"Nats-Msg-Id", 11, &value, &value_len):
+                    self.last_msg_id = value[:value_len]
+        return self.last_msg_id
+
+    cdef object _check_rollup(self, Text rollup):
+        if not rollup.n:
+            return None
+        if not self.allow_rollup:
+            return api_error("stream_rollup_failed", err="rollup not permitted")
+        text = rollup.p[:rollup.n].decode("utf-8", "replace")
+        if text.lower() not in ("sub", "all"):
+            return api_error("stream_rollup_failed", err=f"rollup value invalid: {orjson.dumps(text).decode()}")
+        return None
+
+    cdef object _check_room(self, SubjectEntry entry, const Message* msg, Py_ssize_t headers_len,
+                            Py_ssize_t payload_len):
+        """Discard new: refuse what does not fit. A full subject makes room for its own next message."""
+        cdef bint subject_full = self.max_per_subject and entry.state.count >= <uint64_t>self.max_per_subject
+        cdef uint64_t size = <uint64_t>(headers_len + payload_len)
+        cdef StoredMessage oldest
+        if subject_full and self.discard_new_per_subject:
+            return api_error("stream_store_failed", err="maximum messages per subject exceeded")
+        if self.max_msgs and self.log.messages >= <uint64_t>self.max_msgs and not subject_full:
+            return api_error("stream_store_failed", err="maximum messages exceeded")
+        if self.max_bytes and self.log.bytes + size >= <uint64_t>self.max_bytes:
+            if subject_full and self.log.read(self.log.first_of(entry.state), &oldest) == READ_OK:
+                if <uint64_t>(oldest.headers_len + oldest.payload_len) >= size:
+                    return None
+            return api_error("stream_store_failed", err="maximum bytes exceeded")
+        return None
+
+    cdef bint _has_interest(self, SubjectEntry entry, const Message* msg) except -1:
+        cdef StreamConsumer consumer
+        cdef SubjectFilter subject_filter
+        if entry.generation != self.generation:
+            entry.interested = False
+            for consumer in self.consumers:
+                subject_filter = consumer.interest()
+                if subject_filter is None or subject_filter.matches(msg.subject, msg.subject_len):
+                    entry.interested = True
+                    break
+            entry.generation = self.generation
+        return entry.interested
+
+    cdef uint64_t _use_up_sequence(self) except? 0:
+        self.log.skip_to(self.log.last_seq + 2)
+        return self.log.last_seq
+
+    # --- limits ---
+
+    cdef int enforce_limits(self) except -1:
+        """Stricter limits at once (discard old only: with discard new what is stored stays)."""
+        cdef SubjectState state
+        if self.discard_new:
+            return 0
+        if self.max_per_subject:
+            for state in self.log.matching_subjects(b">"):
+                if state.count > <uint64_t>self.max_per_subject:
+                    self.log.purge(state.subject, 0, self.max_per_subject)
+        return self._evict()
+
+    cdef int _evict(self) except -1:
+        if self.max_msgs:
+            while self.log.messages > <uint64_t>self.max_msgs:
+                self.log.evict_first()
+        if self.max_bytes:
+            while self.log.bytes > <uint64_t>self.max_bytes and self.log.messages:
+                self.log.evict_first()
+        return 0
+
+    cdef int _trim_subject(self, SubjectState state) except -1:
+        while state.count > <uint64_t>self.max_per_subject:
+            self._remove_one(self.log.first_of(state))
+        return 0
+
+    cdef int _remove_one(self, uint64_t seq) except -1:
+        cdef StreamConsumer consumer
+        self.log.remove(seq, False)
+        for consumer in self.consumers:
+            consumer.on_removed(seq)
+        return 0
+
+    cdef int _roll_up(self, SubjectEntry entry, Text rollup) except -1:
+        """The message just stored replaces all older ones of its subject, or of the stream."""
+        cdef StreamConsumer consumer
+        if rollup.p[0] == c's' or rollup.p[0] == c'S':
+            if entry.state.count == 2:
+                return self._remove_one(self.log.first_of(entry.state))
+            if entry.state.count < 2:
+                return 0
+            self.log.purge(entry.state.subject, 0, 1)
+        else:
+            self.log.purge(b"", 0, 1)
+        for consumer in self.consumers:
+            consumer.on_purged()
+        return 0
+
+    # --- answers ---
+
+    cdef int ack(self, const Message* msg, uint64_t seq, bint duplicate) except -1:
+        if msg.reply == NULL or self.no_ack:
+            return 0
+        self.acks.push(seq, msg.reply, msg.reply_len, duplicate)
+        if self.log.committed >= seq:
+            self.tick.schedule(PHASE_EVENTS, self)
+        return 0
+
+    cdef int refuse(self, const Message* msg, object error) except -1:
+        """Queue an error ack (an ApiError)."""
+        if msg.reply != NULL and not self.no_ack:
+            self._refuse_reply(msg.reply[:msg.reply_len], error)
+        return 0
+
+    cdef int _refuse_reply(self, bytes reply, object error) except -1:
+        body = orjson.dumps({"error": error.to_json(), "stream": self.name.decode(), "seq": 0})
+        self.refusals.append((reply, TOO_MANY_REQUESTS if error.code == 429 else b"", escape_html(body)))
+        self.tick.schedule(PHASE_EVENTS, self)
+        return 0
+
+    cdef int committed(self, uint64_t seq) except -1:
+        """The log has committed everything up to seq: let acks go."""
+        # a group holds what was accepted before the commit of the group in front of it
+        self.committed_bytes = self.accepted_bytes if seq >= self.log.last_seq else self.group_bytes
+        self.group_bytes = self.accepted_bytes
+        return self.acks.release(seq)
+
+    cdef int write_failed(self, uint64_t first_lost, object error) except -1:
+        """The log took back everything from first_lost on: answer those who wait for it."""
+        refusal = api_error("stream_store_failed", err=error)
+        self.committed_bytes = self.group_bytes = self.accepted_bytes
+        self.dedup.forget_from(first_lost)
+        for reply in self.acks.fail_from(first_lost):
+            self._refuse_reply(reply, refusal)
+        return 0
+
+    cdef int run_tick(self) except -1:
+        cdef list refusals = self.refusals
+        self.refusals = []
+        self.acks.release(self.log.committed)
+        for reply, headers, body in refusals:
+            self.router.publish_bytes(reply, None, headers, body)
+        return 0
+
+
+cdef bytes escape_html(bytes text):
+    """Go writes these three as escapes in JSON."""
+    if b"<" not in text and b">" not in text and b"&" not in text:
+        return text
+    return text.replace(b"<", b"\\u003c").replace(b">", b"\\u003e").replace(b"&", b"\\u0026")

@@ -1,0 +1,4 @@
+from jetbroker.tick import TickTask
+
+class StreamConsumer(TickTask):
+    name: str

@@ -1,0 +1,25 @@
+# cython: language_level=3
+"""What a stream asks of its consumers (see interest.pxd)."""
+from libc.stdint cimport uint64_t
+
+from jetbroker.store.log cimport SubjectFilter
+from jetbroker.tick cimport TickTask
+
+
+cdef class StreamConsumer(TickTask):
+    """Base of Consumer."""
+
+    cdef SubjectFilter interest(self):
+        return None
+
+    cdef bint needs(self, uint64_t seq) except -1:
+        return False
+
+    cdef uint64_t delivered_up_to(self) except? 0:
+        return 0
+
+    cdef int on_removed(self, uint64_t seq) except -1:
+        return 0
+
+    cdef int on_purged(self) except -1:
+        return 0

@@ -1,0 +1,30 @@
+"""The publish headers a stream acts on, found in one walk over a header block."""
+
+cdef struct Text:
+    const char* p                      # NULL: the header is not there
+    Py_ssize_t n
+
+
+cdef struct PublishHeaders:
+    Text msg_id
+    Text expected_stream
+    Text expected_last_sequence
+    Text expected_last_subject_sequence
+    Text expected_last_subject
+    Text expected_last_msg_id
+    Text rollup
+    Text ttl
+    Text increment
+    Text batch_id
+    Text schedule
+    Text request_info
+
+
+# Fills `out`; the first header of a name counts. True when there is at least one of them.
+cdef bint scan_publish_headers(const char* block, Py_ssize_t n, PublishHeaders* out) noexcept nogil
+# The number, or -1 when the text is anything but digits that fit.
+cdef long long parse_sequence(Text text) noexcept nogil
+# The block without every header of that name; b"" when no header is left.
+cdef bytes without_header(bytes block, bytes name)
+# The block with its status line cut down to the version; b"" when no header is left.
+cdef bytes without_status(bytes block)

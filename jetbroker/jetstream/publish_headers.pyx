@@ -1,0 +1,118 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""The publish headers a stream acts on (see publish_headers.pxd)."""
+import re
+
+from libc.string cimport memchr, memcmp, memset
+
+cdef bytes VERSION_LINE = b"NATS/1.0\r\n"
+
+
+cdef inline int assign(Text* target, const char* name, const char* wanted, Py_ssize_t n,
+                       const char* value, Py_ssize_t value_len) noexcept nogil:
+    if memcmp(name, wanted, n) != 0:
+        return 0
+    if target.p == NULL:
+        target.p = value
+        target.n = value_len
+    return 1
+
+
+cdef int match_header(const char* name, Py_ssize_t n, const char* value, Py_ssize_t value_len,
+                      PublishHeaders* out) noexcept nogil:
+    """`name` without its Nats- prefix; told apart by length first."""
+    if n == 6:
+        return (assign(&out.msg_id, name, b"Msg-Id", 6, value, value_len)
+                or assign(&out.rollup, name, b"Rollup", 6, value, value_len))
+    if n == 3:
+        return assign(&out.ttl, name, b"TTL", 3, value, value_len)
+    if n == 4:
+        return assign(&out.increment, name, b"Incr", 4, value, value_len)
+    if n == 8:
+        return (assign(&out.batch_id, name, b"Batch-Id", 8, value, value_len)
+                or assign(&out.schedule, name, b"Schedule", 8, value, value_len))
+    if n == 12:
+        return assign(&out.request_info, name, b"Request-Info", 12, value, value_len)
+    if n == 15:
+        return assign(&out.expected_stream, name, b"Expected-Stream", 15, value, value_len)
+    if n == 20:
+        return assign(&out.expected_last_msg_id, name, b"Expected-Last-Msg-Id", 20, value, value_len)
+    if n == 22:
+        return assign(&out.expected_last_sequence, name, b"Expected-Last-Sequence", 22, value, value_len)
+    if n == 30:
+        return assign(&out.expected_last_subject_sequence, name, b"Expected-Last-Subject-Sequence", 30,
+                      value, value_len)
+    if n == 38:
+        return assign(&out.expected_last_subject, name, b"Expected-Last-Subject-Sequence-Subject", 38,
+                      value, value_len)
+    return 0
+
+
+cdef bint scan_publish_headers(const char* block, Py_ssize_t n, PublishHeaders* out) noexcept nogil:
+    cdef const char* end = block + n
+    cdef const char* line = <const char*>memchr(block, c'\n', n)
+    cdef const char* stop
+    cdef const char* colon
+    cdef const char* first
+    cdef const char* last
+    cdef int found = 0
+    memset(out, 0, sizeof(PublishHeaders))
+    while line != NULL and line + 1 < end:
+        line += 1
+        stop = <const char*>memchr(line, c'\n', end - line)
+        if stop == NULL:
+            break
+        if stop - line > 5 and memcmp(line, b"Nats-", 5) == 0:
+            colon = <const char*>memchr(line, c':', stop - line)
+            if colon != NULL:
+                first = colon + 1
+                last = stop
+                while first < last and (first[0] == c' ' or first[0] == c'\t'):
+                    first += 1
+                while last > first and ((last - 1)[0] == c'\r' or (last - 1)[0] == c' ' or (last - 1)[0] == c'\t'):
+                    last -= 1
+                found |= match_header(line + 5, colon - line - 5, first, last - first, out)
+        line = stop
+    return found != 0
+
+
+cdef long long parse_sequence(Text text) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef long long value = 0
+    if text.n == 0 or text.n > 18:
+        return -1
+    for i in range(text.n):
+        if text.p[i] < c'0' or text.p[i] > c'9':
+            return -1
+        value = value * 10 + (text.p[i] - c'0')
+    return value
+
+
+cdef bytes without_header(bytes block, bytes name):
+    cdef list lines = block.split(b"\r\n")
+    cdef list kept = [line for line in lines if not line.startswith(name + b":")]
+    if len(kept) <= 3:                 # the version line and the two empty strings behind the last CR LF
+        return b""
+    return b"\r\n".join(kept)
+
+
+cdef bytes without_status(bytes block):
+    cdef bytes rest = block.partition(b"\r\n")[2]
+    return b"" if rest == b"\r\n" or not rest else VERSION_LINE + rest
+
+
+_DURATION = re.compile(rb"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|\xc2\xb5s|\xce\xbcs|ms|s|m|h))+", re.ASCII)
+_PART = re.compile(rb"(\d+\.?\d*|\.\d+)(ns|us|\xc2\xb5s|\xce\xbcs|ms|s|m|h)")
+_UNIT_SECONDS = {
+    b"ns": 1e-9, b"us": 1e-6, b"\xc2\xb5s": 1e-6, b"\xce\xbcs": 1e-6, b"ms": 1e-3, b"s": 1.0, b"m": 60.0, b"h": 3600.0,
+}
+
+
+def is_valid_ttl(bytes text not None) -> bool:
+    """Is this a Nats-TTL the server would take: `never`, whole seconds, or a Go duration of a second or more?"""
+    if text == b"never":
+        return True
+    if text.isdigit():
+        return text == b"00" or int(text) > 0
+    if _DURATION.fullmatch(text) is None or text.startswith(b"-"):
+        return False
+    return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in _PART.findall(text)) >= 1.0

@@ -1,0 +1,43 @@
+"""The stream engine: one stream's subjects, limits, retention and consumers around its log."""
+from libc.stdint cimport int64_t, uint64_t
+
+from jetbroker.jetstream.direct cimport DirectGet
+from jetbroker.jetstream.ingest cimport Ingest
+from jetbroker.jetstream.interest cimport StreamConsumer
+from jetbroker.routing.router cimport Router
+from jetbroker.store.log cimport LogObserver, StreamLog, SubjectFilter
+from jetbroker.tick cimport Tick, TickTask
+
+cpdef enum Retention:
+    RETAIN_LIMITS = 0
+    RETAIN_INTEREST = 1
+    RETAIN_WORKQUEUE = 2
+
+
+cdef class Stream(LogObserver):
+    cdef readonly object js            # the account's JetStream
+    cdef readonly str name
+    cdef readonly object config        # StreamConfig
+    cdef readonly int64_t created_ns
+    cdef readonly StreamLog log
+    cdef readonly dict consumers       # str -> Consumer; change it with add_consumer and remove_consumer only
+    cdef readonly bint running
+    cdef Tick tick
+    cdef Router router
+    cdef Ingest ingest
+    cdef DirectGet direct
+    cdef TickTask sweep                # removes what no consumer needs any more, some per tick
+    cdef int retention
+    cdef int64_t max_age_ns
+    cdef dict subscriptions            # subject -> Subscription
+    cdef list direct_subscriptions
+    cdef object age_timer
+    cdef object dedup_timer
+
+    # A consumer is done with message seq (acked, or delivered with ack none). Removes it when retention says so.
+    cpdef int ack_message(self, StreamConsumer consumer, uint64_t seq) except -1
+    # A consumer's filters have changed: publishes are judged by the new ones from now on.
+    cpdef int interest_changed(self) except -1
+    cdef int wake_consumers(self) except -1
+    cdef int watch_age(self) except -1
+    cdef int _resume_retention(self) except -1

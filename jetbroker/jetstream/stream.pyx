@@ -1,0 +1,370 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""The stream engine (see stream.pxd).
+
+Publishes come in through `Ingest`, direct gets through `DirectGet`; this class is what they have in common with the
+API and the consumers: one log, one configuration, the limits that need a timer, and retention.
+"""
+from collections import deque
+
+from libc.stdint cimport int64_t, uint64_t
+
+from jetbroker.jetstream.direct cimport DirectGet
+from jetbroker.jetstream.ingest cimport Ingest
+from jetbroker.jetstream.interest cimport StreamConsumer
+from jetbroker.jetstream.timestamps cimport format_timestamp, wall_clock_ns
+from jetbroker.routing.router cimport Router
+from jetbroker.store.log cimport (
+    READ_DAMAGED, READ_MISSING, LogObserver, StoredMessage, StreamLog, SubjectFilter, SubjectState,
+)
+from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, Tick, TickTask
+
+from jetbroker import limits
+from jetbroker.jetstream.errors import api_error
+
+cdef uint64_t EVICTIONS_PER_TICK = limits.JS_EVICTIONS_PER_TICK
+DIRECT_QUEUE = b"_sys_"
+SECOND_NS = 1_000_000_000
+RETENTION = {"limits": RETAIN_LIMITS, "interest": RETAIN_INTEREST, "workqueue": RETAIN_WORKQUEUE}
+
+
+cdef class Stream(LogObserver):
+    """One stream of an account.
+
+    `js` is the account's JetStream, `log` the stream's open log (the stream becomes its observer), `created_ns` the
+    time of creation. Consumers that are restored are added before `start`, which then finishes the removals a crash
+    cut short.
+    """
+
+    def __init__(self, object js, object config, StreamLog log not None, int64_t created_ns) -> None:
+        self.js = js
+        self.name = config.name
+        self.config = config
+        self.created_ns = created_ns
+        self.log = log
+        self.router = js.router
+        self.tick = js.tick
+        self.consumers = {}
+        self.subscriptions = {}
+        self.direct_subscriptions = []
+        self.ingest = Ingest(self.router, self.tick, log, self.name, js.server_info.domain, config.duplicate_window)
+        self.direct = DirectGet(self.router, self.tick, log, self.name)
+        self.sweep = RetentionSweep(self)
+        self._take(config)
+        log.observer = self
+
+    # --- life ---
+
+    def start(self) -> None:
+        """Begin to take publishes and direct gets."""
+        if self.running:
+            return
+        self.running = True
+        if self.config.first_seq and self.log.last_seq == 0 and self.log.first_seq == 0:
+            self.log.skip_to(self.config.first_seq)
+        self._subscribe(self.config)
+        self._resume_retention()
+        self.ingest.on_first_id = self._on_first_id
+        self.ingest.enforce_limits()
+        self.watch_age()
+
+    def stop(self) -> None:
+        """Take all interest back; what has been accepted still commits and is acked as long as the log works."""
+        self.running = False
+        for subscription in [*self.subscriptions.values(), *self.direct_subscriptions]:
+            self.router.unsubscribe(subscription)
+        self.subscriptions = {}
+        self.direct_subscriptions = []
+        self.ingest.on_first_message = None
+        self.ingest.on_first_id = None
+        for timer in (self.age_timer, self.dedup_timer):
+            if timer is not None:
+                timer.cancel()
+        self.age_timer = self.dedup_timer = None
+
+    def apply_config(self, config: object) -> None:
+        """Go over to a new configuration, already checked; stricter limits hold at once."""
+        cdef StreamConsumer consumer
+        self._take(config)
+        if not self.running:
+            return
+        self._subscribe(config)
+        self.ingest.enforce_limits()
+        if self.age_timer is not None:
+            self.age_timer.cancel()
+            self.age_timer = None
+        self.watch_age()
+        for consumer in self.ingest.consumers:
+            consumer.on_purged()
+        self.wake_consumers()
+
+    async def commit(self) -> None:
+        """Wait until everything accepted so far, removals too, is as durable as the store's mode promises.
+
+        Raises StorageError when it could not be written.
+        """
+        await self.log.commit()
+
+    def _take(self, config: object) -> None:
+        self.config = config
+        self.retention = RETENTION[config.retention]
+        self.max_age_ns = config.max_age
+        self.ingest.configure(config)
+
+    def _subscribe(self, config: object) -> None:
+        """Make the router's subscriptions fit the configuration."""
+        wanted = {subject.encode() for subject in config.subjects or ()}
+        for subject in [subject for subject in self.subscriptions if subject not in wanted]:
+            self.router.unsubscribe(self.subscriptions.pop(subject))
+        for subject in wanted:
+            if subject not in self.subscriptions:
+                self.subscriptions[subject] = self.router.subscribe(self.ingest, subject)
+        if config.allow_direct and not self.direct_subscriptions:
+            prefix = b"$JS.API.DIRECT.GET." + self.name.encode()
+            self.direct_subscriptions = [
+                self.router.subscribe(self.direct, subject, DIRECT_QUEUE) for subject in (prefix, prefix + b".>")
+            ]
+        elif not config.allow_direct:
+            for subscription in self.direct_subscriptions:
+                self.router.unsubscribe(subscription)
+            self.direct_subscriptions = []
+
+    # --- what the API asks ---
+
+    def state(self, deleted_details: bool = False, subjects: dict[str, int] | None = None) -> dict[str, object]:
+        """The stream's state as JSON shows it; `subjects` is a page made by `subjects_page`."""
+        cdef StreamLog log = self.log
+        cdef uint64_t deleted
+        state = {
+            "messages": log.messages,
+            "bytes": log.bytes,
+            "first_seq": log.first_seq,
+            "first_ts": format_timestamp(log.time_of(log.first_seq) if log.messages else 0),
+            "last_seq": log.last_seq,
+            "last_ts": format_timestamp(log.last_time_ns),
+        }
+        if log.subjects:
+            state["num_subjects"] = len(log.subjects)
+        if subjects:
+            state["subjects"] = subjects
+        deleted = log.deleted_count()
+        if deleted:
+            state["num_deleted"] = deleted
+            if deleted_details:
+                state["deleted"] = log.deleted()
+        lost = log.lost()
+        if lost:
+            state["lost"] = {"msgs": lost, "bytes": 0}
+        state["consumer_count"] = len(self.consumers)
+        return state
+
+    def subjects_page(self, pattern: str, offset: int, limit: int) -> tuple[dict[str, int], int]:
+        """Live subjects that match, sorted, from `offset` on: message counts by subject, and how many match in all."""
+        cdef SubjectState state
+        matching = self.log.matching_subjects(pattern.encode())
+        matching.sort(key=subject_of)
+        return (
+            {state.subject.decode("utf-8", "replace"): state.count for state in matching[offset : offset + limit]},
+            len(matching),
+        )
+
+    def next_message(self, pattern: str, start: int) -> tuple[int, bytes, bytes, bytes, int] | None:
+        """The first stored message from sequence `start` on whose subject matches.
+
+        Returns sequence, subject, headers, payload and time in ns; None when there is none. Raises ApiError 10057
+        for a message that is damaged on disk.
+        """
+        cdef StoredMessage stored
+        cdef int result = self.log.next_message(
+            SubjectFilter(pattern.encode()), max(start, 1), self.log.last_seq, &stored)
+        if result == READ_MISSING:
+            return None
+        if result == READ_DAMAGED:
+            raise api_error("stream_msg_delete_failed", err=f"message {stored.seq} is damaged")
+        return (
+            stored.seq,
+            stored.subject[:stored.subject_len],
+            stored.headers[:stored.headers_len] if stored.headers_len else b"",
+            stored.payload[:stored.payload_len] if stored.payload_len else b"",
+            stored.time_ns,
+        )
+
+    def purge(self, pattern: str = "", seq: int = 0, keep: int = 0) -> int:
+        """Remove messages as STREAM.PURGE does; returns how many. Durable after `commit`."""
+        cdef StreamConsumer consumer
+        cdef uint64_t purged = self.log.purge(pattern.encode(), seq, keep)
+        for consumer in self.ingest.consumers:
+            consumer.on_purged()
+        self.wake_consumers()
+        return purged
+
+    def delete_message(self, seq: int, erase: bool = True) -> bool:
+        """Remove one message, its bytes too when `erase`; False when it is not there. Durable after `commit`."""
+        cdef StreamConsumer consumer
+        if not self.log.remove(seq, erase):
+            return False
+        for consumer in self.ingest.consumers:
+            consumer.on_removed(seq)
+        self.wake_consumers()
+        return True
+
+    # --- consumers and retention ---
+
+    def add_consumer(self, consumer: StreamConsumer) -> None:
+        """Let `consumer` be woken by commits and count for retention. Its `name` is unique in the stream."""
+        self.consumers[consumer.name] = consumer
+        self.ingest.set_consumers(list(self.consumers.values()))
+
+    def remove_consumer(self, consumer: StreamConsumer) -> None:
+        """Forget a deleted consumer; with interest retention what only it waited for is removed."""
+        cdef SubjectFilter was_for
+        if self.consumers.get(consumer.name) is not consumer:
+            return
+        del self.consumers[consumer.name]
+        self.ingest.set_consumers(list(self.consumers.values()))
+        if self.retention != RETAIN_INTEREST:
+            return
+        if not self.consumers:
+            self.log.purge(b"", 0, 0)
+            return
+        was_for = (<StreamConsumer?>consumer).interest()
+        (<RetentionSweep>self.sweep).add(None, was_for, self.log.last_seq)
+
+    cpdef int ack_message(self, StreamConsumer consumer, uint64_t seq) except -1:
+        """A consumer is done with a message; removes it when the retention policy says so."""
+        cdef StreamConsumer other
+        if self.retention == RETAIN_LIMITS:
+            return 0
+        if self.retention == RETAIN_INTEREST:
+            for other in self.ingest.consumers:
+                if other is not consumer and other.needs(seq):
+                    return 0
+        self.log.remove(seq, False)
+        return 0
+
+    cpdef int interest_changed(self) except -1:
+        """A consumer's filters have changed."""
+        self.ingest.set_consumers(self.ingest.consumers)
+        if self.retention == RETAIN_INTEREST and self.consumers:
+            (<RetentionSweep>self.sweep).add(None, None, self.log.last_seq)
+        return 0
+
+    cdef int _resume_retention(self) except -1:
+        """A crash may lie between a stored ack and the removal it means: give those acks once more."""
+        cdef StreamConsumer consumer
+        cdef uint64_t delivered
+        if self.retention == RETAIN_LIMITS or not self.log.messages:
+            return 0
+        for consumer in self.ingest.consumers:
+            delivered = consumer.delivered_up_to()
+            if delivered:
+                (<RetentionSweep>self.sweep).add(consumer, consumer.interest(), delivered)
+        return 0
+
+    cdef int wake_consumers(self) except -1:
+        cdef StreamConsumer consumer
+        for consumer in self.ingest.consumers:
+            self.tick.schedule(PHASE_CONSUMERS, consumer)
+        return 0
+
+    # --- what the log tells ---
+
+    cdef int on_committed(self, uint64_t seq) except -1:
+        self.ingest.committed(seq)
+        return self.wake_consumers()
+
+    cdef int on_write_failed(self, uint64_t first_lost, object error) except -1:
+        return self.ingest.write_failed(first_lost, error)
+
+    # --- timers ---
+
+    cdef int watch_age(self) except -1:
+        """Have a timer running for the oldest message, or be called when there is one."""
+        cdef int64_t due
+        if self.max_age_ns <= 0 or not self.running or self.age_timer is not None:
+            return 0
+        if not self.log.messages:
+            self.ingest.on_first_message = self._on_first_message
+            return 0
+        self.ingest.on_first_message = None
+        due = self.log.time_of(self.log.first_seq) + self.max_age_ns - wall_clock_ns()
+        self.age_timer = self.tick.loop.call_later(max(due, 0) / SECOND_NS, self._on_age)
+        return 0
+
+    def _on_first_message(self) -> None:
+        self.watch_age()
+
+    def _on_age(self) -> None:
+        """Remove what is too old, a bounded number of sequences at a time."""
+        cdef uint64_t keep_from
+        self.age_timer = None
+        if self.max_age_ns <= 0 or not self.running:
+            return
+        keep_from = self.log.seq_at_time(wall_clock_ns() - self.max_age_ns + 1)
+        if self.log.messages:
+            self.log.remove_before(min(keep_from, self.log.first_seq + EVICTIONS_PER_TICK))
+            self.wake_consumers()
+        self.watch_age()
+
+    def _on_first_id(self) -> None:
+        self.ingest.on_first_id = None
+        self.dedup_timer = self.tick.loop.call_later(self.ingest.dedup.window_ns / SECOND_NS, self._on_dedup)
+
+    def _on_dedup(self) -> None:
+        """Give the memory of old message ids back when nobody publishes any more."""
+        cdef int64_t now = wall_clock_ns()
+        cdef int64_t oldest = self.ingest.dedup.prune(now)
+        cdef int64_t window = self.ingest.dedup.window_ns
+        self.dedup_timer = None
+        if oldest == 0:
+            self.ingest.on_first_id = self._on_first_id
+            return
+        self.dedup_timer = self.tick.loop.call_later(
+            max(oldest + window - now, window // 10) / SECOND_NS, self._on_dedup)
+
+
+cdef class RetentionSweep(TickTask):
+    """Goes over stored messages and removes those that no consumer needs, a bounded number per tick."""
+    cdef Stream stream
+    cdef object jobs                   # deque of [consumer or None, SubjectFilter or None, next, last]
+
+    def __init__(self, Stream stream not None) -> None:
+        self.stream = stream
+        self.jobs = deque()
+
+    cdef int add(self, StreamConsumer consumer, SubjectFilter matching, uint64_t last) except -1:
+        """Look at messages up to `last`: those `consumer` no longer needs; None: those nobody needs."""
+        if matching is None:
+            matching = SubjectFilter()
+        self.jobs.append([consumer, matching, self.stream.log.first_seq, last])
+        self.stream.tick.schedule(PHASE_EVENTS, self)
+        return 0
+
+    cdef int run_tick(self) except -1:
+        cdef StoredMessage stored
+        cdef StreamLog log = self.stream.log
+        cdef uint64_t left = EVICTIONS_PER_TICK
+        while self.jobs and self.stream.running:
+            job = self.jobs[0]
+            consumer, matching, start, last = job
+            while left:
+                if log.next_message(<SubjectFilter>matching, start, last, &stored) == READ_MISSING:
+                    self.jobs.popleft()
+                    break
+                start = stored.seq + 1
+                left -= 1
+                self._judge(<StreamConsumer>consumer, stored.seq)
+            else:
+                job[2] = start
+                self.stream.tick.defer(PHASE_EVENTS, self)
+                return 0
+        return 0
+
+    cdef int _judge(self, StreamConsumer consumer, uint64_t seq) except -1:
+        if consumer is not None and consumer.needs(seq):
+            return 0
+        return self.stream.ack_message(consumer, seq)
+
+
+def subject_of(SubjectState state not None) -> bytes:
+    """Sort key."""
+    return state.subject

@@ -1,0 +1,3 @@
+ZERO_TIMESTAMP: str
+
+def format_timestamp(time_ns: int) -> str: ...
