@@ -265,7 +265,12 @@ def _publish() -> list[Row]:
         b"$SYS.foo",
     ):
         rows.append(
-            Row(f"reserved subject {subject!r}", LENIENT + b"PUB " + subject + b" 1\r\nx\r\nPING\r\n", watch=subject)
+            Row(
+                f"reserved subject {subject!r}",
+                LENIENT + b"PUB " + subject + b" 1\r\nx\r\nPING\r\n",
+                watch=subject,
+                cut=b"foo" in subject,
+            )
         )
     for reply in (
         b"_R_.foo",
