@@ -1,0 +1,1 @@
+"""The Spark data source "jetstream" and ready-made jobs; imports nothing of jetbroker but its offline reader."""
