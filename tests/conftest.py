@@ -16,6 +16,15 @@ from tests.support import process
 Connect = Callable[..., Awaitable[Client]]
 
 
+async def settle(client: Client) -> None:
+    """Wait until the server has taken everything `client` sent.
+
+    One flush is not enough: nats-py writes its PING ahead of the commands it still holds back.
+    """
+    await client.flush(timeout=30)
+    await client.flush(timeout=30)
+
+
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[process.ServerProcess]:
     """One jetbroker for the tests of a module, with JetStream on an empty store."""

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.conftest import Connect
+from tests.conftest import Connect, settle
 from tests.support.process import ServerProcess
 
 
@@ -85,7 +85,7 @@ async def test_an_endless_line_is_cut(broker: ServerProcess) -> None:
 async def test_half_a_message_is_never_delivered(broker: ServerProcess, connect: Connect) -> None:
     client = await connect()
     subscription = await client.subscribe("half")
-    await client.flush()
+    await settle(client)
     reader, writer = await open_raw(broker)
     writer.write(b"CONNECT {}\r\nPUB half 10\r\n12345")
     await writer.drain()
@@ -105,11 +105,11 @@ async def test_a_client_that_does_not_read_is_cut_and_others_are_served(
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     publisher, healthy = await connect(), await connect()
     subscription = await healthy.subscribe("flood", pending_msgs_limit=-1, pending_bytes_limit=-1)
-    await healthy.flush()
+    await settle(healthy)
     payload = b"x" * 1_000_000
     for _ in range(150):
         await publisher.publish("flood", payload)
-        await publisher.flush(timeout=30)
+        await settle(publisher)
         assert (await subscription.next_msg(timeout=30)).data == payload
     writer.transport.abort()
 

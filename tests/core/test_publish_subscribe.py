@@ -10,7 +10,7 @@ import nats.errors
 import pytest
 from nats.aio.msg import Msg
 
-from tests.conftest import Connect
+from tests.conftest import Connect, settle
 from tests.support.process import ServerProcess
 
 
@@ -29,10 +29,10 @@ async def test_a_message_reaches_every_subscription_that_matches(connect: Connec
 async def test_order_is_kept_over_many_messages(connect: Connect) -> None:
     publisher, subscriber = await connect(), await connect()
     subscription = await subscriber.subscribe("ordered.*")
-    await subscriber.flush()
+    await settle(subscriber)
     for number in range(5000):
         await publisher.publish(f"ordered.{number % 7}", b"%d" % number)
-    await publisher.flush()
+    await settle(publisher)
     received = [int((await subscription.next_msg(timeout=5)).data) for _ in range(5000)]
     assert received == list(range(5000))
 
@@ -41,7 +41,7 @@ async def test_order_is_kept_over_many_messages(connect: Connect) -> None:
 async def test_payloads_of_any_size_arrive_whole(connect: Connect, size: int) -> None:
     publisher, subscriber = await connect(), await connect()
     subscription = await subscriber.subscribe("sized")
-    await subscriber.flush()
+    await settle(subscriber)
     payload = bytes(number & 0xFF for number in range(size))
     await publisher.publish("sized", payload)
     await publisher.publish("sized", b"next")
@@ -65,7 +65,7 @@ async def test_a_queue_group_shares_the_work(connect: Connect) -> None:
     for number in range(3):
         client = await connect()
         await client.subscribe("work", queue="workers", cb=member(number))  # type: ignore[arg-type]
-        await client.flush()
+        await settle(client)
     everything = await publisher.subscribe("work")
     for _ in range(3000):
         await publisher.publish("work", b"")
@@ -93,7 +93,7 @@ async def test_a_member_that_leaves_its_queue_group_gets_no_more(connect: Connec
     publisher, stays, leaves = await connect(), await connect(), await connect()
     subscription = await stays.subscribe("tasks", queue="q")
     await leaves.subscribe("tasks", queue="q")
-    await stays.flush()
+    await settle(stays)
     await leaves.drain()
     for number in range(100):
         await publisher.publish("tasks", b"%d" % number)
@@ -109,7 +109,7 @@ async def test_request_and_reply(connect: Connect) -> None:
         await message.respond(b"re: " + message.data)
 
     await responder.subscribe("service", cb=answer)
-    await responder.flush()
+    await settle(responder)
     replies = await asyncio.gather(*(requester.request("service", b"%d" % number, timeout=5) for number in range(200)))
     assert [reply.data for reply in replies] == [b"re: %d" % number for number in range(200)]
 
@@ -135,7 +135,7 @@ async def test_unsubscribe_after_a_number_of_messages(connect: Connect) -> None:
     await subscription.unsubscribe(limit=3)
     for number in range(5):
         await client.publish("limited", b"%d" % number)
-    await client.flush()
+    await settle(client)
     received = [(await subscription.next_msg(timeout=5)).data for _ in range(3)]
     assert received == [b"0", b"1", b"2"]
     # the server's side is gone too: somebody who asks for responders learns that there are none
@@ -147,9 +147,9 @@ async def test_echo_off_hides_a_connections_own_messages(connect: Connect) -> No
     silent, other = await connect(no_echo=True), await connect()
     own = await silent.subscribe("echo")
     others = await other.subscribe("echo")
-    await other.flush()
+    await settle(other)
     await silent.publish("echo", b"mine")
-    await silent.flush()
+    await settle(silent)
     await other.publish("echo", b"theirs")
     assert (await others.next_msg(timeout=5)).data == b"mine"
     assert (await own.next_msg(timeout=5)).data == b"theirs"
@@ -178,15 +178,15 @@ async def test_many_subscriptions_come_and_go(connect: Connect) -> None:
 async def test_interest_may_change_under_a_known_subject(connect: Connect) -> None:
     publisher, subscriber = await connect(), await connect()
     await publisher.publish("warm", b"0")
-    await publisher.flush()
+    await settle(publisher)
     subscription = await subscriber.subscribe("warm")
-    await subscriber.flush()
+    await settle(subscriber)
     await publisher.publish("warm", b"1")
     assert (await subscription.next_msg(timeout=5)).data == b"1"
     await subscription.unsubscribe()
-    await subscriber.flush()
+    await settle(subscriber)
     again = await subscriber.subscribe("*")
-    await subscriber.flush()
+    await settle(subscriber)
     await publisher.publish("warm", b"2")
     assert (await again.next_msg(timeout=5)).data == b"2"
 
@@ -199,10 +199,10 @@ async def test_a_drained_connection_loses_nothing(connect: Connect) -> None:
         received.append(message.data)
 
     await subscriber.subscribe("drained", cb=keep)
-    await subscriber.flush()
+    await settle(subscriber)
     for number in range(1000):
         await publisher.publish("drained", b"%d" % number)
-    await publisher.flush()
+    await settle(publisher)
     await subscriber.drain()
     assert received == [b"%d" % number for number in range(1000)]
 
