@@ -7,13 +7,15 @@ errors of a file are told at once, one per line, each with its place.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel
 
 from jetbroker.config import keys, values
+from jetbroker.config.checks import settle
 from jetbroker.config.options import (
     GLOBAL_ACCOUNT,
     AccountJetStreamOptions,
@@ -25,6 +27,7 @@ from jetbroker.config.parser import Node, Place, Plain, parse_file, parse_text, 
 from jetbroker.errors import ConfigError
 
 _NO_KEYS: frozenset[str] = frozenset()
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # a byte that is no UTF-8
 _LINE_END = "\n"
 _HIGH_TIMEOUT_SECONDS = 60.0
 
@@ -43,6 +46,21 @@ class Loaded:
     def __init__(self, options: Options, notices: list[str]) -> None:
         self.options = options
         self.notices = notices
+
+
+def load(path: str, flags: Sequence[tuple[str, str | int | float | bool]] = ()) -> Loaded:
+    """Everything a start or a reload needs: the file (none if `path` is empty), over it the flags, over it the
+    defaults for what was set to 0. `flags` are kept in the options for the next reload."""
+    loaded = load_file(path) if path else Loaded(Options(), [])
+    loaded.options.flags = list(flags)
+    for field, value in flags:
+        target: Any = loaded.options
+        *blocks, name = field.split(".")
+        for block in blocks:
+            target = getattr(target, block)
+        setattr(target, name, value)
+    settle(loaded.options)
+    return loaded
 
 
 def load_file(path: str, env: Mapping[str, str] | None = None) -> Loaded:
@@ -72,10 +90,10 @@ def load_tree(tree: dict[str, Node], file: str) -> Loaded:
 def digest(tree: dict[str, Node]) -> str:
     """`sha256:<hex>` of what a configuration says, the same as nats-server's: equal for equal values, whatever the
     order, the comments and the way of writing them."""
-    text = _go_json(plain(tree))
+    text = _LONE_SURROGATE.sub("\\\\ufffd", _go_json(plain(tree)))
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
-    return f"sha256:{hashlib.sha256((text + _LINE_END).encode('utf-8', 'replace')).hexdigest()}"
+    return f"sha256:{hashlib.sha256((text + _LINE_END).encode()).hexdigest()}"
 
 
 def _go_json(value: Plain) -> str:

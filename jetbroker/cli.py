@@ -1,0 +1,137 @@
+"""The daemon's command line: nats-server's flags, words, texts and exit codes.
+
+The broker itself is imported last, so that `--version`, `-t` and `--signal` answer at once.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from jetbroker import NATS_VERSION, __version__, flags
+from jetbroker.errors import ConfigError, JetbrokerError
+from jetbroker.runfiles import program_name
+
+if TYPE_CHECKING:
+    from jetbroker.config.options import Options
+
+_NATS_SERVER = "nats-server"
+
+USAGE = """
+Usage: {program} [options]
+
+Server Options:
+    -a, --addr, --net <host>         Bind to host address (default: 0.0.0.0)
+    -p, --port <port>                Use port for clients (default: 4222, -1: any free one)
+    -n, --name
+        --server_name <server_name>  Server name (default: auto)
+    -P, --pid <file>                 File to store PID
+    -c, --config <file>              Configuration file
+    -t                               Test configuration and exit
+    -sl,--signal <signal>[=<pid>]    Send signal to {program} process (ldm, stop, quit, term, reopen, reload)
+                                     <pid> can be either a PID (e.g. 1) or the path to a PID file
+        --ports_file_dir <dir>       Creates a ports file in the specified directory (<executable_name>_<pid>.ports).
+
+Logging Options:
+    -l, --log <file>                 File to redirect log output
+    -T, --logtime                    Timestamp log entries (default: true)
+        --logtime_utc                Timestamps in UTC
+    -D, --debug                      Enable debugging output
+    -V, --trace                      Trace the raw protocol
+    -DV                              Debug and trace
+
+JetStream Options:
+    -js, --jetstream                 Enable JetStream functionality
+    -sd, --store_dir <dir>           Set the storage directory
+
+Authorization Options:
+        --user <user>                User required for connections
+        --pass <password>            Password required for connections
+        --auth <token>               Authorization token required for connections
+
+Common Options:
+    -h, --help                       Show this message
+    -v, --version                    Show version
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line (`argv` without the program's name; None: the process's own). Returns the exit code."""
+    program = program_name()
+    try:
+        line = flags.parse(sys.argv[1:] if argv is None else argv)
+    except flags.FlagError as error:
+        # Exit code 0 for a wrong flag is what nats-server does.
+        print(error, file=sys.stderr)
+        print(USAGE.format(program=program))
+        return 0
+    try:
+        return _run(line, program)
+    except JetbrokerError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(line: flags.CommandLine, program: str) -> int:
+    word = line.words[0].lower() if line.words else ""
+    if line.actions.get("help"):
+        print(USAGE.format(program=program))
+        return 0
+    if line.actions.get("version"):
+        print(version_text(program))
+        return 0
+    if word == "help":
+        print(USAGE.format(program=program))
+        return 0
+    if word == "version":
+        print(version_text(program))
+        return 0
+    if word:
+        raise JetbrokerError(f'unrecognized command: "{line.words[0]}"')
+    if command := str(line.actions.get("signal", "")):
+        from jetbroker import signals
+
+        signals.send(command, program)
+        return 0
+    if line.refused:
+        raise ConfigError(f"flag --{line.refused[0]} not supported yet")
+    if line.actions.get("test"):
+        return _test(str(line.actions.get("config", "")), program)
+    options = load_options(line, program)
+    from jetbroker import broker
+
+    return broker.run(options)
+
+
+def version_text(program: str) -> str:
+    """The answer to `--version`: nats-server's own where we stand in for it."""
+    if program == _NATS_SERVER:
+        return f"nats-server: v{NATS_VERSION}"
+    return f"{program}: v{__version__} (nats-server v{NATS_VERSION} compatible)"
+
+
+def load_options(line: flags.CommandLine, program: str) -> "Options":
+    """The options of the configuration file, overridden by the flags, checked for a start.
+
+    What is odd but stops no start goes to stderr. Raises :class:`~jetbroker.errors.ConfigError`.
+    """
+    from jetbroker.config import checks, loader
+
+    path = str(line.actions.get("config", ""))
+    loaded = loader.load(path, line.settings)
+    for notice in loaded.notices:
+        print(notice, file=sys.stderr)
+    checks.check_start(loaded.options)
+    return loaded.options
+
+
+def _test(path: str, program: str) -> int:
+    """`-t`: say whether the configuration is valid."""
+    if not path:
+        raise ConfigError("must specify [-c, --config] option to check configuration file syntax")
+    from jetbroker.config import loader
+
+    loaded = loader.load_file(path)
+    if loaded.notices:
+        raise loader.ConfigErrors(loaded.notices)
+    print(f"{program}: configuration file {path} is valid ({loaded.options.config_digest})", file=sys.stderr)
+    return 0

@@ -1,0 +1,86 @@
+"""The files a running broker leaves for others: the pid file, and the ports file that names its listeners."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from typing import TYPE_CHECKING
+
+from jetbroker.errors import ConfigError
+from jetbroker.logs import Logger
+
+if TYPE_CHECKING:
+    from jetbroker.config.options import Options
+
+_FILE_MODE = 0o660
+
+
+def program_name() -> str:
+    """The name this process was started under: `jetbroker`, or `nats-server` through a link of that name."""
+    name = os.path.basename(sys.argv[0]) if sys.argv else ""
+    return "jetbroker" if name in ("", "-c", "-m", "__main__.py") else name
+
+
+class RunFiles:
+    """The pid file and the ports file of one broker, each only where the options name a place for it."""
+
+    def __init__(self, options: "Options", log: Logger | None = None) -> None:
+        self.log = log or Logger()
+        self.pid_path = options.pid_file
+        self.ports_path = ""
+        if options.ports_file_dir:
+            self.ports_path = os.path.join(options.ports_file_dir, f"{program_name()}_{os.getpid()}.ports")
+
+    def write_pid(self) -> None:
+        """Write the process id, bare digits. The file stays at exit, as with nats-server.
+
+        Raises :class:`~jetbroker.errors.ConfigError` when it cannot be written: a supervisor that waits for it would
+        wait for ever.
+        """
+        if not self.pid_path:
+            return
+        try:
+            _replace(self.pid_path, str(os.getpid()))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"Could not write pidfile: open {self.pid_path}: {_why(error)}") from error
+
+    def write_ports(self, urls: Mapping[str, Sequence[str]]) -> None:
+        """Write the addresses by kind of listener, `{"nats": ["nats://127.0.0.1:4222"]}`.
+
+        Readers never see half a file. A failure is logged: the broker works without this file.
+        """
+        if not self.ports_path:
+            return
+        try:
+            _replace(self.ports_path, json.dumps(urls, separators=(",", ":")))
+        except (OSError, ValueError) as error:
+            self.log.error(f"Error writing ports file ({self.ports_path}): open {self.ports_path}: {_why(error)}")
+
+    def remove_ports(self) -> None:
+        """At exit."""
+        if not self.ports_path:
+            return
+        try:
+            os.unlink(self.ports_path)
+        except (OSError, ValueError) as error:
+            self.log.error(f"Error cleaning up ports file {self.ports_path}: remove {self.ports_path}: {_why(error)}")
+
+
+def _replace(path: str, text: str) -> None:
+    if os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe: nothing to replace
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        return
+    part = f"{path}.{os.getpid()}.part"
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _FILE_MODE)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+    os.replace(part, path)
+
+
+def _why(error: Exception) -> str:
+    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return f"{why[:1].lower()}{why[1:]}"

@@ -1,0 +1,108 @@
+"""`--signal`: tell a running broker what to do. Signals, texts and meanings are nats-server's."""
+
+import os
+import signal
+from collections.abc import Callable, Iterable
+
+from jetbroker.errors import JetbrokerError
+
+SIGNALS = {
+    "stop": signal.SIGKILL,
+    "quit": signal.SIGINT,
+    "term": signal.SIGTERM,
+    "reopen": signal.SIGUSR1,
+    "reload": signal.SIGHUP,
+    "ldm": signal.SIGUSR2,
+}
+
+
+class SignalError(JetbrokerError):
+    """No such signal, no such process, or not one process."""
+
+
+def send(
+    command: str,
+    program: str,
+    running: Callable[[str], list[int]] | None = None,
+    kill: Callable[[int, int], None] = os.kill,
+) -> None:
+    """Do what `--signal <command>` says: `name`, or `name=` followed by a pid, a pid with `*`, or a pid file.
+
+    Without a pid there must be exactly one other process of this program. Raises :class:`SignalError`.
+    """
+    name, given, expression = command.partition("=")
+    find = running or running_processes
+    if given and expression.endswith("*"):
+        pids = [pid for pid in find(program) if str(pid).startswith(expression[:-1])]
+        _known(name)
+    elif given and expression:
+        _known(name)
+        pids = [_pid(expression)]
+    else:
+        pids = find(program)
+        if not pids:
+            raise SignalError(f"no {program} processes running")
+        if len(pids) > 1:
+            raise SignalError(f"multiple {program} processes running:\n" + "\n".join(map(str, pids)))
+    number = _known(name)
+    failed = [text for pid in pids if (text := _kill(kill, name, pid, number))]
+    if failed:
+        raise SignalError("\n" + "\n".join(failed))
+
+
+def _known(name: str) -> signal.Signals:
+    if name not in SIGNALS:
+        raise SignalError(f'unknown signal "{name}"')
+    return SIGNALS[name]
+
+
+def _kill(kill: Callable[[int, int], None], name: str, pid: int, number: signal.Signals) -> str:
+    try:
+        kill(pid, number)
+    except OSError as error:
+        why = error.strerror or str(error)
+        return f'signal "{name}" {pid}: {why[:1].lower()}{why[1:]}'
+    return ""
+
+
+def _pid(expression: str) -> int:
+    """The pid itself, or the one in a pid file."""
+    text = expression
+    if not text.isdecimal():
+        try:
+            with open(expression, encoding="ascii") as file:
+                text = file.read(64).strip()
+        except (OSError, ValueError):
+            text = expression
+    if not text.isdecimal() or not 0 < int(text[:20]) < 2**31:
+        raise SignalError(f"invalid pid: {text}")
+    return int(text)
+
+
+def running_processes(program: str) -> list[int]:
+    """The other processes of this program, from /proc."""
+    try:
+        entries: Iterable[str] = os.listdir("/proc")
+    except OSError as error:
+        raise SignalError(f"unable to resolve pid, try providing one: {error}") from error
+    pids = [int(entry) for entry in entries if entry.isdecimal() and int(entry) != os.getpid()]
+    return sorted(pid for pid in pids if _is_program(pid, program))
+
+
+def _is_program(pid: int, program: str) -> bool:
+    """True when the process is this program: by its own name, as a script, or as `python -m`."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read(4096).decode("utf-8", "replace").split("\0")
+    except OSError:
+        return False  # gone, or not ours to look at
+    if os.path.basename(words[0]) == program:
+        return True
+    if not os.path.basename(words[0]).startswith("python"):
+        return False
+    options = [word for word in words[1:] if word]
+    while options and options[0].startswith("-") and options[0] != "-m":
+        options.pop(0)
+    if options[:1] == ["-m"]:
+        return options[1:2] == [program]
+    return bool(options) and os.path.basename(options[0]) == program
