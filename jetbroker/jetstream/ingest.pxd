@@ -38,6 +38,8 @@ cdef class Ingest(Receiver):
     cdef int64_t max_bytes
     cdef int64_t max_per_subject
     cdef int64_t max_msg_size          # -1: unlimited
+    cdef uint32_t message_cost         # how a stored message counts against max_bytes beside its own bytes
+    cdef uint32_t headers_cost         # and one with headers
     cdef bint discard_new
     cdef bint discard_new_per_subject
     cdef bint sealed
@@ -64,12 +66,15 @@ cdef class Ingest(Receiver):
 
     cdef int _deliver_with_headers(self, SubjectEntry entry, const Message* msg) except -1
     cdef object _check_features(self, PublishHeaders* found)
+    cdef object _check_schedule(self, PublishHeaders* found)
+    cdef object _check_size(self, Py_ssize_t headers_len, Py_ssize_t payload_len)
     cdef object _check_expectations(self, SubjectEntry entry, PublishHeaders* found)
     cdef object _check_last_msg_id(self, PublishHeaders* found)
     cdef bytes _last_msg_id(self)
     cdef object _check_rollup(self, Text rollup)
     cdef object _check_room(self, SubjectEntry entry, const Message* msg, Py_ssize_t headers_len,
                             Py_ssize_t payload_len)
+    cdef uint64_t _cost(self, Py_ssize_t subject_len, Py_ssize_t headers_len, Py_ssize_t payload_len) noexcept
     cdef bint _has_interest(self, SubjectEntry entry, const Message* msg) except -1
     cdef uint64_t _use_up_sequence(self) except? 0
     cdef int _evict(self) except -1

@@ -26,7 +26,7 @@ from jetbroker.wire.message cimport Message
 from jetbroker import limits
 from jetbroker.errors import StorageError
 from jetbroker.jetstream.errors import ApiError, api_error
-from jetbroker.jetstream.publish_headers import is_valid_ttl
+from jetbroker.jetstream.publish_headers import is_valid_increment, is_valid_ttl
 
 cdef extern from "string.h":
     void* memmem(const void* haystack, size_t n, const void* needle, size_t m) noexcept nogil
@@ -63,6 +63,9 @@ cdef class Ingest(Receiver):
         self.max_bytes = max(config.max_bytes, 0)
         self.max_per_subject = max(config.max_msgs_per_subject, 0)
         self.max_msg_size = config.max_msg_size if config.max_msg_size > 0 else -1
+        in_memory = config.storage == "memory"
+        self.message_cost = 16 if in_memory else 30
+        self.headers_cost = 0 if in_memory else 4
         self.discard_new = config.discard == "new"
         self.discard_new_per_subject = config.discard_new_per_subject
         self.sealed = config.sealed
@@ -143,12 +146,14 @@ cdef class Ingest(Receiver):
                 if seq:
                     return self.ack(msg, seq, True)
             refusal = self._check_last_msg_id(found)
-        if refusal is None and found.rollup.p != NULL:
+        if refusal is None and found.rollup.n:
             refusal = self._check_rollup(found.rollup)
-        if refusal is not None:
-            return self.refuse(msg, refusal)
         if found.request_info.p != NULL:
             stored = without_header(block, b"Nats-Request-Info")
+        if refusal is None and found.ttl.n and not is_valid_ttl(found.ttl.p[:found.ttl.n]):
+            refusal = self._check_size(len(stored), msg.body_len - msg.headers_len) or api_error("message_ttl_invalid")
+        if refusal is not None:
+            return self.refuse(msg, refusal)
         seq = self.store(entry, msg, <const char*>stored, len(stored), FLAG_MSG_ID if msg_id is not None else 0,
                          now_ns)
         if not seq:
@@ -168,11 +173,9 @@ cdef class Ingest(Receiver):
         """Append and enforce the limits; 0: refused, and the error ack is queued."""
         cdef Py_ssize_t payload_len = msg.body_len - msg.headers_len
         cdef uint64_t seq
-        cdef object refusal = None
-        if self.max_msg_size >= 0 and headers_len + payload_len > self.max_msg_size:
-            refusal = api_error("stream_message_exceeds_maximum")
-        elif headers_len > MAX_HEADER_BYTES:
-            refusal = api_error("stream_header_exceeds_maximum")
+        cdef object refusal = self._check_size(headers_len, payload_len)
+        if refusal is not None:
+            pass
         elif self.interest_only and not self._has_interest(entry, msg):
             return self._use_up_sequence()
         elif self.accepted_bytes - self.committed_bytes > MAX_UNCOMMITTED_BYTES:
@@ -204,18 +207,18 @@ cdef class Ingest(Receiver):
     cdef object _check_features(self, PublishHeaders* found):
         """Headers of features this stream does not have, and the expected stream; None: go on."""
         cdef bytes ttl
-        if found.batch_id.p != NULL:
+        if found.batch_id.n:
             return api_error("atomic_publish_disabled")
-        if found.increment.p != NULL:
-            return api_error("message_incr_disabled")
+        if found.increment.n:
+            valid = is_valid_increment(found.increment.p[:found.increment.n])
+            return api_error("message_incr_disabled" if valid else "message_incr_invalid")
         if found.expected_stream.n and (found.expected_stream.n != len(self.name) or memcmp(
                 found.expected_stream.p, <const char*>self.name, found.expected_stream.n) != 0):
             return api_error("stream_not_match")
         if found.ttl.n:
             ttl = found.ttl.p[:found.ttl.n]
-            if not is_valid_ttl(ttl):
-                return api_error("message_ttl_invalid")
-            if ttl != b"00":
+            # one that is invalid is refused as such, but only after all other checks
+            if is_valid_ttl(ttl) and ttl != b"00":
                 return api_error("message_ttl_disabled")
         return None
 
@@ -234,8 +237,23 @@ cdef class Ingest(Receiver):
         if (found.expected_last_sequence.n
                 and parse_sequence(found.expected_last_sequence) != <long long>self.log.last_seq):
             return api_error("stream_wrong_last_sequence", seq=self.log.last_seq)
-        if found.schedule.p != NULL:
+        return self._check_schedule(found)
+
+    cdef object _check_schedule(self, PublishHeaders* found):
+        """Schedules are off; a lone half of "this message ends that schedule" has an error of its own."""
+        if found.schedule.n:
             return api_error("message_schedules_disabled")
+        if not found.scheduler.n and not found.schedule_next.n:
+            return None
+        if found.scheduler.n and found.schedule_next.n == 5 and memcmp(found.schedule_next.p, b"purge", 5) == 0:
+            return api_error("message_schedules_disabled")
+        return api_error("message_schedules_scheduler_invalid")
+
+    cdef object _check_size(self, Py_ssize_t headers_len, Py_ssize_t payload_len):
+        if self.max_msg_size >= 0 and headers_len + payload_len > self.max_msg_size:
+            return api_error("stream_message_exceeds_maximum")
+        if headers_len > MAX_HEADER_BYTES:
+            return api_error("stream_header_exceeds_maximum")
         return None
 
     cdef object _check_last_msg_id(self, PublishHeaders* found):
@@ -261,8 +279,6 @@ cdef class Ingest(Receiver):
         return self.last_msg_id
 
     cdef object _check_rollup(self, Text rollup):
-        if not rollup.n:
-            return None
         if not self.allow_rollup:
             return api_error("stream_rollup_failed", err="rollup not permitted")
         text = rollup.p[:rollup.n].decode("utf-8", "replace")
@@ -274,18 +290,22 @@ cdef class Ingest(Receiver):
                             Py_ssize_t payload_len):
         """Discard new: refuse what does not fit. A full subject makes room for its own next message."""
         cdef bint subject_full = self.max_per_subject and entry.state.count >= <uint64_t>self.max_per_subject
-        cdef uint64_t size = <uint64_t>(headers_len + payload_len)
+        cdef uint64_t size = self._cost(msg.subject_len, headers_len, payload_len)
         cdef StoredMessage oldest
         if subject_full and self.discard_new_per_subject:
             return api_error("stream_store_failed", err="maximum messages per subject exceeded")
         if self.max_msgs and self.log.messages >= <uint64_t>self.max_msgs and not subject_full:
             return api_error("stream_store_failed", err="maximum messages exceeded")
-        if self.max_bytes and self.log.bytes + size >= <uint64_t>self.max_bytes:
+        if self.max_bytes and self.log.bytes + size > <uint64_t>self.max_bytes:
             if subject_full and self.log.read(self.log.first_of(entry.state), &oldest) == READ_OK:
-                if <uint64_t>(oldest.headers_len + oldest.payload_len) >= size:
+                if self._cost(oldest.subject_len, oldest.headers_len, oldest.payload_len) >= size:
                     return None
             return api_error("stream_store_failed", err="maximum bytes exceeded")
         return None
+
+    cdef uint64_t _cost(self, Py_ssize_t subject_len, Py_ssize_t headers_len, Py_ssize_t payload_len) noexcept:
+        """What a message adds to the stream's bytes."""
+        return self.message_cost + subject_len + headers_len + payload_len + (self.headers_cost if headers_len else 0)
 
     cdef bint _has_interest(self, SubjectEntry entry, const Message* msg) except -1:
         cdef StreamConsumer consumer

@@ -17,6 +17,8 @@ cdef struct PublishHeaders:
     Text increment
     Text batch_id
     Text schedule
+    Text scheduler
+    Text schedule_next
     Text request_info
 
 

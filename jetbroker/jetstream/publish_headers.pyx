@@ -30,6 +30,10 @@ cdef int match_header(const char* name, Py_ssize_t n, const char* value, Py_ssiz
     if n == 8:
         return (assign(&out.batch_id, name, b"Batch-Id", 8, value, value_len)
                 or assign(&out.schedule, name, b"Schedule", 8, value, value_len))
+    if n == 9:
+        return assign(&out.scheduler, name, b"Scheduler", 9, value, value_len)
+    if n == 13:
+        return assign(&out.schedule_next, name, b"Schedule-Next", 13, value, value_len)
     if n == 12:
         return assign(&out.request_info, name, b"Request-Info", 12, value, value_len)
     if n == 15:
@@ -100,11 +104,17 @@ cdef bytes without_status(bytes block):
     return b"" if rest == b"\r\n" or not rest else VERSION_LINE + rest
 
 
+_INCREMENT = re.compile(rb"[+-]?[0-9]+")
 _DURATION = re.compile(rb"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|\xc2\xb5s|\xce\xbcs|ms|s|m|h))+", re.ASCII)
 _PART = re.compile(rb"(\d+\.?\d*|\.\d+)(ns|us|\xc2\xb5s|\xce\xbcs|ms|s|m|h)")
 _UNIT_SECONDS = {
     b"ns": 1e-9, b"us": 1e-6, b"\xc2\xb5s": 1e-6, b"\xce\xbcs": 1e-6, b"ms": 1e-3, b"s": 1.0, b"m": 60.0, b"h": 3600.0,
 }
+
+
+def is_valid_increment(bytes text not None) -> bool:
+    """Is this a Nats-Incr the server would take: a whole number of any size?"""
+    return _INCREMENT.fullmatch(text) is not None
 
 
 def is_valid_ttl(bytes text not None) -> bool:
