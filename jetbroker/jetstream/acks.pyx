@@ -1,0 +1,119 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""What an ack says: the numbers of its subject and the word in its payload (see acks.pxd)."""
+import json
+import re
+
+from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memcmp
+
+cdef object DURATION_PART = re.compile(rb"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|\xc2\xb5s|\xce\xbcs|ms|s|m|h)")
+cdef dict UNIT_NS = {
+    b"ns": 1, b"us": 1_000, b"\xc2\xb5s": 1_000, b"\xce\xbcs": 1_000, b"ms": 1_000_000,
+    b"s": 1_000_000_000, b"m": 60_000_000_000, b"h": 3_600_000_000_000,
+}
+cdef int64_t MAX_DURATION_NS = 0x7FFFFFFFFFFFFFFF
+
+
+cdef inline Py_ssize_t parse_number(const char* p, Py_ssize_t n, Py_ssize_t at, uint64_t* out) noexcept nogil:
+    """Reads digits up to '.' or the end; returns the place behind the dot, -1 when it is no number."""
+    cdef Py_ssize_t start = at
+    cdef uint64_t value = 0
+    while at < n and p[at] != c'.':
+        if p[at] < c'0' or p[at] > c'9' or at - start > 18:
+            return -1
+        value = value * 10 + <uint64_t>(p[at] - c'0')
+        at += 1
+    if at == start:
+        return -1
+    out[0] = value
+    return at + 1
+
+
+cdef bint parse_ack_numbers(const char* p, Py_ssize_t n, AckNumbers* out) noexcept nogil:
+    cdef Py_ssize_t at = parse_number(p, n, 0, &out.delivered)
+    if at < 0:
+        return False
+    at = parse_number(p, n, at, &out.stream_seq)
+    if at < 0:
+        return False
+    return parse_number(p, n, at, &out.consumer_seq) >= 0
+
+
+cdef inline bint is_blank(char c) noexcept nogil:
+    return c == c' ' or c == c'\t' or c == c'\r' or c == c'\n'
+
+
+cdef AckKind parse_ack_kind(const char* p, Py_ssize_t n, const char** rest, Py_ssize_t* rest_len) noexcept nogil:
+    cdef AckKind kind = ACK_UNKNOWN
+    cdef Py_ssize_t word = 4
+    rest[0] = p + n
+    rest_len[0] = 0
+    if n == 0:
+        return ACK_ACK
+    if n == 3 and memcmp(p, b"+OK", 3) == 0:
+        return ACK_ACK
+    if n < 4:
+        return ACK_UNKNOWN
+    if n == 4 and memcmp(p, b"+ACK", 4) == 0:
+        return ACK_ACK
+    if memcmp(p, b"-NAK", 4) == 0:
+        kind = ACK_NAK
+    elif memcmp(p, b"+NXT", 4) == 0:
+        kind = ACK_NEXT
+    elif n == 4 and memcmp(p, b"+WPI", 4) == 0:
+        return ACK_PROGRESS
+    elif n >= 5 and memcmp(p, b"+TERM", 5) == 0:
+        kind = ACK_TERM
+        word = 5
+    else:
+        return ACK_UNKNOWN
+    while word < n and is_blank(p[word]):
+        word += 1
+    while n > word and is_blank(p[n - 1]):
+        n -= 1
+    rest[0] = p + word
+    rest_len[0] = n - word
+    return kind
+
+
+cpdef int64_t parse_go_duration(bytes text) except? -1:
+    """Nanoseconds of a Go duration ("1m30s"), -1 when it is none. A sign is allowed."""
+    cdef bint negative = False
+    cdef Py_ssize_t at = 0
+    if text[:1] in (b"-", b"+"):
+        negative = text[:1] == b"-"
+        at = 1
+    if text[at:] == b"0":
+        return 0
+    if at == len(text):
+        return -1
+    total = 0
+    while at < len(text):
+        part = DURATION_PART.match(text, at)
+        if part is None or len(part[1]) > 30:
+            return -1
+        whole, _, fraction = part[1].partition(b".")
+        unit = UNIT_NS[part[2]]
+        total += int(whole or b"0") * unit + int(fraction or b"0") * unit // 10 ** len(fraction)
+        at = part.end()
+    if total > MAX_DURATION_NS:
+        return -1
+    return -total if negative else total
+
+
+cdef int64_t parse_nak_delay(const char* p, Py_ssize_t n) except -1:
+    cdef bytes text
+    cdef int64_t delay
+    if n == 0 or n > 256:
+        return 0
+    text = p[:n]
+    if text[:1] == b"{":
+        try:
+            value = json.loads(text).get("delay", 0)
+        except (ValueError, RecursionError):
+            return 0
+        if type(value) is not int or value < 0 or value > MAX_DURATION_NS:
+            return 0
+        return value
+    delay = parse_go_duration(text)
+    return delay if delay > 0 else 0

@@ -1,0 +1,13 @@
+"""The consumer engine: one consumer's life, timers, requests and state around its delivery."""
+from libc.stdint cimport int64_t
+
+from jetbroker.jetstream.delivery cimport ConsumerDelivery
+
+
+cdef class Consumer(ConsumerDelivery):
+    cdef int take_requests(self) except -1
+    cdef int run_timers(self) except -1
+    cdef int settle(self) except -1
+    cdef int write_state(self) except -1
+    cdef int arm_timer(self) except -1
+    cdef int64_t earliest(self) except? -1

@@ -1,0 +1,505 @@
+# cython: language_level=3
+"""The consumer engine: one consumer's life, timers, requests and state around its delivery (see consumer.pxd)."""
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint64_t
+
+from jetbroker.jetstream.consumer_state cimport StateBatch
+from jetbroker.jetstream.cursor cimport StreamCursor
+from jetbroker.jetstream.delivery cimport ConsumerDelivery
+from jetbroker.jetstream.pending cimport PendingEntry
+from jetbroker.jetstream.pull cimport WaitingQueue, WaitingRequest
+from jetbroker.jetstream.push cimport FlowControl, RateLimit
+from jetbroker.jetstream.state_writer cimport StateWriter
+from jetbroker.jetstream.timestamps cimport format_timestamp, wall_clock_ns
+from jetbroker.jetstream.tracker cimport POLICY_ALL, POLICY_EXPLICIT, POLICY_NONE, AckTracker
+from jetbroker.store.log cimport StreamLog, SubjectFilter
+from jetbroker.tick cimport PHASE_CONSUMERS, Tick
+from jetbroker.wire.buffer cimport OutputBuffer
+from jetbroker.wire.message cimport Message
+
+from jetbroker.jetstream import consumer_state
+from jetbroker.jetstream import status as texts
+from jetbroker.jetstream.pull_request import PullLimits, PullRequestError, parse_pull_request
+from jetbroker.jetstream.receivers import AckReceiver, FlowReceiver, RequestReceiver
+
+cdef int64_t INTEREST_POLL_NS = 100_000_000     # how soon a push consumer notices a new subscriber
+cdef int64_t MS = 1_000_000
+cdef dict POLICIES = {"none": POLICY_NONE, "all": POLICY_ALL, "explicit": POLICY_EXPLICIT}
+API_LEVEL_HEADER = b"\r\nNats-Required-Api-Level:"
+API_LEVEL = 4                                   # nats-server 2.14
+REMOVED_REASON = "Unacknowledged message was deleted"
+
+
+def filter_of(config) -> SubjectFilter:
+    """The compiled filter of a ConsumerConfig."""
+    patterns = config.filter_subjects or ([config.filter_subject] if config.filter_subject else [])
+    return SubjectFilter(*[pattern.encode() for pattern in patterns])
+
+
+def required_level_met(headers: bytes) -> bool:
+    """False when a request's headers ask for an API level that is not served here."""
+    _, found, rest = headers.partition(API_LEVEL_HEADER)
+    if not found:
+        return True
+    level = rest.split(b"\r\n", 1)[0].strip()
+    return level.isdigit() and int(level[:10]) <= API_LEVEL
+
+
+cdef class Consumer(ConsumerDelivery):
+    """One consumer of a stream.
+
+    `state_log` is a StateLog, or None for a consumer kept in memory only. When it holds records the consumer goes on
+    from them. `name` is needed for an unnamed ephemeral. Nothing happens before start().
+    """
+
+    def __init__(self, stream, config, state_log, int64_t created_ns, str name="", clock=None) -> None:
+        cdef object js = stream.js
+        self.stream = stream
+        self.js = js
+        self.config = config
+        self.name = name or config.name or config.durable_name
+        self.stream_name = stream.name
+        self.created_ns = created_ns
+        self.clock = clock
+        self.router = js.router
+        self.tick = js.tick
+        self.log = stream.log
+        self.state_log = state_log
+        self.is_push = bool(config.deliver_subject)
+        self.waiting = WaitingQueue()
+        self.requests = []
+        self.ack_replies = []
+        self.advisories = []
+        self.subscriptions = {}
+        self.body = OutputBuffer()
+        self.reply = OutputBuffer()
+        prefix = f"$JS.ACK.{self.stream_name}.{self.name}.".encode()
+        self.reply.append(PyBytes_AS_STRING(prefix), PyBytes_GET_SIZE(prefix))
+        self.reply_prefix = self.reply.size
+        self.now_ns = self.monotonic()
+        policy = POLICIES[config.ack_policy]
+        self.batch = StateBatch() if state_log is not None else None
+        self.tracker = AckTracker(policy, self.batch)
+        self.tracker.report_finished = stream.config.retention != "limits"
+        self.writer = StateWriter(state_log, self.router)
+        self.filter = filter_of(config)
+        self._configure()
+        self._place()
+
+    def _configure(self) -> None:
+        config = self.config
+        self.tracker.configure(config.ack_wait, list(config.backoff or ()), config.max_deliver or -1)
+        self.max_ack_pending = max(config.max_ack_pending, 0) if self.tracker.policy != POLICY_NONE else 0
+        self.max_waiting = config.max_waiting
+        self.inactive_ns = max(config.inactive_threshold, 0)
+        self.sample_percent = texts.parse_sample_percent(config.sample_freq)
+        self.headers_only = config.headers_only
+        self.limits = PullLimits(config.max_batch, config.max_expires, config.max_bytes)
+        self.own_subjects = SubjectFilter(*[subject.encode() for subject in self.stream.config.subjects or ()])
+        if not self.is_push:
+            return
+        self.deliver_subject = config.deliver_subject.encode()
+        self.deliver_group = config.deliver_group.encode() or None
+        self.deliver_route = None
+        self.heartbeat_ns = max(config.idle_heartbeat, 0)
+        self.rate = RateLimit(config.rate_limit_bps, self.now_ns) if config.rate_limit_bps else None
+        if config.flow_control and self.flow is None:
+            self.flow = FlowControl(f"$JS.FC.{self.stream_name}.{self.name}.".encode())
+
+    # --- where it begins ---
+
+    def _place(self) -> None:
+        """Find the first message: from recorded state, or as the deliver policy says."""
+        state = consumer_state.replay(self.state_log.recovered) if self.state_log is not None else None
+        if state is not None and state.started:
+            self.tracker.restore(state, self.now_ns, wall_clock_ns())
+            self._drop_removed()
+            start = max(self.tracker.delivered_seq + 1, 1)
+            self.cursor = StreamCursor(self.log, self.filter, start)
+            if state.resume:
+                self.cursor.choose_last_per_subject(state.resume, self.tracker.delivered_seq)
+        else:
+            start = self._first_sequence()
+            self.cursor = StreamCursor(self.log, self.filter, start)
+            self.tracker.start_at(start)
+            if self.config.deliver_policy == "last_per_subject":
+                self.cursor.choose_last_per_subject(0, 0)
+                if self.cursor.chosen:
+                    self.tracker.start_at(self.cursor.chosen[0])
+        if self.config.replay_policy == "original":
+            self.replay_until = self.log.last_seq
+
+    def _first_sequence(self) -> int:
+        log = self.log
+        policy = self.config.deliver_policy
+        last = log.last_seq
+        first = max(log.first_seq, 1)
+        if policy == "all":
+            return first
+        if policy == "last":
+            seq = max([log.last_by_subject(pattern) for pattern in self.filter.patterns or (b">",)])
+            return seq or last + 1
+        if policy == "by_start_sequence":
+            return min(max(self.config.opt_start_seq, first), last + 1)
+        if policy == "by_start_time":
+            return max(log.seq_at_time(self.config.opt_start_time.ns), first)
+        return last + 1
+
+    def _drop_removed(self) -> None:
+        for seq, _, _, _, _ in self.tracker.pending.dump():
+            if self.log.time_of(seq) == 0:
+                self.tracker.forget(seq)
+
+    # --- life ---
+
+    def start(self) -> None:
+        """Listen for acks and requests, and deliver."""
+        if self.running:
+            return
+        self.running = True
+        prefix = f"$JS.ACK.{self.stream_name}.{self.name}.".encode()
+        if self.tracker.policy != POLICY_NONE:
+            domain = getattr(self.js.server_info, "domain", None) or "_"
+            tokens = domain.encode(), texts.account_hash(self.js.account_name)
+            long_prefix = prefix.replace(b"$JS.ACK.", b"$JS.ACK.%b.%b." % tokens, 1)
+            self._subscribe(AckReceiver(self, len(prefix)), prefix + b"*.*.*.*.*")
+            self._subscribe(AckReceiver(self, len(long_prefix)), long_prefix + b"*.*.*.*.>")
+        self._subscribe(
+            RequestReceiver(self), f"$JS.API.CONSUMER.MSG.NEXT.{self.stream_name}.{self.name}".encode())
+        if self.flow is not None:
+            self._subscribe(FlowReceiver(self), f"$JS.FC.{self.stream_name}.{self.name}.*".encode())
+        self.now_ns = self.monotonic()
+        self.inactive_at_ns = self.now_ns + self.inactive_ns if self.inactive_ns else 0
+        self.cursor.count()
+        if self.state_log is not None:
+            self._write_snapshot()
+        self.wake()
+
+    def _subscribe(self, receiver, bytes subject) -> None:
+        self.subscriptions[self.router.subscribe(receiver, subject)] = receiver
+
+    def stop(self, str reason="") -> None:
+        """Stop for good. `reason`: the 409 status for waiting requests ("Consumer Deleted", "Server Shutdown")."""
+        cdef WaitingRequest request
+        if not self.running:
+            return
+        self.running = False
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        for subscription, receiver in self.subscriptions.items():
+            receiver.close()
+            self.router.unsubscribe(subscription)
+        self.subscriptions = {}
+        self.write_state()
+        for request in self.waiting.take_all():
+            line = f"409 {reason}"
+            if line == texts.SERVER_SHUTDOWN:
+                self.status(request.reply, texts.status_with_rest(line, request.left, max(request.bytes_left, 0)))
+            elif reason:
+                self.status(request.reply, texts.status(line))
+        self.deliver_route = None
+
+    def update(self, config) -> None:
+        """Take over a changed configuration (checked before)."""
+        self.config = config
+        patterns = filter_of(config)
+        if patterns.patterns != self.filter.patterns:
+            self.filter = patterns
+            self.cursor.set_filter(patterns)
+            self.stream.interest_changed()
+        self._configure()
+        if self.running:
+            self.inactive_at_ns = self.now_ns + self.inactive_ns if self.inactive_ns else 0
+            if self.state_log is not None:
+                self._write_snapshot()
+            self.wake()
+
+    def has_delivery_interest(self) -> bool:
+        """Push: is there a subscriber to deliver to? Pull: does a request wait whose requester is still there?"""
+        cdef WaitingRequest request
+        if self.is_push:
+            return self.check_interest()
+        request = self.waiting.head
+        while request is not None:
+            if request.wanted(self.router):
+                return True
+            request = request.next
+        return False
+
+    def info(self) -> dict:
+        """ConsumerInfo, with nats-server's fields in its order."""
+        self.cursor.count()
+        tracker = self.tracker
+        delivered = {"consumer_seq": tracker.delivered_cseq, "stream_seq": tracker.delivered_seq}
+        if self.last_delivered_ns:
+            delivered["last_active"] = format_timestamp(self.last_delivered_ns)
+        floor = {"consumer_seq": tracker.floor_cseq, "stream_seq": tracker.floor_seq}
+        if self.last_acked_ns:
+            floor["last_active"] = format_timestamp(self.last_acked_ns)
+        ahead = self.cursor.ahead
+        if self.replay_until and self.hold_until_ns and ahead:
+            ahead -= 1      # the message that waits for its time counts as taken
+        out = {
+            "stream_name": self.stream_name,
+            "name": self.name,
+            "created": format_timestamp(self.created_ns),
+            "config": self.config.to_json(),
+            "delivered": delivered,
+            "ack_floor": floor,
+            "num_ack_pending": tracker.pending.count,
+            "num_redelivered": tracker.redelivered,
+            "num_waiting": self.waiting.count,
+            "num_pending": ahead,
+        }
+        if self.is_push and self.has_delivery_interest():
+            out["push_bound"] = True
+        out["ts"] = format_timestamp(wall_clock_ns())
+        return out
+
+    # --- what the stream asks ---
+
+    cdef SubjectFilter interest(self):
+        return self.filter if self.filter.patterns else None
+
+    cdef bint needs(self, uint64_t seq) except -1:
+        if self.cursor.wants(seq):
+            return True
+        return seq <= self.tracker.delivered_seq and self.tracker.pending.find(seq) != NULL
+
+    cdef uint64_t delivered_up_to(self) except? 0:
+        return self.tracker.delivered_seq
+
+    cdef int on_removed(self, uint64_t seq) except -1:
+        self.cursor.removed(seq)
+        self._removed_while_pending(seq)
+        return 0
+
+    def _removed_while_pending(self, uint64_t seq) -> None:
+        cdef PendingEntry* entry = self.tracker.pending.find(seq)
+        if entry == NULL:
+            return
+        self.terminated(seq, entry.cseq, entry.count, REMOVED_REASON)
+        self.tracker.forget(seq)
+        self.wake()
+
+    def _drop_evicted(self) -> None:
+        """Pending messages in front of the stream's first have been removed by its limits."""
+        cdef PendingEntry* entry = self.tracker.pending.first()
+        while entry != NULL and entry.seq < self.log.first_seq:
+            self._removed_while_pending(entry.seq)
+            entry = self.tracker.pending.first()
+
+    cdef int on_purged(self) except -1:
+        self.cursor.purged()
+        if self.log.messages == 0:
+            self.tracker.jump(self.log.last_seq)
+            self.cursor.move_to(self.log.last_seq + 1)
+        else:
+            self._drop_removed()
+            if self.log.first_seq > self.tracker.delivered_seq + 1:
+                self.tracker.jump(self.log.first_seq - 1)
+        self.cursor.count()
+        return self.wake()
+
+    # --- the tick ---
+
+    cdef int run_tick(self) except -1:
+        if not self.running:
+            return 0
+        self.now_ns = self.monotonic()
+        if self.log.first_seq > self.cursor.next_seq or self.tracker.pending.count:
+            self._drop_evicted()
+        self.cursor.count()
+        self.run_timers()
+        if self.requests:
+            self.take_requests()
+        if self.is_push:
+            self.deliver_push()
+        elif self.waiting.count:
+            self.deliver_pull()
+        self.settle()
+        self.arm_timer()
+        return 0
+
+    cdef int on_request(self, const Message* msg) except -1:
+        if msg.reply == NULL:
+            return 0
+        self.requests.append((
+            msg.reply[:msg.reply_len], msg.body[:msg.headers_len],
+            (msg.body + msg.headers_len)[:msg.body_len - msg.headers_len],
+        ))
+        return self.wake()
+
+    cdef int take_requests(self) except -1:
+        cdef list requests = self.requests
+        self.requests = []
+        if self.inactive_ns:
+            self.inactive_at_ns = self.now_ns + self.inactive_ns
+        for reply, headers, body in requests:
+            refusal = self._take_request(reply, headers, body)
+            if refusal is not None:
+                self.status(reply, refusal)
+        return 0
+
+    def _take_request(self, bytes reply, bytes headers, bytes body):
+        """Queue one pull request, or say why not (a status block; b"" is not sent)."""
+        cdef WaitingRequest request
+        if self.is_push:
+            return texts.PUSH_BASED
+        if not required_level_met(headers):
+            return texts.REQUIRED_API_LEVEL
+        try:
+            wanted = parse_pull_request(body, self.limits)
+        except PullRequestError as error:
+            return texts.status(str(error))
+        if self.max_waiting > 0 and self.waiting.count >= self.max_waiting:
+            # those whose requester has left make room
+            self.waiting.take_unwanted(self.router)
+            if self.waiting.count >= self.max_waiting:
+                return None if wanted.idle_heartbeat > 0 else texts.TOO_MANY_WAITING
+        if wanted.no_wait:
+            at_hand = self.cursor.ahead + self.tracker.redeliveries.size
+            if at_hand == 0 and not wanted.expires:
+                return texts.NO_MESSAGES
+            if 0 < at_hand < self.waiting.wanted_messages():
+                return texts.REQUESTS_PENDING
+        request = WaitingRequest(reply, wanted, self.now_ns)
+        request.into_stream = bool(self.own_subjects.patterns) and self.own_subjects.matches(
+            PyBytes_AS_STRING(reply), PyBytes_GET_SIZE(reply))
+        self.waiting.push(request)
+        return None
+
+    cdef int run_timers(self) except -1:
+        cdef WaitingRequest request
+        cdef list heartbeats
+        self.tracker.queue_due(self.now_ns)
+        if self.waiting.next_event_ns and self.waiting.next_event_ns <= self.now_ns:
+            heartbeats = []
+            for request in self.waiting.take_expired(self.now_ns, heartbeats):
+                self.status(request.reply, texts.status_with_rest(
+                    texts.REQUEST_TIMEOUT, request.left, request.bytes_left if request.bounded else 0))
+            for request in heartbeats:
+                self.status(
+                    request.reply, texts.heartbeat(self.tracker.delivered_cseq, self.tracker.delivered_seq))
+        if self.is_push and self.heartbeat_ns and self.next_heartbeat_ns <= self.now_ns and self.check_interest():
+            stalled = self.flow.open_subject if self.flow is not None and self.flow.stalled() else None
+            self.status(self.deliver_subject, texts.heartbeat(
+                self.tracker.delivered_cseq, self.tracker.delivered_seq, stalled))
+            self.next_heartbeat_ns = self.now_ns + self.heartbeat_ns
+        if self.inactive_at_ns and self.inactive_at_ns <= self.now_ns:
+            self._check_activity()
+        return 0
+
+    def _check_activity(self) -> None:
+        self.inactive_at_ns = self.now_ns + self.inactive_ns
+        if self.has_delivery_interest() or (not self.is_push and self.tracker.pending.count):
+            return
+        if self.on_inactive is not None:
+            self.inactive_at_ns = 0
+            self.on_inactive(self)
+
+    cdef int settle(self) except -1:
+        """Tell the stream and the listeners what this tick brought, and record it."""
+        cdef uint64_t seq
+        while self.tracker.finished.size:
+            seq = self.tracker.finished.peek()
+            self.tracker.finished.pop()
+            self.stream.ack_message(self, seq)
+        if self.advisories:
+            advisories, self.advisories = self.advisories, []
+            for subject, kind, fields in advisories:
+                self._advise(subject, kind, fields)
+        return self.write_state()
+
+    def _advise(self, str subject, str kind, dict fields) -> None:
+        family, version = ("METRIC", "metric.v1") if kind == "consumer_ack" else ("ADVISORY", "advisory.v1")
+        self.js.publish_advisory(f"$JS.EVENT.{family}.CONSUMER.{subject}", {
+            "type": f"io.nats.jetstream.{version}.{kind}",
+            "stream": self.stream_name,
+            "consumer": self.name,
+            **fields,
+        })
+
+    # --- state ---
+
+    cdef int write_state(self) except -1:
+        cdef const char* record
+        cdef Py_ssize_t n = 0
+        cdef list replies
+        if self.batch is not None and (self.batch.ops or self.tracker.dirty):
+            record = self.batch.seal(
+                wall_clock_ns(), self.tracker.delivered_cseq, self.tracker.delivered_seq,
+                self.tracker.floor_cseq, self.tracker.floor_seq, &n)
+            self.writer.write(record, n)
+            self.batch.clear()
+            self.tracker.dirty = False
+            if self.writer.wants_snapshot():
+                self._write_snapshot()
+        if self.ack_replies:
+            replies, self.ack_replies = self.ack_replies, []
+            self.writer.confirm(replies)
+        return 0
+
+    def _write_snapshot(self) -> None:
+        """Replace all records by one. Times of deliveries are kept as wall times, for they outlive this process."""
+        cdef int64_t wall = wall_clock_ns()
+        cdef int64_t now = self.monotonic()
+        entries = [
+            (seq, cseq, wall - (now - delivered_ns), count, exhausted)
+            for seq, cseq, count, delivered_ns, exhausted in self.tracker.pending.dump()
+        ]
+        identity = {"name": self.name, "created_ns": self.created_ns, "config": self.config.to_json()}
+        positions = (
+            wall, self.tracker.delivered_cseq, self.tracker.delivered_seq,
+            self.tracker.floor_cseq, self.tracker.floor_seq,
+        )
+        self.batch.clear()
+        self.tracker.dirty = False
+        self.writer.snapshot(consumer_state.encode_snapshot(identity, self.cursor.resume, positions, entries))
+
+    # --- timers ---
+
+    cdef int64_t earliest(self) except? -1:
+        """When something has to happen without a message; 0: never."""
+        cdef int64_t when = 0
+        cdef int64_t candidate
+        # the heap's top may be stale: then the timer fires early and looks again
+        candidate = self.tracker.pending.heap[0].when_ns if self.tracker.pending.heap_size else 0
+        if candidate and (not self.is_push or self.deliverable):
+            when = candidate
+        candidate = self.waiting.next_event_ns
+        if candidate and (when == 0 or candidate < when):
+            when = candidate
+        candidate = self.inactive_at_ns
+        if candidate and (when == 0 or candidate < when):
+            when = candidate
+        if not self.is_push:
+            return when
+        if not self.deliverable:
+            candidate = self.now_ns + INTEREST_POLL_NS
+        elif self.hold_until_ns:
+            candidate = self.hold_until_ns
+        else:
+            candidate = 0
+        if candidate and (when == 0 or candidate < when):
+            when = candidate
+        if self.heartbeat_ns and self.deliverable and (when == 0 or self.next_heartbeat_ns < when):
+            when = self.next_heartbeat_ns
+        return when
+
+    cdef int arm_timer(self) except -1:
+        cdef int64_t when = self.earliest()
+        if not self.running or when == 0 or (self.timer is not None and self.timer_ns <= when):
+            return 0
+        if self.timer is not None:
+            self.timer.cancel()
+        self.timer_ns = when
+        # rounded up: the loop's clock counts milliseconds
+        self.timer = self.tick.loop.call_later(max(when - self.now_ns + MS // 2, MS) / 1e9, self._on_timer)
+        return 0
+
+    def _on_timer(self) -> None:
+        self.timer = None
+        self.tracker.pending.next_deadline()
+        self.wake()

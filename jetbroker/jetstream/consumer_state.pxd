@@ -1,0 +1,41 @@
+"""A consumer's state records: what one tick delivered and acked, and snapshots of everything."""
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from jetbroker.wire.buffer cimport OutputBuffer
+
+cpdef enum StateOp:
+    OP_DELIVER = 1      # a: first stream sequence, b: its consumer sequence, n: how many in a row (both grow by one)
+    OP_REDELIVER = 2    # a: stream sequence, n: deliveries so far
+    OP_FINISH = 3       # a..b: pending messages in this range are finished
+    OP_FINISH_ALL = 4   # a..b: as OP_FINISH, exhausted ones too
+    OP_EXHAUST = 5      # a: stream sequence; max_deliver reached
+
+
+cdef struct StateRecordOp:
+    uint64_t a, b
+    uint32_t n
+    uint32_t op
+
+
+cdef struct StateRecordHead:
+    uint32_t magic_kind
+    uint32_t ops
+    int64_t wall_ns            # when the tick happened: deliveries in it count from here
+    uint64_t delivered_cseq, delivered_seq
+    uint64_t floor_cseq, floor_seq
+
+
+cdef class StateBatch:
+    """The operations of one tick, in order, merged into runs."""
+    cdef OutputBuffer buffer           # room for the head, then StateRecordOps
+    cdef readonly uint32_t ops
+
+    cdef int deliver(self, uint64_t seq, uint64_t cseq) except -1
+    cdef int add(self, uint32_t op, uint64_t a, uint64_t b, uint32_t n) except -1
+    # Message seq is finished; `lowest`: nothing below it is pending, so a run may span sequences of others.
+    cdef int finish(self, uint64_t seq, bint lowest) except -1
+    # The finished record; valid until clear().
+    cdef const char* seal(self, int64_t wall_ns, uint64_t delivered_cseq, uint64_t delivered_seq,
+                          uint64_t floor_cseq, uint64_t floor_seq, Py_ssize_t* n) noexcept
+    cdef void clear(self) noexcept
+    cdef StateRecordOp* _last(self) noexcept

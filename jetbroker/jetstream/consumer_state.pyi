@@ -1,0 +1,29 @@
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+@dataclass
+class StateEntry:
+    cseq: int
+    delivered_ns: int
+    count: int = 1
+    exhausted: bool = False
+
+@dataclass
+class ConsumerState:
+    delivered_cseq: int = 0
+    delivered_seq: int = 0
+    floor_cseq: int = 0
+    floor_seq: int = 0
+    resume: int = 0
+    identity: dict[str, object] | None = None
+    pending: dict[int, StateEntry] = field(default_factory=dict)
+    started: bool = False
+
+def encode_snapshot(
+    identity: dict[str, object],
+    resume: int,
+    positions: tuple[int, int, int, int, int],
+    entries: Iterable[tuple[int, int, int, int, bool]],
+) -> bytes: ...
+def read_identity(recovered: Sequence[bytes]) -> dict[str, object] | None: ...
+def replay(recovered: Sequence[bytes]) -> ConsumerState: ...

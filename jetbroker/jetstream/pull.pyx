@@ -1,0 +1,132 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""Pull requests that wait for messages (see pull.pxd)."""
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from jetbroker.routing.router cimport Route, Router
+
+
+cdef class WaitingRequest:
+    """One request; times are monotonic nanoseconds."""
+
+    def __init__(self, bytes reply not None, object request, int64_t now_ns) -> None:
+        """`request` is a PullRequest."""
+        self.reply = reply
+        self.left = request.batch
+        self.bounded = request.max_bytes > 0
+        self.bytes_left = request.max_bytes
+        self.no_wait = request.no_wait
+        if request.expires:
+            self.expires_ns = now_ns + min(<int64_t>request.expires, <int64_t>1 << 61)
+        if request.idle_heartbeat > 0:
+            self.heartbeat_ns = request.idle_heartbeat
+            self.next_heartbeat_ns = now_ns + self.heartbeat_ns
+
+    cdef bint wanted(self, Router router) except -1:
+        if self.route is None or self.route.stale:
+            self.route = router.route(PyBytes_AS_STRING(self.reply), PyBytes_GET_SIZE(self.reply))
+        return bool(self.route.plain) or self.route.queues is not None
+
+
+cdef class WaitingQueue:
+    """The ring of waiting requests: the head is served next."""
+
+    cdef void push(self, WaitingRequest request) noexcept:
+        request.next = None
+        if self.tail is None:
+            self.head = request
+        else:
+            self.tail.next = request
+        self.tail = request
+        self.count += 1
+        self.note_event(request)
+
+    cdef WaitingRequest pop(self):
+        cdef WaitingRequest request = self.head
+        self.head = request.next
+        if self.head is None:
+            self.tail = None
+        request.next = None
+        self.count -= 1
+        return request
+
+    cdef void rotate(self) noexcept:
+        cdef WaitingRequest request = self.head
+        if request is self.tail:
+            return
+        self.head = request.next
+        request.next = None
+        self.tail.next = request
+        self.tail = request
+
+    cdef void note_event(self, WaitingRequest request) noexcept:
+        if request.expires_ns and (self.next_event_ns == 0 or request.expires_ns < self.next_event_ns):
+            self.next_event_ns = request.expires_ns
+        if request.heartbeat_ns and (self.next_event_ns == 0 or request.next_heartbeat_ns < self.next_event_ns):
+            self.next_event_ns = request.next_heartbeat_ns
+
+    cdef list take_expired(self, int64_t now_ns, list heartbeats):
+        cdef set gone = set()
+        cdef list expired
+        cdef WaitingRequest request = self.head
+        while request is not None:
+            if request.expires_ns and request.expires_ns <= now_ns:
+                gone.add(request)
+            elif request.heartbeat_ns and request.next_heartbeat_ns <= now_ns:
+                request.next_heartbeat_ns = now_ns + request.heartbeat_ns
+                heartbeats.append(request)
+            request = request.next
+        expired = self._take(gone)
+        self.next_event_ns = 0
+        request = self.head
+        while request is not None:
+            self.note_event(request)
+            request = request.next
+        return expired
+
+    cdef list take_exhausted(self):
+        cdef set gone = set()
+        cdef WaitingRequest request = self.head
+        while request is not None:
+            if request.no_wait and request.delivered:
+                gone.add(request)
+            request = request.next
+        return self._take(gone)
+
+    cdef list take_unwanted(self, Router router):
+        cdef set gone = set()
+        cdef WaitingRequest request = self.head
+        while request is not None:
+            if not request.wanted(router):
+                gone.add(request)
+            request = request.next
+        return self._take(gone)
+
+    cdef list take_all(self):
+        cdef list out = []
+        while self.count:
+            out.append(self.pop())
+        self.next_event_ns = 0
+        return out
+
+    cdef int64_t wanted_messages(self) noexcept:
+        cdef int64_t total = 0
+        cdef WaitingRequest request = self.head
+        while request is not None:
+            total += request.left
+            request = request.next
+        return total
+
+    cdef list _take(self, set gone):
+        cdef list out = []
+        cdef Py_ssize_t i
+        cdef WaitingRequest request
+        if not gone:
+            return out
+        for i in range(self.count):
+            request = self.pop()
+            if request in gone:
+                out.append(request)
+            else:
+                self.push(request)
+        return out

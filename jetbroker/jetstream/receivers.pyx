@@ -1,0 +1,63 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""A consumer's subscriptions: acks, pull requests, answers to flow control (see receivers.pxd)."""
+from jetbroker.jetstream.interest cimport StreamConsumer
+from jetbroker.routing.router cimport Receiver, RouteSlot, Subscription
+from jetbroker.wire.message cimport Message
+
+
+cdef class ConsumerEvents(StreamConsumer):
+    """Base of Consumer, so that the receivers need not know it."""
+
+    cdef int on_ack(self, const char* numbers, Py_ssize_t n, const Message* msg) except -1:
+        raise NotImplementedError
+
+    cdef int on_request(self, const Message* msg) except -1:
+        raise NotImplementedError
+
+    cdef int on_flow_answer(self, const Message* msg) except -1:
+        raise NotImplementedError
+
+
+cdef class ConsumerReceiver(Receiver):
+    """Hands messages to one consumer until closed."""
+
+    def __init__(self, ConsumerEvents consumer not None) -> None:
+        self.consumer = consumer
+
+    def close(self) -> None:
+        """Take no message any more."""
+        self.consumer = None
+
+
+cdef class AckReceiver(ConsumerReceiver):
+    """Acks in one of the two subject layouts."""
+
+    def __init__(self, ConsumerEvents consumer not None, Py_ssize_t prefix_len) -> None:
+        self.consumer = consumer
+        self.prefix_len = prefix_len
+
+    cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
+        if self.consumer is None:
+            return 0
+        self.consumer.on_ack(msg.subject + self.prefix_len, msg.subject_len - self.prefix_len, msg)
+        return 1
+
+
+cdef class RequestReceiver(ConsumerReceiver):
+    """Pull requests."""
+
+    cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
+        if self.consumer is None:
+            return 0
+        self.consumer.on_request(msg)
+        return 1
+
+
+cdef class FlowReceiver(ConsumerReceiver):
+    """Answers to flow control requests."""
+
+    cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
+        if self.consumer is None:
+            return 0
+        self.consumer.on_flow_answer(msg)
+        return 1

@@ -1,0 +1,15 @@
+from jetbroker.jetstream.consumer_state import ConsumerState
+
+class AckTracker:
+    policy: int
+    delivered_cseq: int
+    delivered_seq: int
+    floor_cseq: int
+    floor_seq: int
+    redelivered: int
+    max_deliver: int
+    report_finished: bool
+    def configure(self, ack_wait_ns: int, backoff_ns: list[int], max_deliver: int) -> None: ...
+    def start_at(self, seq: int) -> None: ...
+    def restore(self, state: ConsumerState, now_ns: int, wall_ns: int) -> None: ...
+    def counts(self) -> tuple[int, int, int]: ...
