@@ -200,6 +200,11 @@ def _connect() -> list[Row]:
         Row("no_responders without headers", b'CONNECT {"no_responders":true}\r\nPING\r\n'),
         Row("HPUB without headers agreed", PLAIN + b"HPUB foo 12 12\r\nNATS/1.0\r\n\r\n\r\nPING\r\n"),
     ]
+    return rows
+
+
+def _connect_json() -> list[Row]:
+    rows = []
     for json_text in (
         b"null",
         b'{"verbose":null}',
@@ -347,4 +352,14 @@ def _no_responders() -> list[Row]:
     ]
 
 
-ROWS = [*_verbs(), *_arguments(), *_sizes(), *_lines(), *_connect(), *_publish(), *_subscribe(), *_no_responders()]
+ROWS = [
+    *_verbs(),
+    *_arguments(),
+    *_sizes(),
+    *_lines(),
+    *_connect(),
+    *_connect_json(),
+    *_publish(),
+    *_subscribe(),
+    *_no_responders(),
+]
