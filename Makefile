@@ -38,14 +38,14 @@ $(VENV)/bin/python: | prerequisites
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --upgrade pip
 
-# No build isolation: the compiler runs here again and again, with the same Cython.
+# Only links to this directory (see setup.py); $(BUILT) compiles.
 $(CORE): pyproject.toml setup.py | $(VENV)/bin/python
 	$(PY) -m pip install --quiet "setuptools>=80" "Cython>=3.1"
-	$(PY) -m pip install --quiet --no-build-isolation --editable .
+	JETBROKER_LINK_ONLY=1 $(PY) -m pip install --quiet --no-build-isolation --editable .
 	@touch $@
 
 $(DEV): $(CORE)
-	$(PY) -m pip install --quiet --no-build-isolation --editable '.[dev]'
+	JETBROKER_LINK_ONLY=1 $(PY) -m pip install --quiet --no-build-isolation --editable '.[dev]'
 	@touch $@
 
 $(BUILT): $(CORE) $(SOURCES)

@@ -19,11 +19,15 @@ def extensions() -> list[Extension]:
     ]
 
 
-if __name__ == "__main__":
+def main() -> None:
     jobs = os.cpu_count() or 1
-    setup(
-        ext_modules=cythonize(
-            extensions(), build_dir=".build/cython", nthreads=jobs, compiler_directives={"language_level": 3}
-        ),
-        options={"build_ext": {"parallel": jobs}},
-    )
+    # The Makefile installs the package as editable without compiling, then compiles in place only what changed:
+    # an editable install would compile everything each time.
+    link_only = "JETBROKER_LINK_ONLY" in os.environ
+    options = {"build_dir": ".build/cython", "nthreads": jobs, "compiler_directives": {"language_level": 3}}
+    modules = [] if link_only else cythonize(extensions(), **options)
+    setup(ext_modules=modules, options={"build_ext": {"parallel": jobs}})
+
+
+if __name__ == "__main__":
+    main()
