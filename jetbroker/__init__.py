@@ -20,3 +20,4 @@ The rooms depend on each other in one direction only; `tests/test_house.py` keep
 """
 
 __version__ = "0.1.0"
+NATS_VERSION = "2.14.5"  # the release whose behaviour this is; clients choose features by it

@@ -575,6 +575,11 @@ cdef class ClientProtocol(Parser):
         return heard
 
     @property
+    def login_pending(self) -> bool:
+        """True while the client still has to log in."""
+        return self.login_due
+
+    @property
     def pending_bytes(self) -> int:
         """Bytes waiting to be sent to this client."""
         return self.output.pending()

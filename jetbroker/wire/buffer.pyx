@@ -17,7 +17,7 @@ cdef class OutputBuffer:
         cdef Py_ssize_t wanted = self.size + n
         cdef Py_ssize_t capacity
         cdef char* grown
-        if wanted > self.capacity:
+        if wanted > self.capacity or self.data == NULL:
             capacity = self.capacity if self.capacity else FIRST_CAPACITY
             while capacity < wanted:
                 capacity *= 2

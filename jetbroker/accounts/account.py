@@ -1,0 +1,18 @@
+"""An account: its own subject space. Everything belongs to one."""
+
+from jetbroker.config.options import AccountJetStreamOptions
+from jetbroker.routing.router import Router
+from jetbroker.tick import Tick
+
+
+class Account:
+    """One account: its router, whether it is the system account, and its JetStream limits (None: no JetStream)."""
+
+    def __init__(
+        self, name: str, tick: Tick, *, is_system: bool = False, jetstream: AccountJetStreamOptions | None = None
+    ) -> None:
+        self.name = name
+        self.router = Router(name, tick)
+        self.is_system = is_system
+        self.jetstream_options = jetstream
+        self.connections = 0

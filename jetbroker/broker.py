@@ -1,0 +1,224 @@
+"""The composition root: options in, listeners out. It alone knows all rooms.
+
+The life of a broker, in order: log, pid file, store, JetStream recovery, listeners, ports file, "Server is ready";
+then signals; then the way back: listeners closed, JetStream stopped and synced, clients closed, files removed.
+"""
+
+import asyncio
+import signal
+import sys
+from typing import Any
+
+import uvloop
+
+from jetbroker import NATS_VERSION, __version__
+from jetbroker.accounts.account import Account
+from jetbroker.auth.passwords import Authenticator
+from jetbroker.auth.server_id import new_server_id
+from jetbroker.config import checks
+from jetbroker.config.options import AccountJetStreamOptions, Options
+from jetbroker.connections.clients import Clients
+from jetbroker.errors import JetbrokerError
+from jetbroker.jetstream.server import JetStreamServer
+from jetbroker.logs import Logger
+from jetbroker.runfiles import RunFiles
+from jetbroker.tick import Tick
+
+API_LEVEL = 4
+GLOBAL_ACCOUNT = "$G"
+STOP_SIGNALS = {signal.SIGINT: "interrupt", signal.SIGTERM: "terminated"}
+
+
+class StartError(JetbrokerError):
+    """The broker cannot start; the text says why."""
+
+
+class Broker:
+    """One running server."""
+
+    def __init__(self, options: Options, log: Logger) -> None:
+        self.options = options
+        self.log = log
+        self.server_id = new_server_id()
+        self.server_name = options.server_name or self.server_id
+        self.loop = asyncio.get_running_loop()
+        self.loop.set_exception_handler(self._internal_error)
+        self.tick = Tick(self.loop)
+        self.accounts = make_accounts(options, self.tick)
+        self.jetstream: JetStreamServer | None = None
+        self.files = RunFiles(options)
+        self._listener: asyncio.Server | None = None
+        self._stopped = self.loop.create_future()
+        self.clients: Clients | None = None
+
+    async def start(self) -> None:
+        """Open the store, recover, listen. Raises JetbrokerError or OSError with a text for the operator."""
+        self._log_start()
+        self.files.write_pid()
+        if self.options.jetstream.enabled:
+            self.jetstream = JetStreamServer(self.options, self.tick, self.accounts, self._facts(), self.log)
+            await self.jetstream.start()
+        info = self._info()
+        authenticator = make_authenticator(self.options, self.accounts)
+        if authenticator.required:
+            info["auth_required"] = True
+        self.clients = Clients(self.options, self.tick, self.accounts, authenticator, info, self.log)
+        host, port = await self._listen(self.clients)
+        info["port"] = port
+        self.log.info(f"Listening for client connections on {_joined(host, port)}")
+        self.clients.start()
+        self.files.write_ports({"nats": [f"nats://{_joined(_reachable(host), port)}"]})
+        self.log.info(f'Server id is {self.server_id}')
+        self.log.info("Server is ready")
+
+    async def _listen(self, clients: Clients) -> tuple[str, int]:
+        port = 0 if self.options.port == -1 else self.options.port
+        try:
+            self._listener = await self.loop.create_server(
+                clients.factory, self.options.host, port, backlog=4096, reuse_address=True
+            )
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            address = _joined(self.options.host, port)
+            raise StartError(f"Error listening on port: {address}, listen tcp {address}: bind: {reason}") from error
+        return self.options.host, int(self._listener.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Close everything in order; what was acknowledged is on disk afterwards."""
+        self.log.info("Initiating Shutdown...")
+        if self._listener is not None:
+            self._listener.close()
+        if self.jetstream is not None:
+            await self.jetstream.stop()
+        if self.clients is not None:
+            self.clients.stop()
+        self.files.remove_ports()
+        self.log.info("Server Exiting..")
+
+    async def run(self) -> int:
+        """Start, serve until a signal ends it, stop. Returns the exit code."""
+        for number, name in STOP_SIGNALS.items():
+            self.loop.add_signal_handler(number, self._trapped, name)
+        self.loop.add_signal_handler(signal.SIGUSR1, self.log.reopen)
+        self.loop.add_signal_handler(signal.SIGHUP, self._refuse, "reload")
+        self.loop.add_signal_handler(signal.SIGUSR2, self._trapped, "lame duck")
+        await self.start()
+        await self._stopped
+        await self.stop()
+        return 0
+
+    def _trapped(self, name: str) -> None:
+        self.log.info(f'Trapped "{name}" signal')
+        if not self._stopped.done():
+            self._stopped.set_result(None)
+
+    def _refuse(self, what: str) -> None:
+        self.log.error(f"Failed to {what} server configuration: not supported yet, restart the server instead")
+
+    def _internal_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        self.log.error(f"{context.get('message')}: {error!r}")
+        if error is not None:
+            import traceback
+
+            self.log.error("".join(traceback.format_exception(error)).rstrip())
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "server_name": self.server_name,
+            "server_id": self.server_id,
+            "version": NATS_VERSION,
+            "domain": self.options.jetstream.domain,
+        }
+
+    def _info(self) -> dict[str, Any]:
+        info: dict[str, Any] = {
+            "server_id": self.server_id,
+            "server_name": self.server_name,
+            "version": NATS_VERSION,
+            "proto": 1,
+            "go": f"jetbroker {__version__}, Python {sys.version_info.major}.{sys.version_info.minor}",
+            "host": self.options.host,
+            "port": self.options.port,
+            "headers": True,
+            "max_payload": self.options.max_payload,
+            "api_lvl": API_LEVEL,
+        }
+        if self.options.jetstream.enabled:
+            info["jetstream"] = True
+            if self.options.jetstream.domain:
+                info["domain"] = self.options.jetstream.domain
+        return info
+
+    def _log_start(self) -> None:
+        self.log.info("Starting nats-server")
+        self.log.info(f"  Version:  {NATS_VERSION} (jetbroker {__version__})")
+        self.log.info(f"  Name:     {self.server_name}")
+        self.log.info(f"  ID:       {self.server_id}")
+        if self.options.config_file:
+            self.log.info(f"Using configuration file: {self.options.config_file}")
+        for warning in checks.warnings(self.options):
+            self.log.warn(warning)
+
+
+def make_accounts(options: Options, tick: Tick) -> dict[str, Account]:
+    """Every account of the configuration, with $G and the system account."""
+    system = options.system_account or "$SYS"
+    alone = all(name in (GLOBAL_ACCOUNT, system) for name in options.accounts)
+    found: dict[str, Account] = {}
+    for name in (GLOBAL_ACCOUNT, system, *options.accounts):
+        configured = options.accounts.get(name)
+        jetstream = configured.jetstream if configured else None
+        if name == GLOBAL_ACCOUNT and jetstream is None and alone:
+            # with no other accounts $G has JetStream without limits of its own
+            jetstream = AccountJetStreamOptions()
+        found[name] = Account(name, tick, is_system=name == system, jetstream=jetstream)
+    return found
+
+
+def make_authenticator(options: Options, accounts: dict[str, Account]) -> Authenticator:
+    """The logins of the configuration. Raises StartError when no_auth_user names nobody."""
+    authenticator = Authenticator()
+    if options.authorization.token:
+        authenticator.set_token(options.authorization.token, GLOBAL_ACCOUNT)
+    if options.authorization.user:
+        authenticator.add_user(options.authorization.user, options.authorization.password, GLOBAL_ACCOUNT)
+    for user in options.authorization.users:
+        authenticator.add_user(user.user, user.password, GLOBAL_ACCOUNT)
+    for account in options.accounts.values():
+        for user in account.users:
+            authenticator.add_user(user.user, user.password, account.name)
+    if options.no_auth_user:
+        try:
+            authenticator.set_no_auth_user(options.no_auth_user)
+        except KeyError:
+            raise StartError(
+                f'no_auth_user: "{options.no_auth_user}" not present as user or nkey in authorization block '
+                "or account configuration"
+            ) from None
+    return authenticator
+
+
+def run(options: Options) -> int:
+    """Run a broker until it is told to stop. Returns the process's exit code."""
+    log = Logger(options)
+
+    async def main() -> int:
+        broker = Broker(options, log)
+        try:
+            return await broker.run()
+        except (JetbrokerError, OSError) as error:
+            log.fatal(str(error))
+            return 1
+
+    return uvloop.run(main())
+
+
+def _joined(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _reachable(host: str) -> str:
+    """An address a program on this machine can dial."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+

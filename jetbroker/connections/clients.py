@@ -1,0 +1,217 @@
+"""The clients of a broker: who is connected, INFO, login, keep-alive. All of it per event, none per message."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from jetbroker import limits
+from jetbroker.accounts.account import Account
+from jetbroker.auth.passwords import Authenticator, Login
+from jetbroker.config.options import Options
+from jetbroker.connections.client import ClientProtocol, Shared
+from jetbroker.connections.handshake import ConnectOptions, check_info, decode_connect
+from jetbroker.errors import ProtocolError
+from jetbroker.logs import Logger
+from jetbroker.tick import Tick
+
+FIRST_PING_SECONDS = 2.0
+
+
+class Clients:
+    """Registry and event handler of all client connections."""
+
+    def __init__(
+        self,
+        options: Options,
+        tick: Tick,
+        accounts: dict[str, Account],
+        authenticator: Authenticator,
+        info: dict[str, Any],
+        log: Logger,
+    ) -> None:
+        self.options = options
+        self.accounts = accounts
+        self.authenticator = authenticator
+        self.info = info
+        self.log = log
+        self.connected: dict[int, ClientProtocol] = {}
+        self.total = 0
+        self.shared = Shared(tick, self)
+        self.shared.max_pending = options.max_pending
+        self.shared.max_payload = options.max_payload
+        self.shared.max_subscriptions = options.max_subscriptions
+        self.shared.set_control_line(options.max_control_line)
+        self._loop = tick.loop
+        self._login_timers: dict[int, asyncio.TimerHandle] = {}
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._stopping = False
+        no_login = authenticator.login_without_credentials()
+        self._first_account = accounts[no_login.account if no_login else "$G"]
+
+    def factory(self) -> ClientProtocol:
+        """A protocol for a connection that is being accepted."""
+        self.total += 1
+        account = self._first_account
+        return ClientProtocol(self.shared, account.router, account, self.total, self.authenticator.required)
+
+    def start(self) -> None:
+        """Begin with pings and the clean-up of idle memory."""
+        self._sweeper = self._loop.call_later(limits.SWEEP_SECONDS, self._sweep)
+
+    def stop(self) -> None:
+        """Close every connection without a word."""
+        self._stopping = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for client in list(self.connected.values()):
+            client.close("Server Shutdown")
+
+    # --- events from ClientProtocol ---
+
+    def client_opened(self, client: ClientProtocol) -> None:
+        """A connection was accepted: greet it."""
+        now = self._loop.time()
+        client.opened_at = now
+        client.last_ping_at = now + min(FIRST_PING_SECONDS, self.options.ping_interval) * random.uniform(1.0, 1.2)  # noqa: S311
+        self.connected[client.cid] = client
+        self._send_info(client, self.info)
+        limit = self.options.max_connections
+        if self._stopping:
+            client.close("Server Shutdown")
+        elif 0 < limit < len(self.connected):
+            self.log.error(f"{self._who(client)} - maximum connections exceeded")
+            client.close("Maximum Connections Exceeded", "maximum connections exceeded")
+        else:
+            self.log.debug(f"{self._who(client)} - Client connection created")
+            if client.login_pending:
+                timeout = self.options.authorization.timeout
+                self._login_timers[client.cid] = self._loop.call_later(timeout, self._login_timeout, client)
+
+    def client_lost(self, client: ClientProtocol, error: Exception | None) -> None:
+        """The connection is gone."""
+        self.connected.pop(client.cid, None)
+        self._forget_timer(client)
+        if client.connected:
+            client.account.connections -= 1
+        reason = client.close_reason or ("Read Error" if error else "Client Closed")
+        if reason.startswith("Slow Consumer"):
+            self.log.info(f"{self._who(client)} - Slow Consumer Detected: {reason}")
+        self.log.debug(f"{self._who(client)} - Client connection closed: {reason}")
+
+    def client_connect(self, client: ClientProtocol, raw: bytes) -> None:
+        """CONNECT: check the credentials, then apply what it asks for. Raises ProtocolError."""
+        options = decode_connect(raw)
+        if not self.authenticator.configured:
+            self._accept(client, options, Login("", "$G"))
+            return
+        login, check = self.authenticator.find(options.user, options.password, options.auth_token)
+        if check is None:
+            self._judge(client, options, login)
+        else:
+            client.park()
+            self._loop.create_task(self._check_in_thread(client, options, check))
+
+    def client_greet(self, client: ClientProtocol) -> None:
+        """The first PING after CONNECT was answered: send the second INFO (2.12)."""
+        client.greeted = True
+        info = dict(self.info)
+        if self.authenticator.configured:
+            info["auth_required"] = True
+        info["connect_info"] = True
+        info["remote_account"] = client.account.name
+        if client.account.is_system:
+            info["acc_is_sys"] = True
+        self._send_info(client, info)
+
+    def client_info(self, client: ClientProtocol, raw: bytes) -> None:
+        """INFO from a client means nothing, unless it is no JSON. Raises ProtocolError."""
+        check_info(raw)
+
+    # --- login ---
+
+    async def _check_in_thread(
+        self, client: ClientProtocol, options: ConnectOptions, check: Callable[[], Login | None]
+    ) -> None:
+        login = await self._loop.run_in_executor(None, check)
+        if client.closed:
+            return
+        try:
+            self._judge(client, options, login)
+        except ProtocolError as error:
+            client.close(error.reason, error.text)
+            return
+        client.unpark()
+
+    def _judge(self, client: ClientProtocol, options: ConnectOptions, login: Login | None) -> None:
+        if login is None:
+            who = f' - User "{options.user}"' if options.user else ""
+            self.log.error(f"{self._who(client)} - authentication error{who}")
+            raise ProtocolError("Authorization Violation", "Authentication Failure")
+        self._accept(client, options, login)
+
+    def _accept(self, client: ClientProtocol, options: ConnectOptions, login: Login) -> None:
+        if options.account or options.new_account:
+            raise ProtocolError("Authorization Violation", "Authentication Failure")
+        if options.protocol not in (0, 1):
+            raise ProtocolError("invalid client protocol", "Bad Client Protocol Version")
+        if options.no_responders and not options.headers:
+            raise ProtocolError("no responders requires headers support", "No Responders Requires Headers")
+        account = self.accounts[login.account]
+        if client.connected:
+            client.account.connections -= 1
+        account.connections += 1
+        client.user = login.user or None
+        client.apply_connect(options, account.router, account)
+        self._forget_timer(client)
+
+    def _login_timeout(self, client: ClientProtocol) -> None:
+        self._login_timers.pop(client.cid, None)
+        if client.login_pending and not client.closed:
+            client.close("Authentication Timeout", "Authentication Timeout")
+
+    def _forget_timer(self, client: ClientProtocol) -> None:
+        timer = self._login_timers.pop(client.cid, None)
+        if timer is not None:
+            timer.cancel()
+
+    # --- keep-alive ---
+
+    def _sweep(self) -> None:
+        now = self._loop.time()
+        for client in list(self.connected.values()):
+            heard = client.sweep()
+            if client.login_pending or client.closed:
+                continue
+            if heard:
+                client.pings_out = 0
+            if now >= client.last_ping_at:
+                self._ping(client, now)
+        self._sweeper = self._loop.call_later(limits.SWEEP_SECONDS, self._sweep)
+
+    def _ping(self, client: ClientProtocol, now: float) -> None:
+        client.last_ping_at = now + self.options.ping_interval
+        if client.pings_out + 1 > self.options.ping_max:
+            self.log.debug(f"{self._who(client)} - Stale Client Connection - Closing")
+            client.close("Stale Connection", "Stale Connection")
+            return
+        client.pings_out += 1
+        client.send(b"PING\r\n")
+
+    # --- INFO ---
+
+    def _send_info(self, client: ClientProtocol, info: dict[str, Any]) -> None:
+        host, _, _ = client.peer.rpartition(":")
+        own = {**info, "client_id": client.cid, "client_ip": host}
+        client.send(b"INFO " + orjson.dumps(own) + b" \r\n")
+
+    def _who(self, client: ClientProtocol) -> str:
+        described = f"{client.peer} - cid:{client.cid}"
+        if client.connected:
+            version = f"v{client.version}" if client.version else "v"
+            described += f' - "{version}:{client.lang}:{client.name}"'
+            user = f"/user:{client.user}" if client.user else ""
+            described += f' - "{client.account.name}{user}"'
+        return described

@@ -1,0 +1,88 @@
+"""CONNECT as Go's encoding/json reads it: keys without regard to case, unknown ones ignored, wrong types refused.
+
+Rules: core-observed.md section 2 of the protocol's reference, checked against nats-server 2.14.5.
+"""
+
+import json
+from typing import Any
+
+from jetbroker.errors import ProtocolError
+
+BOOLEANS = {"verbose", "pedantic", "echo", "tls_required", "headers", "no_responders", "new_account"}
+TEXTS = {
+    "nkey",
+    "jwt",
+    "sig",
+    "auth_token",
+    "user",
+    "pass",
+    "name",
+    "lang",
+    "version",
+    "account",
+    "proxy_sig",
+}
+INT64_MAX = 2**63 - 1
+
+
+class ConnectOptions:
+    """What a client asked for in CONNECT. `protocol` is 0 or 1 in a client that follows the rules."""
+
+    __slots__ = (*sorted(BOOLEANS), *sorted(TEXTS - {"pass"}), "password", "protocol")
+
+    def __init__(self) -> None:
+        self.verbose = True
+        self.pedantic = True
+        self.echo = True
+        self.tls_required = self.headers = self.no_responders = self.new_account = False
+        self.nkey = self.jwt = self.sig = self.auth_token = self.user = self.password = ""
+        self.name = self.lang = self.version = self.account = self.proxy_sig = ""
+        self.protocol = 0
+
+
+def decode_connect(raw: bytes) -> ConnectOptions:
+    """Parse CONNECT's JSON; raises ProtocolError without a text (closed without a word) where Go would fail."""
+    options = ConnectOptions()
+    for key, value in _decode_object(raw).items():
+        if value is None:
+            continue
+        if key in BOOLEANS:
+            _require(isinstance(value, bool))
+        elif key in TEXTS:
+            _require(isinstance(value, str))
+        elif key == "protocol":
+            _require(isinstance(value, int) and not isinstance(value, bool) and -INT64_MAX <= value <= INT64_MAX)
+        else:
+            continue
+        setattr(options, "password" if key == "pass" else key, value)
+    return options
+
+
+def check_info(raw: bytes) -> None:
+    """INFO from a client is ignored, but bad JSON closes the connection."""
+    _decode_object(raw)
+
+
+def _decode_object(raw: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(raw.decode("utf-8", "replace"), object_pairs_hook=_lower, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        raise ProtocolError("", "Parse Error") from None
+    if found is None:
+        return {}
+    _require(isinstance(found, dict))
+    result: dict[str, Any] = found
+    return result
+
+
+def _lower(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {key.lower(): value for key, value in pairs}
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def _require(condition: bool) -> None:
+    if not condition:
+        raise ProtocolError("", "Parse Error")

@@ -1,0 +1,15 @@
+from typing import Any
+
+class RecordingParser:
+    events: list[tuple[Any, ...]]
+    error: str | None
+    def __init__(
+        self,
+        headers: bool = True,
+        login_due: bool = False,
+        max_payload: int = 1048576,
+        max_control_line: int = 4096,
+    ) -> None: ...
+    def feed(self, data: bytes) -> None: ...
+    @property
+    def unfinished(self) -> int: ...

@@ -1,0 +1,131 @@
+"""Interest and delivery, held against a naive matcher."""
+
+import asyncio
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jetbroker.routing.router import CallbackReceiver, Router
+from jetbroker.tick import Tick
+from jetbroker.wire import subjects
+
+tokens = st.sampled_from(["a", "b", "c", "*", ">", "a*", "_INBOX"])
+names = st.lists(tokens, min_size=1, max_size=5).map(lambda parts: ".".join(parts).encode())
+patterns = names.filter(subjects.valid_subject)
+literals = st.lists(st.sampled_from(["a", "b", "c", "a*", "_INBOX", "*"]), min_size=1, max_size=5).map(
+    lambda parts: ".".join(parts).encode()
+)
+queues = st.none() | st.sampled_from([b"q1", b"q2"])
+
+
+def naive_match(subject: bytes, pattern: bytes) -> bool:
+    left, right = subject.split(b"."), pattern.split(b".")
+    for i, token in enumerate(right):
+        if token == b">" and i == len(right) - 1:
+            return len(left) > i
+        if i >= len(left) or token not in (b"*", left[i]):
+            return False
+    return len(left) == len(right)
+
+
+class Bench:
+    """A router whose deliveries are counted per subscription."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.tick = Tick(self.loop)
+        self.router = Router("$G", self.tick)
+
+    def subscribe(self, pattern, queue, got):
+        return self.router.subscribe(CallbackReceiver(self.tick, lambda *message: got.append(message)), pattern, queue)
+
+    def publish(self, subject):
+        count = self.router.publish_bytes(subject, None, b"", b"x")
+        self.tick.run()
+        return count
+
+
+operations = st.lists(
+    st.one_of(
+        st.tuples(st.just("subscribe"), patterns, queues),
+        st.tuples(st.just("unsubscribe"), st.integers(0, 30)),
+        st.tuples(st.just("publish"), literals),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(operations)
+def test_deliveries_equal_those_of_a_naive_matcher(steps):
+    bench = Bench()
+    live: list = []
+    for step in steps:
+        if step[0] == "subscribe":
+            got: list = []
+            live.append((step[1], step[2], got, bench.subscribe(step[1], step[2], got)))
+        elif step[0] == "unsubscribe" and live:
+            _, _, _, sub = live.pop(step[1] % len(live))
+            bench.router.unsubscribe(sub)
+        elif step[0] == "publish":
+            for _, _, got, _ in live:
+                got.clear()
+            count = bench.publish(step[1])
+            matching = [entry for entry in live if naive_match(step[1], entry[0])]
+            plain = [entry for entry in matching if entry[1] is None]
+            groups = {entry[1] for entry in matching if entry[1] is not None}
+            assert count == len(plain) + len(groups)
+            assert all(len(entry[2]) == 1 for entry in plain)
+            for group in groups:
+                assert sum(len(entry[2]) for entry in matching if entry[1] == group) == 1
+            assert not any(entry[2] for entry in live if entry not in matching)
+            assert bench.router.interested(step[1]) == bool(matching)
+    bench.loop.close()
+
+
+@given(literals, patterns)
+def test_matches_agrees_with_the_naive_matcher(subject, pattern):
+    assert subjects.matches(subject, pattern) == naive_match(subject, pattern)
+
+
+@given(patterns, patterns, literals)
+def test_a_subset_matches_nothing_more(a, b, subject):
+    if subjects.subset(a, b) and naive_match(subject, a):
+        assert naive_match(subject, b)
+
+
+@given(patterns, patterns, literals)
+def test_patterns_that_share_a_match_collide(a, b, subject):
+    if naive_match(subject, a) and naive_match(subject, b):
+        assert subjects.collide(a, b)
+
+
+def test_empty_tokens_match_nothing():
+    bench = Bench()
+    got: list = []
+    for pattern in (b">", b"*.*", b"a.>", b"*"):
+        bench.subscribe(pattern, None, got)
+    for subject in (b"a.", b".a", b"a..b", b".", b""):
+        assert bench.publish(subject) == 0
+    bench.loop.close()
+
+
+def test_the_route_cache_stays_bounded_and_right():
+    bench = Bench()
+    got: list = []
+    bench.subscribe(b"s.*", None, got)
+    for i in range(40_000):
+        assert bench.router.publish_bytes(b"s.%d" % i, None, b"", b"") == 1
+    assert bench.router.route_count <= 16_384
+    bench.subscribe(b"s.7", None, got)
+    assert bench.router.publish_bytes(b"s.7", None, b"", b"") == 2
+    bench.loop.close()
+
+
+def test_valid_subjects():
+    for good in (b"a", b"a.b", b"*", b"a.*", b"a.>", b">", b"a*", b"a.b*c.>x", b"\x80.\xff"):
+        assert subjects.valid_subject(good)
+    for bad in (b"", b".", b"a.", b".a", b"a..b", b"a b", b"a\tb", b"a\r", b"a\n", b">.a", b"a.>.b"):
+        assert not subjects.valid_subject(bad)
+    assert not subjects.valid_literal(b"a.*")
+    assert subjects.valid_literal(b"a.b*")
