@@ -1,0 +1,111 @@
+"""A small local Spark session for the jobs, and what must be there before one can start."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MIN_JAVA = 17
+SHUFFLE_PARTITIONS = 4  # for two cores; Spark's default of 200 costs more than the jobs themselves
+# what the Java side says at every start, before its log settings are read
+CHATTER = ("WARNING: Using incubator modules", "Setting default log level to", "To adjust logging level use")
+# Spark's own messages only when something fails
+LOG4J = """
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
+"""
+
+
+class SparkMissingError(Exception):
+    """Spark cannot run here; the text says what to install."""
+
+
+def java_version() -> int:
+    """The major version of the Java that Spark would use. Raises SparkMissingError when it is none or too old."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    advice = f"Spark needs Java {MIN_JAVA} or later (Debian, Ubuntu: apt-get install openjdk-17-jre-headless)"
+    if java is None:
+        raise SparkMissingError(f"there is no java on the PATH and JAVA_HOME is not set; {advice}")
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SparkMissingError(f"{java} does not run: {error}; {advice}") from None
+    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
+    if found is None:
+        raise SparkMissingError(f"{java} does not tell its version; {advice}")
+    if int(found[1]) < MIN_JAVA:
+        raise SparkMissingError(f"{java} is version {found[1]}; {advice}")
+    return int(found[1])
+
+
+@contextmanager
+def _without_chatter() -> Iterator[None]:
+    """Processes started inside write their stderr through a filter; everything but CHATTER comes out."""
+    read_end, write_end = os.pipe()
+    stderr = os.dup(2)
+    os.dup2(write_end, 2)
+    os.close(write_end)
+
+    def forward() -> None:
+        with open(read_end, encoding="utf-8", errors="replace") as lines, open(stderr, "w") as out:
+            for line in lines:
+                if not line.startswith(CHATTER):
+                    out.write(line)
+                    out.flush()
+
+    threading.Thread(target=forward, name="spark stderr", daemon=True).start()
+    kept = os.dup(stderr)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def local_session(name: str) -> SparkSession:
+    """A quiet session on two cores of this machine; raises SparkMissingError when Spark cannot run."""
+    java_version()
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise SparkMissingError("pyspark is not installed: pip install 'jetbroker[spark]'") from None
+    # the workers run this interpreter and find what it finds, wherever the job was started
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYTHONPATH"] = os.pathsep.join([*filter(None, map(os.path.abspath, sys.path))])
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    with tempfile.NamedTemporaryFile("w", suffix=".properties", delete=False) as file:
+        file.write(LOG4J)
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .appName(name)
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{file.name}")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", str(SHUFFLE_PARTITIONS))
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.sql.python.filterPushdown.enabled", "true")
+    )
+    try:
+        with _without_chatter():
+            return builder.getOrCreate()
+    finally:
+        os.unlink(file.name)
