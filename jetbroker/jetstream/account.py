@@ -1,0 +1,401 @@
+"""JetStream of one account: its streams and consumers, their limits, and who may change them.
+
+All changes run one after the other in the API's worker (see `api`), so a check still holds when the change is made.
+A change is finished, and answered, only when the store says that it is durable.
+"""
+
+import secrets
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jetbroker.config.options import AccountJetStreamOptions
+from jetbroker.errors import StorageError
+from jetbroker.jetstream.config import ConsumerConfig, StreamConfig
+from jetbroker.jetstream.consumer import Consumer
+from jetbroker.jetstream.consumer_config import (
+    EPHEMERAL_INACTIVE_THRESHOLD,
+    check_consumer_config,
+    check_consumer_update,
+    check_workqueue,
+    default_consumer_config,
+    refuse_unsupported_consumer,
+)
+from jetbroker.jetstream.contracts import AccountLimits, ServerReservations
+from jetbroker.jetstream.errors import api_error
+from jetbroker.jetstream.gojson import dumps
+from jetbroker.jetstream.gotext import format_time
+from jetbroker.jetstream.stream import Stream
+from jetbroker.jetstream.stream_config import check_stream_config, check_stream_update, refuse_unsupported_stream
+from jetbroker.jetstream.subject_index import SubjectIndex
+from jetbroker.routing.router import Router
+from jetbroker.store.store import Store
+from jetbroker.tick import Tick
+
+if TYPE_CHECKING:
+    from jetbroker.logs import Logger
+
+_BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_EPHEMERAL_NAME_LENGTH = 8
+_ID_LENGTH = 22
+DELETED = "Consumer Deleted"  # what pulls that wait are told
+SHUTDOWN = "Server Shutdown"
+
+
+@dataclass(frozen=True)
+class ServerInfo:
+    """How the server names itself in replies."""
+
+    server_name: str
+    server_id: str
+    version: str
+    domain: str
+
+
+def random_name(length: int = _EPHEMERAL_NAME_LENGTH) -> str:
+    """A name nobody can guess, in base 62."""
+    return "".join(secrets.choice(_BASE62) for _ in range(length))
+
+
+def account_limits(options: AccountJetStreamOptions) -> AccountLimits:
+    """The limits an account's options stand for."""
+    return AccountLimits(
+        max_memory=options.max_memory,
+        max_storage=options.max_store,
+        max_streams=options.max_streams,
+        max_consumers=options.max_consumers,
+        max_ack_pending=options.max_ack_pending,
+        memory_max_stream_bytes=options.memory_max_stream_bytes,
+        storage_max_stream_bytes=options.store_max_stream_bytes,
+        max_bytes_required=options.max_bytes_required,
+    )
+
+
+class JetStream:
+    """The streams of one account.
+
+    `options` None means that the account has no JetStream: every request is answered so. `strict`: refuse requests
+    with unknown fields. `server`: what all accounts of the server reserve together.
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        account_name: str,
+        store: Store,
+        tick: Tick,
+        options: AccountJetStreamOptions | None,
+        server_info: ServerInfo,
+        log: "Logger",
+        *,
+        strict: bool = True,
+        server: ServerReservations | None = None,
+    ) -> None:
+        from jetbroker.jetstream.api import Api
+
+        self.router = router
+        self.account_name = account_name
+        self.store = store
+        self.tick = tick
+        self.enabled = options is not None and options.enabled
+        self.limits = account_limits(options) if options is not None else AccountLimits()
+        self.server_info = server_info
+        self.log = log
+        self.strict = strict
+        self.server = server or ServerReservations()
+        self.streams: dict[str, Stream] = {}
+        self.subjects = SubjectIndex()
+        self.api = Api(self)
+
+    async def start(self) -> None:
+        """Recover the account's streams and consumers, then answer requests. Raises StorageError."""
+        if self.enabled:
+            for recovered in await self.store.recover(self.account_name):
+                self._restore(recovered)
+        self.api.start()
+
+    async def stop(self) -> None:
+        """Stop answering, then stop every consumer and stream. The logs stay open for the store to close."""
+        await self.api.stop()
+        for stream in self.streams.values():
+            for consumer in list(stream.consumers.values()):
+                consumer.stop(SHUTDOWN)
+            stream.stop()
+
+    def _restore(self, recovered: Any) -> None:
+        config = StreamConfig.from_json(recovered.config)
+        stream = Stream(self, config, recovered.log, recovered.created_ns)
+        self._reserve(config, 1)
+        self.streams[config.name] = stream
+        self.subjects.add(config)
+        restored = []
+        for entry in recovered.consumers:
+            consumer_config = ConsumerConfig.from_json(entry.config)
+            consumer = Consumer(stream, consumer_config, entry.log, entry.created_ns, entry.name)
+            consumer.on_inactive = self._consumer_inactive
+            stream.add_consumer(consumer)
+            restored.append(consumer)
+        stream.start()
+        for consumer in restored:
+            consumer.start()
+
+    # --- streams ---
+
+    async def create_stream(self, config: StreamConfig, *, pedantic: bool = False) -> Stream:
+        """The stream of this configuration, made when there is none. Raises ApiError."""
+        config = check_stream_config(config, self.limits, pedantic=pedantic)
+        existing = self.streams.get(config.name)
+        if existing is not None:
+            if existing.config != config:
+                raise api_error("stream_name_exist")
+            return existing
+        if 0 <= self.limits.max_streams <= len(self.streams):
+            raise api_error("maximum_streams_limit")
+        if self.subjects.overlaps(config):
+            raise api_error("stream_subject_overlap")
+        self._check_reservation(config, None)
+        refuse_unsupported_stream(config)
+        created_ns = time.time_ns()
+        try:
+            log = await self.store.create_stream(self.account_name, config.name, config.to_json(), created_ns)
+        except StorageError as error:
+            raise api_error("stream_create", err=str(error)) from error
+        stream = Stream(self, config, log, created_ns)
+        self._reserve(config, 1)
+        self.streams[config.name] = stream
+        self.subjects.add(config)
+        stream.start()
+        self._stream_advisory("CREATED", config.name, "create")
+        return stream
+
+    async def update_stream(self, config: StreamConfig, *, pedantic: bool = False) -> Stream:
+        """Give an existing stream this configuration. Raises ApiError."""
+        stream = self.stream(config.name)
+        config = check_stream_config(config, self.limits, pedantic=pedantic, creating=False)
+        old = stream.config
+        check_stream_update(old, config)
+        refuse_unsupported_stream(config)
+        if config.subjects != old.subjects and self.subjects.overlaps(config):
+            raise api_error("stream_subject_overlap")
+        self._check_reservation(config, old)
+        self._check_consumer_limits(stream, config)
+        try:
+            await self.store.update_stream(self.account_name, config.name, config.to_json())
+        except StorageError as error:
+            raise api_error("stream_update", err=str(error)) from error
+        self._reserve(old, -1)
+        self._reserve(config, 1)
+        self.subjects.remove(old)
+        self.subjects.add(config)
+        stream.apply_config(config)
+        self._stream_advisory("UPDATED", config.name, "modify")
+        return stream
+
+    async def delete_stream(self, name: str) -> None:
+        """Delete a stream with its consumers. Raises ApiError."""
+        stream = self.stream(name)
+        del self.streams[name]
+        self.subjects.remove(stream.config)
+        self._reserve(stream.config, -1)
+        for consumer in list(stream.consumers.values()):
+            consumer.stop(DELETED)
+        stream.stop()
+        try:
+            await self.store.delete_stream(self.account_name, name)
+        except StorageError as error:
+            raise api_error("stream_delete", err=str(error)) from error
+        self._stream_advisory("DELETED", name, "delete")
+
+    def stream(self, name: str) -> Stream:
+        """The stream of this name. Raises ApiError 10059."""
+        stream = self.streams.get(name)
+        if stream is None:
+            raise api_error("stream_not_found")
+        return stream
+
+    # --- consumers ---
+
+    async def create_consumer(
+        self, stream: Stream, config: ConsumerConfig, *, action: str = "", pedantic: bool = False
+    ) -> Consumer:
+        """Make or update a consumer; `action` "create" and "update" insist on one of them. Raises ApiError."""
+        given = config
+        config = default_consumer_config(config, stream.config, self.limits, pedantic=pedantic)
+        check_consumer_config(config, stream.config, self.limits)
+        name = config.durable_name or config.name
+        existing: Consumer | None = stream.consumers.get(name) if name else None
+        if stream.config.retention == "workqueue":
+            others = (other.config for other in stream.consumers.values() if other is not existing)
+            check_workqueue(config, others)
+        if existing is not None:
+            await self._update_consumer(stream, existing, config, given, action)
+            return existing
+        if action == "update":
+            raise api_error("consumer_does_not_exist")
+        self._check_consumer_count(stream)
+        refuse_unsupported_consumer(config)
+        if config.inactive_threshold == 0 and not config.durable_name:
+            config.inactive_threshold = EPHEMERAL_INACTIVE_THRESHOLD
+        if config.durable_name:
+            config.name = config.durable_name
+        return await self._make_consumer(stream, name or self._free_name(stream), config)
+
+    async def _make_consumer(self, stream: Stream, name: str, config: ConsumerConfig) -> Consumer:
+        created_ns = time.time_ns()
+        state_log = None
+        if stream.config.storage == "file" and not config.mem_storage:
+            try:
+                state_log = await self.store.create_consumer(
+                    self.account_name, stream.name, name, config.to_json(), created_ns
+                )
+            except StorageError as error:
+                raise api_error("consumer_store_failed", err=str(error)) from error
+        consumer = Consumer(stream, config, state_log, created_ns, name)
+        consumer.on_inactive = self._consumer_inactive
+        stream.add_consumer(consumer)
+        consumer.start()
+        self._consumer_advisory("CREATED", stream.name, name, "create")
+        return consumer
+
+    async def _update_consumer(
+        self, stream: Stream, consumer: Consumer, config: ConsumerConfig, given: ConsumerConfig, action: str
+    ) -> None:
+        old: ConsumerConfig = consumer.config
+        if config.durable_name:
+            config.name = config.durable_name
+        if given.inactive_threshold == 0 and not old.durable_name:
+            config.inactive_threshold = old.inactive_threshold
+        config.pause_until = old.pause_until
+        if config == old:
+            return
+        if action == "create":
+            raise api_error("consumer_already_exists")
+        check_consumer_update(old, config, has_interest=consumer.has_delivery_interest())
+        refuse_unsupported_consumer(config)
+        if consumer.state_log is not None:
+            try:
+                await self.store.update_consumer(self.account_name, stream.name, consumer.name, config.to_json())
+            except StorageError as error:
+                raise api_error("consumer_store_failed", err=str(error)) from error
+        consumer.update(config)
+
+    async def delete_consumer(self, stream: Stream, name: str) -> None:
+        """Delete a consumer; pulls that wait are told. Raises ApiError."""
+        consumer = self.consumer(stream, name)
+        consumer.stop(DELETED)
+        stream.remove_consumer(consumer)
+        if consumer.state_log is not None:
+            try:
+                await self.store.delete_consumer(self.account_name, stream.name, name)
+            except StorageError as error:
+                raise api_error("stream_general_error", err=str(error)) from error
+        await stream.commit()
+        self._consumer_advisory("DELETED", stream.name, name, "delete")
+
+    def consumer(self, stream: Stream, name: str) -> Consumer:
+        """The consumer of this name. Raises ApiError 10014."""
+        consumer: Consumer | None = stream.consumers.get(name)
+        if consumer is None:
+            raise api_error("consumer_not_found")
+        return consumer
+
+    def delete_consumer_later(self, stream: Stream, name: str) -> None:
+        """Have a consumer deleted behind the requests that wait already."""
+        self.api.run_later(lambda: self._delete_if_there(stream, name))
+
+    async def _delete_if_there(self, stream: Stream, name: str) -> None:
+        if self.streams.get(stream.name) is stream and name in stream.consumers:
+            await self.delete_consumer(stream, name)
+
+    def _consumer_inactive(self, consumer: Consumer) -> None:
+        self.delete_consumer_later(consumer.stream, consumer.name)
+
+    def _free_name(self, stream: Stream) -> str:
+        while True:
+            name = random_name()
+            if name not in stream.consumers:
+                return name
+
+    def _check_consumer_count(self, stream: Stream) -> None:
+        in_stream = stream.config.max_consumers
+        in_account = self.limits.max_consumers
+        if 0 < in_stream <= len(stream.consumers):
+            raise api_error("maximum_consumers_limit")
+        if in_account >= 0 and self.consumer_count() >= in_account:
+            raise api_error("maximum_consumers_limit")
+
+    # --- limits and usage ---
+
+    def consumer_count(self) -> int:
+        """Consumers of all streams."""
+        return sum(len(stream.consumers) for stream in self.streams.values())
+
+    def used_bytes(self, storage: str) -> int:
+        """Bytes stored by the account's streams of this storage."""
+        return sum(stream.log.bytes for stream in self.streams.values() if stream.config.storage == storage)
+
+    def reserved_bytes(self, storage: str) -> int:
+        """Sum of max_bytes of the account's streams of this storage."""
+        configs = (stream.config for stream in self.streams.values())
+        return sum(config.max_bytes for config in configs if config.storage == storage and config.max_bytes > 0)
+
+    def has_room(self, storage: str, size: int) -> bool:
+        """True when the account may store `size` bytes more."""
+        limit = self.limits.max_storage if storage == "file" else self.limits.max_memory
+        return limit < 0 or self.used_bytes(storage) + size <= limit
+
+    def _reserve(self, config: StreamConfig, sign: int) -> None:
+        if config.max_bytes <= 0:
+            return
+        if config.storage == "file":
+            self.server.reserved_storage += sign * config.max_bytes
+        else:
+            self.server.reserved_memory += sign * config.max_bytes
+
+    def _check_reservation(self, config: StreamConfig, old: StreamConfig | None) -> None:
+        """max_bytes is reserved: all of them together must fit the account and the server."""
+        if config.max_bytes <= 0 or (old is not None and config.max_bytes <= old.max_bytes):
+            return
+        is_file = config.storage == "file"
+        more = config.max_bytes - (old.max_bytes if old is not None and old.max_bytes > 0 else 0)
+        server = self.server
+        of_account = self.limits.max_storage if is_file else self.limits.max_memory
+        of_server = server.max_storage if is_file else server.max_memory
+        reserved = server.reserved_storage if is_file else server.reserved_memory
+        too_much = 0 <= of_account < self.reserved_bytes(config.storage) + more
+        if too_much or 0 <= of_server < reserved + more:
+            raise api_error("storage_resources_exceeded" if is_file else "memory_resources_exceeded")
+
+    def _check_consumer_limits(self, stream: Stream, config: StreamConfig) -> None:
+        cap = config.consumer_limits.max_ack_pending
+        if cap <= 0:
+            return
+        violating = [name for name, consumer in stream.consumers.items() if consumer.config.max_ack_pending > cap]
+        if violating:
+            text = f"change to limits violates consumers: {', '.join(sorted(violating))}"
+            raise api_error("stream_update", err=text)
+
+    # --- advisories ---
+
+    def publish_advisory(self, subject: str, fields: dict[str, Any], kind: str = "") -> None:
+        """Tell whoever listens on `subject`; `kind` is the end of the type, when `fields` has none."""
+        target = subject.encode()
+        if not self.router.interested(target):
+            return
+        advisory = {
+            "type": f"io.nats.jetstream.advisory.v1.{kind}",
+            "id": random_name(_ID_LENGTH),
+            "timestamp": format_time(time.time_ns()),
+        }
+        self.router.publish_bytes(target, None, b"", dumps(advisory | fields))
+
+    def _stream_advisory(self, event: str, name: str, action: str) -> None:
+        fields = {"stream": name, "action": action} | self._domain()
+        self.publish_advisory(f"$JS.EVENT.ADVISORY.STREAM.{event}.{name}", fields, "stream_action")
+
+    def _consumer_advisory(self, event: str, stream: str, name: str, action: str) -> None:
+        fields = {"stream": stream, "consumer": name, "action": action} | self._domain()
+        self.publish_advisory(f"$JS.EVENT.ADVISORY.CONSUMER.{event}.{stream}.{name}", fields, "consumer_action")
+
+    def _domain(self) -> dict[str, str]:
+        return {"domain": self.server_info.domain} if self.server_info.domain else {}

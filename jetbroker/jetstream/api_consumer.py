@@ -1,0 +1,164 @@
+"""API handlers: consumers."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jetbroker import limits
+from jetbroker.jetstream.config import ConsumerConfig, CreateConsumerRequest
+from jetbroker.jetstream.decode import INT, json_field
+from jetbroker.jetstream.endpoints import (
+    MANY,
+    Endpoint,
+    Request,
+    clip_offset,
+    expect_no_body,
+    only_in_clusters,
+    read_body,
+    read_optional_body,
+)
+from jetbroker.jetstream.errors import api_error
+from jetbroker.jetstream.gotext import ZERO_TIME_TEXT
+from jetbroker.jetstream.metadata import shown_metadata
+
+if TYPE_CHECKING:
+    from jetbroker.jetstream.account import JetStream
+    from jetbroker.jetstream.consumer import Consumer
+
+_SEPARATORS = frozenset("/\\")
+
+
+@dataclass
+class ConsumerListRequest:
+    """Body of CONSUMER.NAMES and CONSUMER.LIST."""
+
+    offset: int = json_field(INT)
+
+
+def consumer_info(js: "JetStream", consumer: "Consumer") -> dict[str, Any]:
+    """ConsumerInfo as replies about one consumer show it."""
+    info: dict[str, Any] = consumer.info()
+    info["config"]["metadata"] = shown_metadata(consumer.config.metadata, js.server_info.version)
+    return info
+
+
+async def _create(js: "JetStream", request: Request) -> dict[str, Any]:
+    """CONSUMER.CREATE.S, CONSUMER.CREATE.S.C and CONSUMER.CREATE.S.C.<filter>."""
+    name = request.tokens[3] if len(request.tokens) > 3 else ""
+    body = _read_create(js, request, request.tokens[2], name)
+    config = body.config
+    if name:
+        if config.durable_name and config.durable_name != name:
+            raise api_error("consumer_durable_name_not_match_subject")
+        _check_filter_tail(config, ".".join(request.tokens[4:]))
+        config.name = name
+    elif config.durable_name:
+        raise api_error("consumer_ephemeral_with_durable_name")
+    return await _make(js, body)
+
+
+async def _create_durable(js: "JetStream", request: Request) -> dict[str, Any]:
+    """CONSUMER.DURABLE.CREATE.S.C."""
+    name = request.tokens[4]
+    body = _read_create(js, request, request.tokens[3], name)
+    if not body.config.durable_name:
+        raise api_error("consumer_durable_name_not_set")
+    if body.config.durable_name != name:
+        raise api_error("consumer_durable_name_not_match_subject")
+    body.config.name = name
+    return await _make(js, body)
+
+
+def _read_create(js: "JetStream", request: Request, stream: str, name: str) -> CreateConsumerRequest:
+    body = read_body(js, CreateConsumerRequest, "CreateConsumerRequest", request.body)
+    if body.stream_name != stream:
+        raise api_error("stream_mismatch")
+    if _SEPARATORS.intersection(name or body.config.name):
+        raise api_error("consumer_name_contains_path_separators")
+    return body
+
+
+def _check_filter_tail(config: ConsumerConfig, tail: str) -> None:
+    if not tail:
+        return
+    if config.filter_subjects:
+        raise api_error("consumer_multiple_filters_not_allowed")
+    if config.filter_subject != tail:
+        raise api_error("consumer_create_filter_subject_mismatch")
+
+
+async def _make(js: "JetStream", body: CreateConsumerRequest) -> dict[str, Any]:
+    if body.config.num_replicas > 1:
+        raise api_error("stream_replicas_not_supported")
+    stream = js.stream(body.stream_name)
+    consumer = await js.create_consumer(stream, body.config, action=body.action, pedantic=body.pedantic)
+    return consumer_info(js, consumer)
+
+
+async def _names(js: "JetStream", request: Request) -> dict[str, Any]:
+    asked = read_optional_body(js, ConsumerListRequest, "JSApiConsumersRequest", request.body)
+    names = sorted(js.stream(request.tokens[2]).consumers)
+    offset = clip_offset(asked.offset, len(names))
+    page = names[offset : offset + limits.JS_NAMES_PAGE]
+    return {"total": len(names), "offset": offset, "limit": limits.JS_NAMES_PAGE, "consumers": page}
+
+
+async def _list(js: "JetStream", request: Request) -> dict[str, Any]:
+    asked = read_optional_body(js, ConsumerListRequest, "JSApiConsumersRequest", request.body)
+    consumers = js.stream(request.tokens[2]).consumers
+    names = sorted(consumers)
+    offset = clip_offset(asked.offset, len(names))
+    page = []
+    for name in names[offset : offset + limits.JS_LIST_PAGE]:
+        info = consumers[name].info()
+        info["config"]["metadata"] = consumers[name].config.metadata
+        page.append(info)
+    return {"total": len(names), "offset": offset, "limit": limits.JS_LIST_PAGE, "consumers": page}
+
+
+async def _info(js: "JetStream", request: Request) -> dict[str, Any]:
+    expect_no_body(request.body)
+    return consumer_info(js, js.consumer(js.stream(request.tokens[2]), request.tokens[3]))
+
+
+async def _delete(js: "JetStream", request: Request) -> dict[str, Any]:
+    expect_no_body(request.body)
+    await js.delete_consumer(js.stream(request.tokens[2]), request.tokens[3])
+    return {"success": True}
+
+
+# --- not built yet ---
+
+
+async def _pause(js: "JetStream", request: Request) -> dict[str, Any]:
+    js.consumer(js.stream(request.tokens[2]), request.tokens[3])
+    raise api_error("consumer_create", err="pause not supported yet")
+
+
+async def _unpin(js: "JetStream", request: Request) -> dict[str, Any]:
+    js.consumer(js.stream(request.tokens[2]), request.tokens[3])
+    raise api_error("consumer_invalid_priority_group")
+
+
+async def _reset(js: "JetStream", request: Request) -> dict[str, Any] | None:
+    """An unknown consumer is met with silence: the answer is the consumer's own."""
+    stream = js.streams.get(request.tokens[2])
+    if stream is None or request.tokens[3] not in stream.consumers:
+        return None
+    raise api_error("consumer_invalid_reset", err="not supported yet")
+
+
+_PAGE = {"total": 0, "offset": 0, "limit": 0, "consumers": []}
+_PAUSE = {"paused": False, "pause_until": ZERO_TIME_TEXT}
+
+ENDPOINTS = (
+    Endpoint("CONSUMER.CREATE", 3, MANY, "consumer_create", _create),
+    Endpoint("CONSUMER.DURABLE.CREATE", 5, 5, "consumer_create", _create_durable),
+    Endpoint("CONSUMER.NAMES", 3, 3, "consumer_names", _names, _PAGE, is_info=True),
+    Endpoint("CONSUMER.LIST", 3, 3, "consumer_list", _list, _PAGE, is_info=True),
+    Endpoint("CONSUMER.INFO", 4, 4, "consumer_info", _info, is_info=True),
+    Endpoint("CONSUMER.DELETE", 4, 4, "consumer_delete", _delete),
+    Endpoint("CONSUMER.PAUSE", 4, 4, "consumer_pause", _pause, _PAUSE),
+    Endpoint("CONSUMER.UNPIN", 4, 4, "consumer_unpin", _unpin),
+    Endpoint("CONSUMER.RESET", 4, 4, "consumer_reset", _reset, {"reset_seq": 0}),
+    Endpoint("CONSUMER.LEADER.STEPDOWN", 5, 5, "consumer_leader_stepdown", only_in_clusters, is_cluster=True),
+)

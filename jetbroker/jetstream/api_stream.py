@@ -1,0 +1,313 @@
+# ruff: noqa: RUF009 -- json_field returns dataclasses.field(), which is made for this place
+"""API handlers: account, streams, and messages in them."""
+
+import base64
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jetbroker import limits
+from jetbroker.jetstream.config import StreamConfigRequest
+from jetbroker.jetstream.decode import BOOL, INT, TEXT, TEXTS, TIME, UINT64, json_field
+from jetbroker.jetstream.endpoints import (
+    Endpoint,
+    Request,
+    clip_offset,
+    expect_no_body,
+    only_in_clusters,
+    read_body,
+    read_optional_body,
+)
+from jetbroker.jetstream.errors import api_error
+from jetbroker.jetstream.gotext import Timestamp, format_time
+from jetbroker.jetstream.metadata import API_LEVEL, shown_metadata
+from jetbroker.jetstream.stream_config import check_stream_config
+from jetbroker.wire.subjects import valid_subject
+
+if TYPE_CHECKING:
+    from jetbroker.jetstream.account import JetStream
+    from jetbroker.jetstream.stream import Stream
+
+_FOUND = 0  # READ_OK of the log
+_DAMAGED = 2  # READ_DAMAGED
+
+
+@dataclass
+class StreamListRequest:
+    """Body of STREAM.NAMES and STREAM.LIST."""
+
+    offset: int = json_field(INT)
+    subject: str = json_field(TEXT)
+
+
+@dataclass
+class StreamInfoRequest:
+    """Body of STREAM.INFO."""
+
+    offset: int = json_field(INT)
+    deleted_details: bool = json_field(BOOL)
+    subjects_filter: str = json_field(TEXT)
+
+
+@dataclass
+class PurgeRequest:
+    """Body of STREAM.PURGE."""
+
+    seq: int = json_field(UINT64)
+    filter: str = json_field(TEXT)
+    keep: int = json_field(UINT64)
+
+
+@dataclass
+class MessageDeleteRequest:
+    """Body of STREAM.MSG.DELETE."""
+
+    seq: int = json_field(UINT64)
+    no_erase: bool = json_field(BOOL)
+
+
+@dataclass
+class MessageGetRequest:
+    """Body of STREAM.MSG.GET; the batch fields belong to direct gets and are refused here."""
+
+    seq: int = json_field(UINT64)
+    last_by_subj: str = json_field(TEXT)
+    next_by_subj: str = json_field(TEXT)
+    batch: int | None = json_field(INT)
+    max_bytes: int = json_field(INT)
+    start_time: Timestamp | None = json_field(TIME)
+    multi_last: list[str] = json_field(TEXTS)
+    up_to_seq: int = json_field(UINT64)
+    up_to_time: Timestamp | None = json_field(TIME)
+    no_hdr: bool = json_field(BOOL)
+
+
+# --- account ---
+
+
+async def account_info(js: "JetStream", request: Request) -> dict[str, Any]:
+    """INFO."""
+    allowed = js.limits
+    reply: dict[str, Any] = {
+        "memory": js.used_bytes("memory"),
+        "storage": js.used_bytes("file"),
+        "reserved_memory": js.reserved_bytes("memory"),
+        "reserved_storage": js.reserved_bytes("file"),
+        "streams": len(js.streams),
+        "consumers": js.consumer_count(),
+        "limits": {
+            "max_memory": allowed.max_memory,
+            "max_storage": allowed.max_storage,
+            "max_streams": allowed.max_streams,
+            "max_consumers": allowed.max_consumers,
+            "max_ack_pending": allowed.max_ack_pending,
+            "memory_max_stream_bytes": allowed.memory_max_stream_bytes,
+            "storage_max_stream_bytes": allowed.storage_max_stream_bytes,
+            "max_bytes_required": allowed.max_bytes_required,
+        },
+    }
+    if js.server_info.domain:
+        reply["domain"] = js.server_info.domain
+    reply["api"] = {"level": API_LEVEL, "total": js.api.requests_total, "errors": js.api.errors_total}
+    return reply
+
+
+# --- streams ---
+
+
+def stream_info(js: "JetStream", stream: "Stream", *, state: dict[str, Any] | None = None) -> dict[str, Any]:
+    """StreamInfo as CREATE and UPDATE show it."""
+    config = stream.config.to_json()
+    config["metadata"] = shown_metadata(stream.config.metadata, js.server_info.version)
+    return {
+        "config": config,
+        "created": format_time(stream.created_ns),
+        "state": stream.state() if state is None else state,
+        "ts": format_time(time.time_ns()),
+    }
+
+
+async def _create(js: "JetStream", request: Request) -> dict[str, Any]:
+    name = request.tokens[2]
+    body = read_body(js, StreamConfigRequest, "StreamConfigRequest", request.body)
+    if "/" in name or "\\" in name:
+        raise api_error("stream_name_contains_path_separators")
+    if body.config.name != name:
+        raise api_error("stream_mismatch")
+    stream = await js.create_stream(body.config, pedantic=body.pedantic)
+    return stream_info(js, stream) | {"did_create": True}
+
+
+async def _update(js: "JetStream", request: Request) -> dict[str, Any]:
+    body = read_body(js, StreamConfigRequest, "StreamConfigRequest", request.body)
+    check_stream_config(body.config, js.limits, pedantic=body.pedantic, creating=False)
+    if body.config.name != request.tokens[2]:
+        raise api_error("stream_mismatch")
+    stream = await js.update_stream(body.config, pedantic=body.pedantic)
+    return stream_info(js, stream)
+
+
+def _matching_streams(js: "JetStream", subject: str) -> list[str]:
+    if not subject:
+        return sorted(js.streams)
+    return sorted(js.subjects.overlapping(subject.encode())) if valid_subject(subject.encode()) else []
+
+
+async def _names(js: "JetStream", request: Request) -> dict[str, Any]:
+    asked = read_optional_body(js, StreamListRequest, "JSApiStreamNamesRequest", request.body)
+    names = _matching_streams(js, asked.subject)
+    offset = clip_offset(asked.offset, len(names))
+    page = names[offset : offset + limits.JS_NAMES_PAGE]
+    return {"total": len(names), "offset": offset, "limit": limits.JS_NAMES_PAGE, "streams": page or None}
+
+
+async def _list(js: "JetStream", request: Request) -> dict[str, Any]:
+    asked = read_optional_body(js, StreamListRequest, "JSApiStreamListRequest", request.body)
+    names = _matching_streams(js, asked.subject)
+    offset = clip_offset(asked.offset, len(names))
+    page = []
+    for name in names[offset : offset + limits.JS_LIST_PAGE]:
+        info = stream_info(js, js.streams[name])
+        info["config"]["metadata"] = js.streams[name].config.metadata
+        page.append(info)
+    return {"total": len(names), "offset": offset, "limit": limits.JS_LIST_PAGE, "streams": page}
+
+
+async def _info(js: "JetStream", request: Request) -> dict[str, Any]:
+    asked = read_optional_body(js, StreamInfoRequest, "JSApiStreamInfoRequest", request.body)
+    stream = js.stream(request.tokens[2])
+    paging = {"total": 0, "offset": 0, "limit": 0}
+    subjects: dict[str, int] | None = None
+    if asked.subjects_filter:
+        offset = max(asked.offset, 0)
+        subjects, total = stream.subjects_page(asked.subjects_filter, offset, limits.JS_SUBJECTS_PAGE)
+        if total:
+            paging = {"total": total, "offset": offset, "limit": limits.JS_SUBJECTS_PAGE}
+    info = stream_info(js, stream, state=stream.state(asked.deleted_details, subjects))
+    taken_at = info.pop("ts")
+    if js.server_info.domain:
+        info["domain"] = js.server_info.domain
+    return paging | info | {"cluster": {"leader": js.server_info.server_name}, "ts": taken_at}
+
+
+async def _delete(js: "JetStream", request: Request) -> dict[str, Any]:
+    expect_no_body(request.body)
+    await js.delete_stream(request.tokens[2])
+    return {"success": True}
+
+
+async def _purge(js: "JetStream", request: Request) -> dict[str, Any]:
+    asked = read_optional_body(js, PurgeRequest, "JSApiStreamPurgeRequest", request.body)
+    if asked.seq and asked.keep:
+        raise api_error("bad_request")
+    stream = js.stream(request.tokens[2])
+    if stream.config.sealed:
+        raise api_error("stream_sealed")
+    if stream.config.deny_purge:
+        raise api_error("stream_purge_failed", err="stream purge not permitted")
+    purged = stream.purge(asked.filter, asked.seq, asked.keep)
+    await stream.commit()
+    return {"success": True, "purged": purged}
+
+
+# --- messages ---
+
+
+async def _message_get(js: "JetStream", request: Request) -> dict[str, Any]:
+    if not request.body:
+        raise api_error("bad_request")
+    asked = read_body(js, MessageGetRequest, "JSApiMsgGetRequest", request.body)
+    starts = bool(asked.seq) + bool(asked.last_by_subj) + (asked.start_time is not None)
+    is_alone = asked.last_by_subj and asked.next_by_subj
+    if not (starts or asked.next_by_subj) or starts > 1 or is_alone:
+        raise api_error("bad_request")
+    if asked.batch or asked.max_bytes or asked.multi_last:
+        raise api_error("bad_request")
+    stream = js.stream(request.tokens[3])
+    seq, subject, headers, payload, time_ns = _find_message(stream, asked)
+    message: dict[str, Any] = {"subject": subject.decode("utf-8", "replace"), "seq": seq}
+    if headers and not asked.no_hdr:
+        message["hdrs"] = base64.b64encode(headers).decode()
+    if payload:
+        message["data"] = base64.b64encode(payload).decode()
+    message["time"] = format_time(time_ns)
+    return {"message": message}
+
+
+def _find_message(stream: "Stream", asked: MessageGetRequest) -> tuple[int, bytes, bytes, bytes, int]:
+    log = stream.log
+    seq = asked.seq
+    if asked.start_time is not None:
+        seq = log.seq_at_time(min(max(asked.start_time.ns, 0), 2**63 - 1))
+    if asked.last_by_subj:
+        seq = log.last_by_subject(asked.last_by_subj.encode())
+    if asked.next_by_subj or asked.start_time is not None:
+        found = stream.next_message(asked.next_by_subj or ">", seq) if seq <= log.last_seq else None
+        if found is None:
+            raise api_error("no_message_found")
+        return found
+    result, subject, headers, payload, time_ns = log.get(seq)
+    if result == _DAMAGED:
+        raise api_error("stream_msg_delete_failed", err=f"message {seq} is damaged")
+    if result != _FOUND:
+        raise api_error("no_message_found")
+    return seq, subject, headers, payload, time_ns
+
+
+async def _message_delete(js: "JetStream", request: Request) -> dict[str, Any]:
+    if not request.body or request.body.strip() == b"{}":
+        raise api_error("bad_request")
+    asked = read_body(js, MessageDeleteRequest, "JSApiMsgDeleteRequest", request.body)
+    stream = js.stream(request.tokens[3])
+    if stream.config.sealed:
+        raise api_error("stream_sealed")
+    if stream.config.deny_delete:
+        raise api_error("stream_msg_delete_failed", err="message delete not permitted")
+    if not stream.delete_message(asked.seq, not asked.no_erase):
+        _refuse_delete(stream, asked.seq)
+    await stream.commit()
+    return {"success": True}
+
+
+def _refuse_delete(stream: "Stream", seq: int) -> None:
+    if stream.config.storage == "file":
+        if seq > stream.log.last_seq:
+            raise api_error("stream_msg_delete_failed", err="stream store EOF")
+        if seq < stream.log.first_seq:
+            raise api_error("stream_msg_delete_failed", err="no message found")
+    raise api_error("sequence_not_found", seq=seq)
+
+
+# --- not built yet ---
+
+
+async def _snapshot(js: "JetStream", request: Request) -> dict[str, Any]:
+    js.stream(request.tokens[2])
+    raise api_error("stream_snapshot", err="not supported yet")
+
+
+async def _restore(js: "JetStream", request: Request) -> dict[str, Any]:
+    if request.tokens[2] in js.streams:
+        raise api_error("stream_name_exist_restore_failed")
+    raise api_error("stream_restore", err="not supported yet")
+
+
+_PAGE = {"total": 0, "offset": 0, "limit": 0}
+
+ENDPOINTS = (
+    Endpoint("STREAM.CREATE", 3, 3, "stream_create", _create),
+    Endpoint("STREAM.UPDATE", 3, 3, "stream_update", _update),
+    Endpoint("STREAM.NAMES", 2, 2, "stream_names", _names, _PAGE | {"streams": None}, is_info=True),
+    Endpoint("STREAM.LIST", 2, 2, "stream_list", _list, _PAGE | {"streams": []}, is_info=True),
+    Endpoint("STREAM.INFO", 3, 3, "stream_info", _info, _PAGE, is_info=True),
+    Endpoint("STREAM.DELETE", 3, 3, "stream_delete", _delete),
+    Endpoint("STREAM.PURGE", 3, 3, "stream_purge", _purge, {"purged": 0}),
+    Endpoint("STREAM.MSG.GET", 4, 4, "stream_msg_get", _message_get, is_quiet=True),
+    Endpoint("STREAM.MSG.DELETE", 4, 4, "stream_msg_delete", _message_delete),
+    Endpoint("STREAM.SNAPSHOT", 3, 3, "stream_snapshot", _snapshot),
+    Endpoint("STREAM.RESTORE", 3, 3, "stream_restore", _restore, {"deliver_subject": ""}),
+    Endpoint("STREAM.LEADER.STEPDOWN", 4, 4, "stream_leader_stepdown", only_in_clusters, is_cluster=True),
+    Endpoint("STREAM.PEER.REMOVE", 4, 4, "stream_remove_peer", only_in_clusters, is_cluster=True),
+)
+
+__all__ = ["ENDPOINTS", "account_info", "stream_info"]
