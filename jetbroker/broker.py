@@ -7,7 +7,7 @@ then signals; then the way back: listeners closed, JetStream stopped and synced,
 import asyncio
 import signal
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvloop
 
@@ -19,10 +19,12 @@ from jetbroker.config import checks
 from jetbroker.config.options import AccountJetStreamOptions, Options
 from jetbroker.connections.clients import Clients
 from jetbroker.errors import JetbrokerError
-from jetbroker.jetstream.server import JetStreamServer
 from jetbroker.logs import Logger
 from jetbroker.runfiles import RunFiles
 from jetbroker.tick import Tick
+
+if TYPE_CHECKING:
+    from jetbroker.jetstream.server import JetStreamServer
 
 API_LEVEL = 4
 GLOBAL_ACCOUNT = "$G"
@@ -46,7 +48,7 @@ class Broker:
         self.tick = Tick(self.loop)
         self.accounts = make_accounts(options, self.tick)
         self.jetstream: JetStreamServer | None = None
-        self.files = RunFiles(options)
+        self.files = RunFiles(options, log)
         self._listener: asyncio.Server | None = None
         self._stopped = self.loop.create_future()
         self.clients: Clients | None = None
@@ -56,6 +58,9 @@ class Broker:
         self._log_start()
         self.files.write_pid()
         if self.options.jetstream.enabled:
+            # a core-only broker does without the imports
+            from jetbroker.jetstream.server import JetStreamServer
+
             self.jetstream = JetStreamServer(self.options, self.tick, self.accounts, self._facts(), self.log)
             await self.jetstream.start()
         info = self._info()
