@@ -73,7 +73,7 @@ class Broker:
         self.log.info(f"Listening for client connections on {_joined(host, port)}")
         self.clients.start()
         self.files.write_ports({"nats": [f"nats://{_joined(_reachable(host), port)}"]})
-        self.log.info(f'Server id is {self.server_id}')
+        self.log.info(f"Server id is {self.server_id}")
         self.log.info("Server is ready")
 
     async def _listen(self, clients: Clients) -> tuple[str, int]:
@@ -225,5 +225,4 @@ def _joined(host: str, port: int) -> str:
 
 def _reachable(host: str) -> str:
     """An address a program on this machine can dial."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
-
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)

@@ -1,3 +1,4 @@
+from asyncio import BufferedProtocol
 from typing import Any
 
 from jetbroker.routing.router import Receiver, Router, Subscription
@@ -16,7 +17,7 @@ class Shared:
 
 class ClientOutput(Receiver): ...
 
-class ClientProtocol:
+class ClientProtocol(BufferedProtocol):
     transport: Any
     router: Router
     account: Any

@@ -75,7 +75,7 @@ class Clients:
         """A connection was accepted: greet it."""
         now = self._loop.time()
         client.opened_at = now
-        client.last_ping_at = now + min(FIRST_PING_SECONDS, self.options.ping_interval) * random.uniform(1.0, 1.2)  # noqa: S311
+        client.last_ping_at = now + min(FIRST_PING_SECONDS, self.options.ping_interval) * random.uniform(1.0, 1.2)
         self.connected[client.cid] = client
         self._send_info(client, self.info)
         limit = self.options.max_connections

@@ -103,9 +103,7 @@ async def load(server: process.ServerProcess, model: Model, rng: random.Random) 
     """Run everything at once, kill the broker in the middle."""
     nc = await nats.connect(server.url, allow_reconnect=False, error_cb=_ignore)
     js = nc.jetstream(timeout=5)
-    tasks = [
-        asyncio.create_task(until_killed(work(js, model, rng))) for work in (publish, delete, purge, consume)
-    ]
+    tasks = [asyncio.create_task(until_killed(work(js, model, rng))) for work in (publish, delete, purge, consume)]
     await asyncio.sleep(LOAD_SECONDS * rng.uniform(0.5, 1.5))
     server.kill()
     for task in tasks:
