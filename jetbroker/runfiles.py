@@ -4,7 +4,6 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-
 from typing import TYPE_CHECKING
 
 from jetbroker.errors import ConfigError

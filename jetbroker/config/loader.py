@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel
-
 from jetbroker.config import keys, values
 from jetbroker.config.checks import settle
 from jetbroker.config.options import (
@@ -156,7 +154,7 @@ class _Loader:
 
     def fill(
         self,
-        target: BaseModel,
+        target: object,
         tree: dict[str, Node],
         table: keys.Table,
         blocks: Mapping[str, Callable[[str, Node], None]],

@@ -1,0 +1,227 @@
+"""The command line: flags as Go reads them, and what the process says and returns."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jetbroker import cli, flags, signals
+
+CONFIGS = Path(__file__).resolve().parent.parent.parent / "configs"
+ROOT = CONFIGS.parent
+ENV = {**os.environ, "ORDERS_PASSWORD": "o", "REPORTS_PASSWORD": "r", "ADMIN_PASSWORD": "a"}
+
+
+def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    environment = {**ENV, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-m", "jetbroker", *arguments],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("-p 5 -a ::1", [("port", 5), ("host", "::1")]),
+        ("--port=5 --addr=h --net n", [("port", 5), ("host", "h"), ("host", "n")]),
+        ("-p -1", [("port", -1)]),
+        ("-p 0x10 -p 010", [("port", 16), ("port", 8)]),
+        ("-DV", [("debug", True), ("trace", True)]),
+        ("-D -V=false", [("debug", True), ("trace", False)]),
+        ("-js -sd=/x", [("jetstream.enabled", True), ("jetstream.store_dir", "/x")]),
+        ("-T=f --logtime_utc", [("logtime", False), ("logtime_utc", True)]),
+        ("-user a --pass b -auth=c", [("authorization.user", "a"), ("authorization.password", "b"),
+                                      ("authorization.token", "c")]),
+        ("-n a --name b --server_name c", [("server_name", "a"), ("server_name", "b"), ("server_name", "c")]),
+        ("-l x --log y -P z --pid z", [("log_file", "x"), ("log_file", "y"), ("pid_file", "z"), ("pid_file", "z")]),
+        ("-a= -p 1", [("host", ""), ("port", 1)]),
+        ("-a -p", [("host", "-p")]),
+    ],
+)  # fmt: skip
+def test_flags(words: str, expected: list[tuple[str, flags.FlagValue]]) -> None:
+    assert flags.parse(words.split()).settings == expected
+
+
+def test_the_first_word_ends_the_flags() -> None:
+    assert flags.parse(["-D", "word", "-V"]).words == ["word", "-V"]
+    assert flags.parse(["-D", "--", "-V"]).words == ["-V"]
+    assert flags.parse(["-"]).words == ["-"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("-nope", "flag provided but not defined: -nope"),
+        ("--nope=1", "flag provided but not defined: -nope"),
+        ("-a", "flag needs an argument: -a"),
+        ("-p x", 'invalid value "x" for flag -p: parse error'),
+        ("-p=", 'invalid value "" for flag -p: parse error'),
+        ("-p 99999999999999999999", 'invalid value "99999999999999999999" for flag -p: value out of range'),
+        ("-D=x", 'invalid boolean value "x" for -D: parse error'),
+        ("---p", "bad flag syntax: ---p"),
+        ("-=5", "bad flag syntax: -=5"),
+    ],
+)
+def test_flag_errors(words: str, message: str) -> None:
+    with pytest.raises(flags.FlagError) as caught:
+        flags.parse(words.split())
+    assert str(caught.value) == message
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([*(f"-{name}" for name in flags.FLAGS), "-p=1", "--", "5", "x"]) | st.text(max_size=8)))
+def test_any_words_are_flags_or_an_error(words: list[str]) -> None:
+    try:
+        flags.parse(words)
+    except flags.FlagError:
+        return
+
+
+def test_version_and_help() -> None:
+    for word in ("-v", "--version", "version"):
+        result = run(word)
+        assert (result.returncode, result.stderr) == (0, "")
+        assert result.stdout.startswith("jetbroker: v")
+        assert result.stdout.endswith("(nats-server v2.14.5 compatible)\n")
+    assert cli.version_text("nats-server") == "nats-server: v2.14.5"
+    for word in ("-h", "--help", "help"):
+        assert "Usage: jetbroker [options]" in run(word).stdout
+
+
+def test_wrong_flag_shows_the_usage_and_succeeds() -> None:
+    result = run("-nope")
+    assert (result.returncode, result.stderr) == (0, "flag provided but not defined: -nope\n")
+    assert "Usage: jetbroker" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nope"], 'jetbroker: unrecognized command: "nope"\n'),
+        (["-t"], "jetbroker: must specify [-c, --config] option to check configuration file syntax\n"),
+        (["-c", "nofile"], "jetbroker: open nofile: no such file or directory\n"),
+        (["-t", "-c", "nofile"], "jetbroker: open nofile: no such file or directory\n"),
+        (["--cluster", "nats://localhost:1"], "jetbroker: flag --cluster not supported yet\n"),
+        (["-m", "8222"], "jetbroker: flag --m not supported yet\n"),
+        (["-n", "a b"], "jetbroker: server name cannot contain spaces\n"),
+        (["-sl", "reload=4194305"], 'jetbroker: \nsignal "reload" 4194305: no such process\n'),
+        (["-sl", "nope=5"], 'jetbroker: unknown signal "nope"\n'),
+        (["-sl", "stop=/nofile"], "jetbroker: invalid pid: /nofile\n"),
+    ],
+)
+def test_failures(arguments: list[str], message: str) -> None:
+    result = run(*arguments)
+    assert (result.returncode, result.stdout, result.stderr) == (1, "", message)
+
+
+def test_check_of_a_configuration(tmp_path: Path) -> None:
+    (tmp_path / "good").write_text("port: 4222\n")
+    (tmp_path / "bad").write_text("\n\nfoo: 1\n")
+    (tmp_path / "odd").write_text("ping_interval: 5\n")
+    (tmp_path / "empty").write_text("")
+    digest = "797533ebd0dfba7d34a0f9337ecf147e442871f48ddfd07ed751575a5737267e"
+    result = run("-t", "-c", "good", cwd=tmp_path)
+    assert result.returncode == 0
+    assert result.stderr == f"jetbroker: configuration file good is valid (sha256:{digest})\n"
+    result = run("-t", "-c", "bad", cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (1, 'jetbroker: bad:3:1: unknown field "foo"\n\n')
+    result = run("-t", "-c", "odd", cwd=tmp_path)
+    assert result.returncode == 1
+    assert result.stderr.startswith('jetbroker: odd:1:0: invalid use of field "ping_interval"')
+    result = run("-t", "-c", "empty", cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (1, "jetbroker: empty: config has no values or is empty\n\n")
+
+
+@pytest.mark.parametrize("name", ["standalone.conf", "accounts.conf", "interval-sync.conf"])
+def test_configs_of_the_repository_are_valid(name: str) -> None:
+    result = run("-t", "-c", str(CONFIGS / name))
+    assert (result.returncode, "is valid (sha256:" in result.stderr) == (0, True), result.stderr
+
+
+class Processes:
+    """Processes that are not there, so that no test ever signals a real one."""
+
+    def __init__(self, *pids: int) -> None:
+        self.pids = list(pids)
+        self.sent: list[tuple[int, int]] = []
+
+    def find(self, program: str) -> list[int]:
+        return self.pids
+
+    def kill(self, pid: int, number: int) -> None:
+        if pid not in self.pids:
+            raise ProcessLookupError(3, "No such process")
+        self.sent.append((pid, number))
+
+    def send(self, command: str) -> None:
+        signals.send(command, "jetbroker", self.find, self.kill)
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("stop", signal.SIGKILL),
+        ("quit", signal.SIGINT),
+        ("term", signal.SIGTERM),
+        ("reopen", signal.SIGUSR1),
+        ("reload", signal.SIGHUP),
+        ("ldm", signal.SIGUSR2),
+    ],
+)
+def test_signals(name: str, number: int, tmp_path: Path) -> None:
+    processes = Processes(4711)
+    processes.send(name)
+    processes.send(f"{name}=4711")
+    (tmp_path / "pid").write_text("4711")
+    processes.send(f"{name}={tmp_path}/pid")
+    processes.send(f"{name}=47*")
+    processes.send(f"{name}=48*")
+    assert processes.sent == [(4711, number)] * 4
+
+
+@pytest.mark.parametrize(
+    ("pids", "command", "message"),
+    [
+        ([], "stop", "no jetbroker processes running"),
+        ([1, 2], "stop", "multiple jetbroker processes running:\n1\n2"),
+        ([1], "nope", 'unknown signal "nope"'),
+        ([1], "stop=x", "invalid pid: x"),
+        ([1], "stop=0", "invalid pid: 0"),
+        ([1], "stop=2", '\nsignal "stop" 2: no such process'),
+    ],
+)
+def test_signals_that_fail(pids: list[int], command: str, message: str) -> None:
+    with pytest.raises(signals.SignalError) as caught:
+        Processes(*pids).send(command)
+    assert str(caught.value) == message
+
+
+def test_running_processes_are_found_by_name() -> None:
+    script = "import sys; print('up', flush=True); sys.stdin.read()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        name = os.path.basename(sys.executable)
+        assert process.pid in signals.running_processes(name)
+        assert process.pid not in signals.running_processes("some-other-program")
+    finally:
+        process.communicate("")
