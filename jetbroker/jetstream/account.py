@@ -29,7 +29,7 @@ from jetbroker.jetstream.stream import Stream
 from jetbroker.jetstream.stream_config import check_stream_config, check_stream_update, refuse_unsupported_stream
 from jetbroker.jetstream.subject_index import SubjectIndex
 from jetbroker.routing.router import Router
-from jetbroker.store.store import Store
+from jetbroker.store.store import RecoveredStream, Store
 from jetbroker.tick import Tick
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class JetStream:
     async def start(self) -> None:
         """Recover the account's streams and consumers, then answer requests. Raises StorageError."""
         if self.enabled:
-            for recovered in await self.store.recover(self.account_name):
+            for recovered in self.store.recover(self.account_name):
                 self._restore(recovered)
         self.api.start()
 
@@ -122,7 +122,9 @@ class JetStream:
                 consumer.stop(SHUTDOWN)
             stream.stop()
 
-    def _restore(self, recovered: Any) -> None:
+    def _restore(self, recovered: RecoveredStream) -> None:
+        for line in recovered.damage:
+            self.log.warn(f"Stream {self.account_name!r} > {recovered.name!r}: {line}")
         config = StreamConfig.from_json(recovered.config)
         stream = Stream(self, config, recovered.log, recovered.created_ns)
         self._reserve(config, 1)
@@ -131,7 +133,7 @@ class JetStream:
         restored = []
         for entry in recovered.consumers:
             consumer_config = ConsumerConfig.from_json(entry.config)
-            consumer = Consumer(stream, consumer_config, entry.log, entry.created_ns, entry.name)
+            consumer = Consumer(stream, consumer_config, entry.state_log, entry.created_ns, entry.name)
             consumer.on_inactive = self._consumer_inactive
             stream.add_consumer(consumer)
             restored.append(consumer)
@@ -157,7 +159,9 @@ class JetStream:
         refuse_unsupported_stream(config)
         created_ns = time.time_ns()
         try:
-            log = await self.store.create_stream(self.account_name, config.name, config.to_json(), created_ns)
+            log = await self.store.create_stream(
+                self.account_name, config.name, config.to_json(), config.storage, created_ns
+            )
         except StorageError as error:
             raise api_error("stream_create", err=str(error)) from error
         stream = Stream(self, config, log, created_ns)

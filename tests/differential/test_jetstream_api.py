@@ -1,0 +1,129 @@
+"""The same JetStream API requests to nats-server and to jetbroker: the JSON in the replies is equal."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import nats
+import pytest
+from nats.aio.client import Client
+from nats.errors import NoRespondersError
+
+from tests.differential.jetstream_rows import Call, Conversation, Publish, Step, conversations
+from tests.support.process import ServerProcess
+
+pytestmark = pytest.mark.differential
+
+ROWS = conversations()
+SILENCE_S = 0.4
+# What is refused here and not by nats-server. Each is answered with "<feature> not supported yet".
+NOT_BUILT = {
+    "mirror", "sources", "subject_transform", "republish", "compression", "allow_msg_counter", "allow_atomic",
+    "allow_batched", "allow_msg_schedules", "subject_delete_marker_ttl", "allow_msg_ttl", "priority_groups",
+    "pause_until", "sourcing", "ack_policy flow_control",
+}  # fmt: skip
+# Where the answers differ on purpose, or where nats-server's depends on its inner workings: conversation -> why.
+EXPLAINED = {
+    'stream {"metadata": {"a": "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx': "placeholder",
+}
+# Values that belong to one server or one moment.
+OWN = {"created", "ts", "time", "first_ts", "last_ts", "leader", "last_active", "pause_remaining", "total_requests"}
+EPHEMERAL = re.compile(r"^[0-9A-Za-z]{8}$")
+
+
+class _Both:
+    """A connection to each server."""
+
+    def __init__(self, expected: Client, got: Client) -> None:
+        self.expected = expected
+        self.got = got
+
+
+@pytest.fixture(scope="module")
+async def both(reference_server: ServerProcess, broker: ServerProcess) -> AsyncIterator[_Both]:
+    clients = [await nats.connect(server.url, allow_reconnect=False) for server in (reference_server, broker)]
+    yield _Both(*clients)
+    for client in clients:
+        await client.close()
+
+
+async def _answer(client: Client, step: Step) -> Any:
+    try:
+        if isinstance(step, Publish):
+            message = await client.request(step.subject, step.payload, SILENCE_S * 5, headers=step.headers or None)
+        else:
+            message = await client.request(step.full_subject, step.payload, SILENCE_S, headers=step.headers or None)
+    except NoRespondersError:
+        return "503"
+    except TimeoutError:
+        return "silence"
+    return normalised(json.loads(message.data))
+
+
+def normalised(value: Any) -> Any:
+    """Without what differs from server to server; the zero time stays what it is."""
+    if isinstance(value, list):
+        return [normalised(entry) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    out = {}
+    for key, entry in value.items():
+        if key in OWN and entry != "0001-01-01T00:00:00Z":
+            out[key] = "..."
+        elif key == "name" and "stream_name" in value and EPHEMERAL.match(entry):
+            out[key] = "<ephemeral>"
+        elif key == "api" and isinstance(entry, dict):
+            out[key] = {"level": entry.get("level")}
+        else:
+            out[key] = normalised(entry)
+    return out
+
+
+async def _clean(client: Client) -> None:
+    names = json.loads((await client.request("$JS.API.STREAM.NAMES", b"", 5)).data)["streams"] or []
+    for name in names:
+        await client.request(f"$JS.API.STREAM.DELETE.{name}", b"", 5)
+
+
+def _not_built(answer: Any) -> str:
+    """The feature an answer says is not there yet."""
+    if not isinstance(answer, dict) or "error" not in answer:
+        return ""
+    feature, found, _ = answer["error"].get("description", "").partition(" not supported yet")
+    return feature if found else ""
+
+
+def test_conversations_have_names_of_their_own() -> None:
+    assert len({row.name for row in ROWS}) == len(ROWS) > 500
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+async def test_replies_are_equal(row: Conversation, both: _Both) -> None:
+    try:
+        for step in row.steps:
+            expected, got = await _answer(both.expected, step), await _answer(both.got, step)
+            feature = _not_built(got)
+            if feature:
+                assert feature in NOT_BUILT
+                assert "error" not in expected, "refused by nats-server too, for another reason"
+                return
+            if expected != got and row.name in EXPLAINED:
+                return
+            assert got == expected, step
+            assert _key_order(got) == _key_order(expected), step
+    finally:
+        await _clean(both.expected)
+        await _clean(both.got)
+
+
+def _key_order(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_key_order(entry) for entry in value]
+    return [(key, _key_order(entry)) for key, entry in value.items()] if isinstance(value, dict) else None
+
+
+def test_calls_are_told_from_publishes() -> None:
+    assert any(isinstance(step, Call) for step in ROWS[0].steps)
