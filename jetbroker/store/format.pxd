@@ -164,7 +164,8 @@ cdef int parse_footer(const char* p, uint64_t n, FooterLayout* out) noexcept nog
 # The subject dictionary of a parsed footer as list[bytes].
 cdef list footer_subjects(const char* p, const FooterLayout* f)
 
-# Footer and trailer of a segment. Arrays have `slots` entries; `subjects` is list[bytes], `ranges` u64 pairs.
+# Footer and trailer of a segment. Columns have `slots` entries, text_offsets subjects + 1, ranges u64 pairs.
 cdef bytes build_footer(uint64_t file_offset, uint64_t first_seq, uint64_t slots, const uint32_t* offsets,
-                        const int64_t* times, const uint32_t* sizes, const uint32_t* subject_ids, list subjects,
+                        const int64_t* times, const uint32_t* sizes, const uint32_t* subject_ids,
+                        uint64_t subjects, const uint32_t* text_offsets, const char* text,
                         const uint64_t* ranges, uint64_t range_count, uint64_t msg_ids)

@@ -4,7 +4,7 @@ import json
 import sys
 from dataclasses import dataclass
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcpy, memset
 
@@ -237,7 +237,7 @@ def find_next_record(const unsigned char[::1] data not None, Py_ssize_t start, u
 def encode_header(uint64_t stream_id, uint64_t first_seq, int64_t created_ns, uint64_t previous_first_seq,
                   uint64_t valid_before, meta):
     """A segment header as bytes; `meta` is stored as JSON."""
-    text = json.dumps(meta, separators=(",", ":")).encode()
+    cdef bytes text = encode_json(meta)
     cdef Py_ssize_t n = (SEGMENT_HEADER_FIXED + len(text) + 7) & ~7
     out = bytearray(n)
     out[0:8] = SEGMENT_MAGIC
@@ -282,19 +282,17 @@ cdef inline uint64_t align8(uint64_t n) noexcept nogil:
 
 
 cdef bytes build_footer(uint64_t file_offset, uint64_t first_seq, uint64_t slots, const uint32_t* offsets,
-                        const int64_t* times, const uint32_t* sizes, const uint32_t* subject_ids, list subjects,
+                        const int64_t* times, const uint32_t* sizes, const uint32_t* subject_ids,
+                        uint64_t subjects, const uint32_t* text_offsets, const char* text,
                         const uint64_t* ranges, uint64_t range_count, uint64_t msg_ids):
     """Footer and trailer; `file_offset` (a multiple of 8) is where the footer will start."""
-    cdef uint64_t d = len(subjects)
-    cdef bytes text = b"".join(subjects)
-    cdef uint64_t text_len = len(text)
+    cdef uint64_t d = subjects
+    cdef uint64_t text_len = text_offsets[subjects]
     cdef uint64_t length = (FOOTER_FIXED + 3 * align8(4 * slots) + 8 * slots + 8 + align8(4 * (d + 1))
                             + align8(text_len) + 8 + 16 * range_count + 8)
     cdef bytes out = PyBytes_FromStringAndSize(NULL, length + TRAILER_BYTES)
     cdef char* base = PyBytes_AS_STRING(out)
     cdef char* w = base
-    cdef uint64_t i
-    cdef uint32_t at = 0
     memset(base, 0, length + TRAILER_BYTES)
     store_u64(w, slots)
     store_u64(w + 8, first_seq)
@@ -310,12 +308,9 @@ cdef bytes build_footer(uint64_t file_offset, uint64_t first_seq, uint64_t slots
     w += align8(4 * slots)
     store_u64(w, d)
     w += 8
-    for i in range(d):
-        store_u32(w + 4 * i, at)
-        at += <uint32_t>PyBytes_GET_SIZE(subjects[i])
-    store_u32(w + 4 * d, at)
+    memcpy(w, text_offsets, 4 * (d + 1))
     w += align8(4 * (d + 1))
-    memcpy(w, PyBytes_AS_STRING(text), text_len)
+    memcpy(w, text, text_len)
     w += align8(text_len)
     store_u64(w, range_count)
     memcpy(w + 8, ranges, 16 * range_count)
@@ -426,6 +421,18 @@ def encode_footer(uint64_t file_offset, uint64_t first_seq, offsets, times, size
     cdef const unsigned int[::1] s = array("I", sizes or [0])
     cdef const unsigned int[::1] ids = array("I", subject_ids or [0])
     cdef const unsigned long[::1] r = array("L", [v for pair in deletions for v in pair] or [0])
+    positions = array("I", [0])
+    end = 0
+    for subject in subjects:
+        end += len(subject)
+        positions.append(end)
+    cdef const unsigned int[::1] text_offsets = positions
+    cdef bytes text = b"".join(subjects)
     return build_footer(file_offset, first_seq, len(offsets), <const uint32_t*>&o[0], <const int64_t*>&t[0],
-                        <const uint32_t*>&s[0], <const uint32_t*>&ids[0], subjects, <const uint64_t*>&r[0],
-                        len(deletions), msg_ids)
+                        <const uint32_t*>&s[0], <const uint32_t*>&ids[0], len(subjects),
+                        <const uint32_t*>&text_offsets[0], text, <const uint64_t*>&r[0], len(deletions), msg_ids)
+
+
+def encode_json(value):
+    """JSON as the store writes it: compact UTF-8."""
+    return json.dumps(value, separators=(",", ":")).encode()

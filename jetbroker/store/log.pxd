@@ -54,6 +54,12 @@ cdef class LogObserver:
     cdef int on_write_failed(self, uint64_t first_lost, object error) except -1
 
 
+cdef class CallbackObserver(LogObserver):
+    """For Python owners and tests: committed(seq) and write_failed(first_lost, error)."""
+    cdef object committed
+    cdef object write_failed
+
+
 cdef class StreamLog(TickTask):
     cdef public LogObserver observer
     cdef readonly uint64_t first_seq   # last_seq + 1 when empty (both 0 on a brand new stream)

@@ -1,0 +1,79 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""A few cached blocks of segment files (see blocks.pxd)."""
+from libc.stdint cimport uint64_t
+from libc.stdlib cimport free, malloc
+
+from jetbroker.store.disk cimport Disk
+
+
+cdef class BlockCache:
+    """The blocks of one log."""
+
+    def __cinit__(self):
+        self.recent = &self.blocks[0]
+
+    def __dealloc__(self):
+        self.clear()
+
+    cdef const char* get(self, Disk disk, int fd, uint64_t tag, uint64_t offset, Py_ssize_t n,
+                         uint64_t end) except? NULL:
+        cdef Block* block = self.recent
+        cdef Block* oldest
+        cdef Block* before = NULL
+        cdef Py_ssize_t i
+        cdef Py_ssize_t want
+        if offset + n > end:
+            return NULL
+        if block.tag == tag and block.offset <= offset and offset + n <= block.offset + block.length:
+            return block.data + (offset - block.offset)
+        oldest = &self.blocks[0]
+        self.clock += 1
+        for i in range(BLOCK_COUNT):
+            block = &self.blocks[i]
+            if block.used_at < oldest.used_at:
+                oldest = block
+            if block.tag != tag or offset < block.offset:
+                continue
+            if offset + n <= block.offset + block.length:
+                self.recent = block
+                block.used_at = self.clock
+                return block.data + (offset - block.offset)
+            # a little further than this block: somebody reads in order
+            if offset <= block.offset + block.length + PROBE_BYTES:
+                before = block
+        block = before if before != NULL else oldest
+        want = BLOCK_BYTES if before != NULL else PROBE_BYTES
+        if want < n:
+            want = n
+        if offset + want > end:
+            want = end - offset
+        if block.capacity < want or (block.capacity > 4 * BLOCK_BYTES and want <= BLOCK_BYTES):
+            free(block.data)
+            block.capacity = 0
+            block.length = 0
+            block.tag = 0
+            block.data = <char*>malloc(want)
+            if block.data == NULL:
+                raise MemoryError
+            block.capacity = want
+        block.tag = 0
+        block.length = disk.read_at(fd, block.data, want, offset)
+        block.tag = tag
+        block.offset = offset
+        block.used_at = self.clock
+        self.recent = block
+        return block.data if block.length >= n else NULL
+
+    cdef void forget(self, uint64_t tag) noexcept:
+        cdef Py_ssize_t i
+        for i in range(BLOCK_COUNT):
+            if self.blocks[i].tag == tag:
+                self.blocks[i].tag = 0
+
+    cdef void clear(self) noexcept:
+        cdef Py_ssize_t i
+        for i in range(BLOCK_COUNT):
+            free(self.blocks[i].data)
+            self.blocks[i].data = NULL
+            self.blocks[i].capacity = self.blocks[i].length = 0
+            self.blocks[i].tag = 0

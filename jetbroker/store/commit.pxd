@@ -1,0 +1,17 @@
+"""Group commit: one round of fdatasync for everything that arrived meanwhile."""
+from jetbroker.tick cimport Tick
+
+
+cdef class GroupCommit:
+    cdef Tick tick
+    cdef readonly object disk
+    cdef readonly object interval     # None: every commit waits for its fdatasync; else seconds between rounds
+    cdef object executor
+    cdef dict waiting                 # members of the next round (dict as an ordered set)
+    cdef dict lazy                    # members that only want the next timed round
+    cdef object timer
+    cdef object round                 # the future of the round under way, or None
+    cdef bint closing
+
+    cpdef int request(self, object member) except -1       # a round as soon as possible
+    cpdef int request_later(self, object member) except -1 # with the next round, at the latest after the interval

@@ -1,0 +1,125 @@
+# cython: boundscheck=False, wraparound=False
+"""Group commit: one round of fdatasync for everything that arrived meanwhile.
+
+A member is anything with files to sync.  `begin_sync()` returns a list of (path of a directory, or an open file) to be
+synced in that order and remembers what they cover; `end_sync(error)` hears of the outcome on the event loop.  Whoever
+asks while a round runs takes part in the next one.
+"""
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+from jetbroker.tick cimport Tick
+
+# Members that nobody waits for are synced at the latest after this many seconds.
+LAZY_SECONDS = 1.0
+
+
+def sync_all(disk, work):
+    """In the commit thread: sync each member's files; returns [(member, error or None)]."""
+    results = []
+    for member, targets in work:
+        error = None
+        for target in targets:
+            try:
+                if isinstance(target, str):
+                    disk.sync_directory(target)
+                else:
+                    disk.fdatasync(target)
+            except OSError as failure:
+                error = failure
+                break
+        results.append((member, error))
+    return results
+
+
+cdef class GroupCommit:
+    """Runs the fdatasync rounds of one store in a thread of their own."""
+
+    def __init__(self, Tick tick not None, disk, interval=None):
+        self.tick = tick
+        self.disk = disk
+        self.interval = interval
+        self.executor = ThreadPoolExecutor(1, "jetbroker-sync")
+        self.waiting = {}
+        self.lazy = {}
+
+    cpdef int request(self, object member) except -1:
+        """Let `member` take part in the next round, and start it when none is running."""
+        self.waiting[member] = None
+        if self.round is None:
+            self._start()
+        return 0
+
+    cpdef int request_later(self, object member) except -1:
+        """Let `member` take part in the next round, at the latest after the interval."""
+        self.lazy[member] = None
+        if self.timer is None and not self.closing:
+            delay = LAZY_SECONDS if self.interval is None else self.interval
+            self.timer = self.tick.loop.call_later(delay, self._timer_fired)
+        return 0
+
+    def forget(self, member):
+        """`member` is gone: it takes part in no further round."""
+        self.waiting.pop(member, None)
+        self.lazy.pop(member, None)
+
+    def _timer_fired(self):
+        self.timer = None
+        if self.lazy and self.round is None:
+            self._start()
+
+    def _start(self):
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        members = self.waiting
+        members.update(self.lazy)
+        self.waiting = {}
+        self.lazy = {}
+        work = []
+        for member in members:
+            targets = member.begin_sync()
+            if targets is not None:
+                work.append((member, targets))
+        if work:
+            self.round = self.tick.loop.run_in_executor(self.executor, sync_all, self.disk, work)
+            self.round.add_done_callback(self._finished)
+
+    def _finished(self, future):
+        self.round = None
+        self.tick.begin()
+        try:
+            for member, error in future.result():
+                try:
+                    member.end_sync(error)
+                except Exception as failure:
+                    # our own bug: loud, but the other members of the group must hear of their commit
+                    self.tick.loop.call_exception_handler(
+                        {"message": f"Internal error in {type(member).__name__}", "exception": failure})
+        finally:
+            # what was asked meanwhile starts first, so that the disk works while the acks are sent
+            if self.waiting and self.round is None:
+                self._start()
+            elif self.lazy and self.timer is None:
+                self.request_later(next(iter(self.lazy)))
+            self.tick.run()
+
+    async def drain(self):
+        """Wait until no round is running and none is asked for."""
+        if self.lazy and self.round is None:
+            self._start()
+        while self.round is not None or self.waiting:
+            if self.round is None:
+                self._start()
+            else:
+                await asyncio.wait([self.round])
+                await asyncio.sleep(0)
+
+    async def close(self):
+        """Finish all rounds and stop the thread."""
+        self.closing = True
+        await self.drain()
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        self.executor.shutdown(wait=True)

@@ -1,0 +1,84 @@
+"""A stream's log in segment files."""
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from jetbroker.store.blocks cimport BlockCache
+from jetbroker.store.commit cimport GroupCommit
+from jetbroker.store.disk cimport Disk
+from jetbroker.store.segment cimport Ranges, Segment
+from jetbroker.store.segmented cimport SegmentedLog
+from jetbroker.tick cimport Tick
+
+
+cdef class FileSegment(Segment):
+    cdef public str path
+    cdef public int fd                 # -1: not open
+    cdef public uint64_t end           # file offset behind the last record
+    cdef public uint64_t header_len
+    cdef public uint64_t footer_at     # 0: there is no (usable) footer
+    cdef public uint64_t footer_len
+    cdef public uint32_t footer_crc
+    cdef public uint64_t created_ns
+    cdef public uint64_t previous      # first_seq of the segment before
+    cdef public uint64_t valid_before  # what this segment says of the one before
+    cdef Ranges recorded               # deletion ranges in this file; None: look into the footer
+    cdef bytes retained                # written but not synced records, from retained_at on
+    cdef uint64_t retained_at
+
+
+cdef class FileLog(SegmentedLog):
+    cdef Tick tick
+    cdef Disk disk
+    cdef GroupCommit group
+    cdef readonly str directory
+    cdef public dict meta              # account, stream, created, config: goes into segment headers
+    cdef bint always                   # committed = synced
+    cdef BlockCache blocks
+    cdef Py_ssize_t loaded_bound       # sealed segments whose columns may stay in memory
+
+    # the end of the active file that is still in memory: file offsets [tail_base, tail_base + tail_size)
+    cdef char* tail
+    cdef uint64_t tail_base
+    cdef Py_ssize_t tail_size
+    cdef Py_ssize_t tail_capacity
+    cdef uint64_t tail_written         # file offset
+    cdef uint64_t tail_synced          # file offset
+
+    cdef Ranges pending                # removals not yet in the tail
+    cdef Ranges in_flight              # in the tail, not yet written
+    cdef Ranges last_batch             # written with the last D record; repeated with the next
+
+    # every append and removal is a change; commits are counted in them
+    cdef readonly uint64_t changes
+    cdef readonly uint64_t changes_written
+    cdef readonly uint64_t changes_synced
+    cdef uint64_t round_changes        # what the sync round under way covers
+    cdef uint64_t round_seq
+    cdef uint64_t round_offset
+    cdef FileSegment round_segment
+    cdef bint in_round
+    cdef list waiters                  # [(change, future)]
+    cdef list unsynced                 # sealed segments whose files wait for their fdatasync
+    cdef list unlinks                  # [(change, segment)]: may go once that change is synced
+    cdef set directories               # to be fsynced with the next round
+    cdef set erased                    # segments with overwritten bytes, to be synced
+    cdef double retry_at               # monotonic seconds
+    cdef object reserve                # callables of the store: free / restore the disk space kept for deletions
+    cdef public object on_sealed       # called with each sealed segment, or None
+    cdef bint closed
+
+    cdef int grow_tail(self, Py_ssize_t n) except -1
+    cdef int trim_tail(self) except -1
+    cdef int put_deletions(self) except -1
+    cdef int put_range_record(self, const uint64_t* ranges, Py_ssize_t count) except -1
+    cdef int write_tail(self) except -1
+    cdef int flush(self) except -1
+    cdef int write_failed(self, object error) except -1
+    cdef int take_back(self, uint64_t first_lost) except -1
+    cdef int advance_committed(self) except -1
+    cdef int open_segment(self, FileSegment segment) except -1
+    cdef int rebuild_columns(self, FileSegment segment) except -1
+    cdef FileSegment new_segment(self, uint64_t first_seq, uint64_t valid_before, str path)
+    cdef int start_segment(self, FileSegment segment) except -1
+    cdef int seal(self, FileSegment segment) except -1
+    cdef Ranges recorded_ranges(self, FileSegment segment)
+    cdef int release_waiters(self, uint64_t change, object error) except -1

@@ -1,0 +1,52 @@
+from collections.abc import Callable
+from typing import Any
+
+from jetbroker.store.commit import GroupCommit
+from jetbroker.store.disk import Disk
+from jetbroker.store.segmented import SegmentedLog
+from jetbroker.tick import Tick
+
+DEFAULT_SEGMENT_BYTES: int
+
+class FileSegment:
+    first_seq: int
+    slots: int
+    live: int
+    live_bytes: int
+    msg_ids: int
+    first_time: int
+    last_time: int
+    sealed: bool
+    path: str
+    fd: int
+    end: int
+    header_len: int
+    footer_at: int
+    footer_len: int
+    footer_crc: int
+    created_ns: int
+    previous: int
+    valid_before: int
+    def __init__(self, first_seq: int, path: str) -> None: ...
+
+class FileLog(SegmentedLog):
+    directory: str
+    meta: dict[str, Any]
+    changes: int
+    changes_written: int
+    changes_synced: int
+    on_sealed: Callable[[FileSegment], None] | None
+    def __init__(
+        self,
+        tick: Tick,
+        disk: Disk,
+        group: GroupCommit,
+        directory: str,
+        stream_id: int,
+        meta: dict[str, Any],
+        segment_bytes: int = ...,
+        reserve: object = None,
+    ) -> None: ...
+    def start(self, first_seq: int = 1) -> None: ...
+    def write_config(self, meta: dict[str, Any]) -> None: ...
+    def moved_to(self, directory: str) -> None: ...

@@ -1,0 +1,694 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""A stream's log in segment files: write buffer, positions, sealing and reading (see filelog.pxd)."""
+import errno
+import os
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memmove
+
+from jetbroker.errors import StorageError
+from jetbroker.store import format as store_format
+
+from jetbroker.store.blocks cimport BlockCache
+from jetbroker.store.commit cimport GroupCommit
+from jetbroker.store.disk cimport Disk
+from jetbroker.store.format cimport (
+    KIND_CONFIG, KIND_DELETIONS, PREVIOUS_SEALED, RECORD_HEADER, SIZE_MASK, TRAILER_BYTES, build_footer,
+    crc32c_update, put_record, record_is_valid, record_length, record_seed, record_seq,
+)
+from jetbroker.store.segment cimport Ranges, Segment
+from jetbroker.store.segmented cimport SegmentedLog
+from jetbroker.tick cimport PHASE_LOGS, Tick
+
+DEFAULT_SEGMENT_BYTES = 64 * 1024 * 1024
+# Ranges in one D record: 1 MiB
+cdef Py_ssize_t RANGES_PER_RECORD = 65536
+# Written bytes stay in memory for readers that follow closely; more than this is given back.
+cdef Py_ssize_t TAIL_KEEP_BYTES = 4 * 1024 * 1024
+# In sync_interval mode at most this much waits for an fdatasync, in memory too.
+cdef uint64_t UNSYNCED_BYTES = 16 * 1024 * 1024
+# After a failed write the next one is tried this much later, seconds.
+cdef double RETRY_SECONDS = 0.1
+
+
+cdef class FileSegment(Segment):
+    """A segment and its file."""
+
+    def __init__(self, uint64_t first_seq, str path):
+        Segment.__init__(self, first_seq)
+        self.path = path
+        self.fd = -1
+
+
+cdef class FileLog(SegmentedLog):
+    """A log in a directory of segment files. Made by `Store`, or by recovery."""
+
+    def __init__(self, Tick tick not None, Disk disk not None, GroupCommit group not None, str directory,
+                 uint64_t stream_id, dict meta, uint64_t segment_bytes=DEFAULT_SEGMENT_BYTES, reserve=None):
+        self.tick = tick
+        self.disk = disk
+        self.group = group
+        self.always = group.interval is None
+        self.directory = directory
+        self.stream_id = stream_id
+        self.seed = record_seed(stream_id)
+        self.meta = meta
+        self.segment_bytes = min(segment_bytes, 0xF0000000)
+        self.message_cost = 30
+        self.headers_cost = 4
+        self.blocks = BlockCache()
+        self.loaded_bound = 4
+        self.pending = Ranges()
+        self.in_flight = Ranges()
+        self.last_batch = Ranges()
+        self.waiters = []
+        self.unsynced = []
+        self.unlinks = []
+        self.directories = set()
+        self.erased = set()
+        self.reserve = reserve
+
+    def __dealloc__(self):
+        free(self.tail)
+
+    def start(self, uint64_t first_seq=1):
+        """Make the first segment of a new log; it is on disk after the next commit."""
+        self.start_segment(self.new_segment(first_seq, PREVIOUS_SEALED, None))
+        self.changed()
+
+    # --- positions ---
+
+    cdef int changed(self) except -1:
+        self.changes += 1
+        if not self.scheduled:
+            self.tick.schedule(PHASE_LOGS, self)
+        return 0
+
+    cdef int run_tick(self) except -1:
+        self.flush()
+        return 0
+
+    cdef int flush(self) except -1:
+        """Write everything accepted; on failure take the unwritten appends back and tell the observer."""
+        if self.closed or (self.changes_written == self.changes and self.pending.count == 0):
+            return 0
+        self.put_deletions()
+        try:
+            self.write_tail()
+        except OSError as error:
+            self.write_failed(error)
+            return 0
+        self.in_flight.clear()
+        self.changes_written = self.changes
+        self.written = self.last_seq
+        if self.failed is not None:
+            self.failed = None
+        self.trim_tail()
+        if self.always:
+            self.group.request(self)
+            return 0
+        self.advance_committed()
+        if self.tail_written - self.tail_synced > UNSYNCED_BYTES:
+            self.group.request(self)
+        else:
+            self.group.request_later(self)
+        return 0
+
+    cdef int advance_committed(self) except -1:
+        cdef uint64_t seq = self.synced if self.always else self.written
+        cdef uint64_t change = self.changes_synced if self.always else self.changes_written
+        if not self.synced <= self.written <= self.last_seq:
+            raise RuntimeError(f"positions out of order: {self.synced} {self.written} {self.last_seq}")
+        if seq > self.committed:
+            self.committed = seq
+            if self.observer is not None:
+                self.observer.on_committed(seq)
+        if self.waiters:
+            self.release_waiters(change, None)
+        return 0
+
+    cdef int release_waiters(self, uint64_t change, object error) except -1:
+        waiters = self.waiters
+        self.waiters = []
+        for wanted, future in waiters:
+            if error is not None:
+                if not future.done():
+                    future.set_exception(error)
+            elif wanted > change:
+                self.waiters.append((wanted, future))
+            elif not future.done():
+                future.set_result(None)
+        return 0
+
+    async def commit(self):
+        """Wait until everything accepted so far, removals included, is committed. Raises StorageError."""
+        if self.changes_synced >= self.changes:
+            return
+        change = self.changes
+        future = self.tick.loop.create_future()
+        self.waiters.append((change, future))
+        if not self.scheduled:
+            self.tick.schedule(PHASE_LOGS, self)
+        if self.always and self.changes_written >= change:
+            self.group.request(self)
+        elif not self.always and self.changes_written >= change:
+            self.advance_committed()
+        await future
+
+    def begin_sync(self):
+        """What the next round must sync; None when there is nothing."""
+        self.flush()
+        if self.changes_synced == self.changes_written and not self.erased:
+            self.advance_committed()
+            return None
+        self.in_round = True
+        self.round_changes = self.changes_written
+        self.round_seq = self.written
+        self.round_offset = self.tail_written
+        self.round_segment = <FileSegment>self.active
+        targets = [(<FileSegment>segment).fd for segment in self.unsynced]
+        for segment in self.erased:
+            self.open_segment(segment)
+            targets.append((<FileSegment>segment).fd)
+        targets.append((<FileSegment>self.active).fd)
+        targets.extend(self.directories)
+        self.erased = set()
+        return targets
+
+    def end_sync(self, error):
+        """The outcome of the round: commits move, or what is not on disk is written again elsewhere."""
+        self.in_round = False
+        if error is not None:
+            self.sync_failed(error)
+            return
+        self.directories.clear()
+        self.changes_synced = self.round_changes
+        self.synced = self.round_seq
+        if self.round_segment is self.active:
+            self.unsynced.clear()
+            self.tail_synced = self.round_offset
+        else:
+            # segments were sealed during the round: those from the round's active one on wait for the next round
+            self.unsynced = self.unsynced[self.unsynced.index(self.round_segment):]
+        if self.always:
+            self.advance_committed()
+        self.finish_unlinks()
+
+    def sync_failed(self, error):
+        self.failed = StorageError(f"{self.directory}: fdatasync failed: {error.strerror}")
+
+    def finish_unlinks(self):
+        """Remove the files of dead segments whose successors are on disk."""
+        cdef FileSegment segment
+        waiting = []
+        for change, segment in self.unlinks:
+            if change > self.changes_synced:
+                waiting.append((change, segment))
+                continue
+            self.close_file(segment)
+            try:
+                self.disk.unlink(segment.path)
+            except OSError as error:
+                # the file holds nothing alive; recovery drops it again
+                self.tick.loop.call_exception_handler({"message": f"cannot remove {segment.path}", "exception": error})
+        self.unlinks = waiting
+
+    # --- the write buffer ---
+
+    cdef int grow_tail(self, Py_ssize_t n) except -1:
+        cdef Py_ssize_t capacity = self.tail_capacity if self.tail_capacity else 65536
+        cdef char* p
+        while capacity < self.tail_size + n:
+            capacity *= 2
+        p = <char*>realloc(self.tail, capacity)
+        if p == NULL:
+            raise MemoryError
+        self.tail = p
+        self.tail_capacity = capacity
+        return 0
+
+    cdef int trim_tail(self) except -1:
+        cdef uint64_t keep_from = self.tail_synced
+        cdef Py_ssize_t drop
+        if not self.always and self.tail_written - self.tail_synced > 2 * UNSYNCED_BYTES:
+            keep_from = self.tail_written
+        drop = keep_from - self.tail_base
+        if drop < TAIL_KEEP_BYTES or drop * 2 < self.tail_size:
+            return 0
+        memmove(self.tail, self.tail + drop, self.tail_size - drop)
+        self.tail_base += drop
+        self.tail_size -= drop
+        if self.tail_capacity > 4 * TAIL_KEEP_BYTES and self.tail_size < TAIL_KEEP_BYTES:
+            self.tail_capacity = TAIL_KEEP_BYTES
+            self.tail = <char*>realloc(self.tail, self.tail_capacity)
+        return 0
+
+    cdef char* room(self, uint32_t length, uint32_t* offset) except NULL:
+        cdef FileSegment segment = <FileSegment>self.active
+        cdef char* p
+        if segment.end + length > self.segment_bytes and segment.slots:
+            self.roll(self.last_seq + 1)
+            segment = <FileSegment>self.active
+        if self.tail_size + length > self.tail_capacity:
+            self.grow_tail(length)
+        p = self.tail + self.tail_size
+        offset[0] = <uint32_t>segment.end
+        self.tail_size += length
+        segment.end += length
+        return p
+
+    cdef int put_deletions(self) except -1:
+        """One batch of D records: what is pending, and the batch before once more."""
+        cdef Ranges batch
+        cdef Py_ssize_t at = 0
+        cdef Py_ssize_t n
+        if self.pending.count == 0:
+            return 0
+        batch = Ranges()
+        batch.extend(self.last_batch)
+        batch.extend(self.pending)
+        batch.normalize()
+        while at < batch.count:
+            n = min(batch.count - at, RANGES_PER_RECORD)
+            self.put_range_record(batch.data + 2 * at, n)
+            at += n
+        self.in_flight.extend(self.pending)
+        (<FileSegment>self.active).recorded.extend(batch)
+        if (<FileSegment>self.active).recorded.count > 100_000:
+            (<FileSegment>self.active).recorded.normalize()
+        self.last_batch.clear()
+        self.last_batch.extend(self.pending)
+        self.pending.clear()
+        return 0
+
+    cdef int put_range_record(self, const uint64_t* ranges, Py_ssize_t count) except -1:
+        cdef FileSegment segment = <FileSegment>self.active
+        cdef uint32_t length = <uint32_t>(RECORD_HEADER + 16 * count)
+        if self.tail_size + length > self.tail_capacity:
+            self.grow_tail(length)
+        put_record(self.tail + self.tail_size, KIND_DELETIONS, self.seed, self.last_seq, self.last_time_ns, 0,
+                   NULL, 0, NULL, 0, <const char*>ranges, 16 * count)
+        self.tail_size += length
+        segment.end += length
+        return 0
+
+    def write_config(self, dict meta not None):
+        """Log a new configuration; later segments carry it in their header."""
+        cdef FileSegment segment = <FileSegment>self.active
+        cdef bytes text = store_format.encode_json(meta)
+        cdef uint32_t length = <uint32_t>(RECORD_HEADER + len(text))
+        self.meta = meta
+        if self.tail_size + length > self.tail_capacity:
+            self.grow_tail(length)
+        put_record(self.tail + self.tail_size, KIND_CONFIG, self.seed, self.last_seq, self.last_time_ns, 0,
+                   NULL, 0, NULL, 0, text, len(text))
+        self.tail_size += length
+        segment.end += length
+        self.changed()
+
+    cdef int write_tail(self) except -1:
+        cdef uint64_t end = self.tail_base + self.tail_size
+        cdef Py_ssize_t k
+        while self.tail_written < end:
+            k = self.disk.write_at((<FileSegment>self.active).fd, self.tail + (self.tail_written - self.tail_base),
+                                   end - self.tail_written, self.tail_written)
+            if k == 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self.tail_written += k
+        return 0
+
+    # --- failed writes ---
+
+    cdef int ready(self) except -1:
+        cdef double now
+        if self.closed:
+            raise StorageError(f"{self.directory}: the log is closed")
+        if self.failed is None:
+            return 0
+        now = self.disk.monotonic()
+        if now < self.retry_at:
+            raise self.failed
+        self.retry_at = now + RETRY_SECONDS
+        if self.reserve is not None and not self.reserve.restore():
+            raise self.failed
+        # this one append is the probe: it is written at the end of the tick like any other
+        return 0
+
+    cdef int write_failed(self, object error) except -1:
+        cdef FileSegment segment = <FileSegment>self.active
+        cdef Py_ssize_t slot = segment.slots
+        cdef uint64_t boundary
+        cdef uint64_t first_lost = 0
+        cdef Ranges kept
+        cdef Py_ssize_t i
+        while slot and segment.offsets[slot - 1] + <uint64_t>self.record_size(segment, slot - 1) > self.tail_written:
+            slot -= 1
+        self.failed = StorageError(f"{self.directory}: {error.strerror or error}")
+        self.retry_at = self.disk.monotonic() + RETRY_SECONDS
+        first_lost = segment.first_seq + slot
+        boundary = self.written_boundary(slot)
+        kept = Ranges()
+        kept.extend(self.in_flight)
+        kept.extend(self.pending)
+        self.in_flight.clear()
+        self.last_batch.clear()
+        self.pending.clear()
+        if first_lost <= self.last_seq:
+            self.take_back(first_lost)
+        else:
+            first_lost = 0
+        for i in range(kept.count):
+            if kept.data[2 * i] <= self.last_seq:
+                self.pending.add(kept.data[2 * i], min(kept.data[2 * i + 1], self.last_seq))
+        self.tail_size = boundary - self.tail_base
+        segment.end = boundary
+        self.tail_written = min(self.tail_written, boundary)
+        self.cut_file(segment, boundary)
+        self.written = self.last_seq
+        if first_lost and self.observer is not None:
+            self.observer.on_write_failed(first_lost, self.failed)
+        self.write_reserved()
+        return 0
+
+    def written_boundary(self, Py_ssize_t slots):
+        """Where the last wholly written record ends, when `slots` message records are."""
+        cdef FileSegment segment = <FileSegment>self.active
+        cdef uint64_t at = segment.header_len
+        cdef uint64_t end = self.tail_written
+        if slots and segment.offsets[slots - 1]:
+            at = segment.offsets[slots - 1] + <uint64_t>self.record_size(segment, slots - 1)
+        if at < self.tail_base:
+            at = self.tail_base
+        if end < segment.header_len:
+            # not even the header: the whole file is written again
+            return segment.header_len
+        while at + RECORD_HEADER <= end and at + record_length(self.tail + (at - self.tail_base)) <= end:
+            at += record_length(self.tail + (at - self.tail_base))
+        return at
+
+    def record_size(self, Segment segment not None, Py_ssize_t slot):
+        """Bytes of a slot's record in the file (0 for an empty slot)."""
+        if segment.offsets[slot] == 0 or segment.offsets[slot] == <uint32_t>0xFFFFFFFF:
+            return 0
+        return RECORD_HEADER + segment.subject_len(segment.ids[slot]) + (segment.sizes[slot] & SIZE_MASK)
+
+    def cut_file(self, FileSegment segment not None, boundary):
+        """Take back what a failed write left behind the last whole record."""
+        try:
+            self.disk.truncate(segment.fd, boundary)
+        except OSError as error:
+            # the next write overwrites it; until then recovery finds a torn tail there
+            self.tick.loop.call_exception_handler({"message": f"cannot cut {segment.path}", "exception": error})
+
+    def write_reserved(self):
+        """Removals must still become durable on a full disk: give the reserve back to the disk and write them."""
+        if self.pending.count == 0 and not self.waiters:
+            return
+        if self.reserve is not None:
+            self.reserve.free()
+        self.put_deletions()
+        try:
+            self.write_tail()
+        except OSError as error:
+            self.tail_size = self.tail_written - self.tail_base
+            (<FileSegment>self.active).end = self.tail_written
+            self.pending.extend(self.in_flight)
+            self.in_flight.clear()
+            self.last_batch.clear()
+            self.release_waiters(0, StorageError(f"{self.directory}: {error.strerror or error}"))
+            return
+        self.in_flight.clear()
+        self.changes_written = self.changes
+        if self.always:
+            self.group.request(self)
+        else:
+            self.advance_committed()
+            self.group.request_later(self)
+
+    cdef int take_back(self, uint64_t first_lost) except -1:
+        """Undo the appends from first_lost on; all of them are in the active segment."""
+        cdef Segment segment = self.active
+        cdef Py_ssize_t slot
+        for slot in range(segment.slots - 1, <Py_ssize_t>(first_lost - segment.first_seq) - 1, -1):
+            if not segment.is_dead(slot):
+                self.forget_message(segment, slot)
+        segment.truncate_slots(first_lost - segment.first_seq)
+        self.last_seq = first_lost - 1
+        self.advance_first()
+        return 0
+
+    # --- segments ---
+
+    cdef int note_removed(self, uint64_t first, uint64_t last) except -1:
+        self.pending.add(first, last)
+        return 0
+
+    cdef FileSegment new_segment(self, uint64_t first_seq, uint64_t valid_before, str path):
+        cdef FileSegment segment
+        if path is None:
+            path = f"{self.directory}/{first_seq:020d}.seg"
+        segment = FileSegment(first_seq, path)
+        segment.recorded = Ranges()
+        segment.valid_before = valid_before
+        segment.created_ns = self.disk.time_ns()
+        segment.last_time = self.last_time_ns
+        if self.active is not None:
+            segment.previous = self.active.first_seq
+        segment.fd = self.disk.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        self.directories.add(self.directory)
+        return segment
+
+    cdef int start_segment(self, FileSegment segment) except -1:
+        """Make `segment` the active one; its header is the first thing in the write buffer."""
+        cdef bytes header = store_format.encode_header(self.stream_id, segment.first_seq, segment.created_ns,
+                                                       segment.previous, segment.valid_before, self.meta)
+        segment.header_len = len(header)
+        segment.end = segment.header_len
+        self.tail_size = 0
+        if self.tail_capacity < <Py_ssize_t>segment.header_len:
+            self.grow_tail(segment.header_len)
+        memmove(self.tail, PyBytes_AS_STRING(header), segment.header_len)
+        self.tail_base = 0
+        self.tail_size = segment.header_len
+        self.tail_written = 0
+        self.tail_synced = 0
+        self.active = segment
+        self.segments.append(segment)
+        return 0
+
+    cdef int roll(self, uint64_t first_seq) except -1:
+        cdef FileSegment old = <FileSegment>self.active
+        cdef FileSegment new
+        cdef uint64_t keep_from
+        try:
+            new = self.new_segment(first_seq, PREVIOUS_SEALED, None)
+        except OSError as error:
+            raise StorageError(f"{self.directory}: {error.strerror}") from error
+        try:
+            self.write_tail()
+        except OSError as error:
+            self.close_file(new)
+            self.disk.unlink(new.path)
+            self.write_failed(error)
+            raise self.failed from error
+        self.in_flight.clear()
+        try:
+            self.seal(old)
+        except OSError:
+            # no room for the footer: the records are all there, and the next header says up to where
+            self.cut_file(old, old.end)
+            new.valid_before = old.end
+        keep_from = max(self.tail_synced, self.tail_base)
+        old.retained_at = keep_from
+        old.retained = PyBytes_FromStringAndSize(self.tail + (keep_from - self.tail_base), old.end - keep_from)
+        self.unsynced.append(old)
+        self.last_batch.clear()
+        self.start_segment(new)
+        if old.live == 0 and old.lost is None:
+            self.drop_dead_segments()
+        if self.on_sealed is not None:
+            self.on_sealed(old)
+        return 0
+
+    cdef int seal(self, FileSegment segment) except -1:
+        cdef uint64_t at = (segment.end + 7) & ~<uint64_t>7
+        cdef uint32_t no_text = 0
+        cdef bytes footer
+        segment.recorded.normalize()
+        footer = build_footer(at, segment.first_seq, segment.slots, segment.offsets, segment.times, segment.sizes,
+                              segment.ids, segment.subjects,
+                              segment.text_offsets if segment.text_offsets != NULL else &no_text, segment.text,
+                              segment.recorded.data, segment.recorded.count, segment.msg_ids)
+        segment.sealed = True
+        self.clock += 1
+        segment.used_at = self.clock
+        self.disk.write_all(segment.fd, footer, at)
+        segment.footer_at = at
+        segment.footer_len = len(footer) - TRAILER_BYTES
+        segment.footer_crc = crc32c_update(0, PyBytes_AS_STRING(footer), segment.footer_len)
+        segment.recorded = None
+        return 0
+
+    cdef Ranges recorded_ranges(self, FileSegment segment):
+        """Every deletion range this segment's file records."""
+        cdef Ranges ranges = Ranges()
+        if segment.recorded is not None:
+            ranges.extend(segment.recorded)
+            return ranges
+        self.open_segment(segment)
+        footer = store_format.decode_footer(self.disk.read(segment.fd, segment.footer_len, segment.footer_at),
+                                            segment.footer_crc)
+        if footer is None:
+            raise StorageError(f"{segment.path}: the footer is damaged")
+        for first, last in footer.deletions:
+            ranges.add(first, last)
+        return ranges
+
+    cdef int drop(self, Segment dead) except -1:
+        cdef FileSegment segment = <FileSegment>dead
+        cdef Py_ssize_t i = self.index_of(segment.first_seq)
+        cdef uint64_t gap_first = 1
+        cdef uint64_t gap_last
+        cdef Ranges ranges
+        # nothing may come back: what this file says of others is said again, and that it is gone itself
+        ranges = self.recorded_ranges(segment)
+        if i >= 0:
+            gap_first = (<Segment>self.segments[i]).first_seq + (<Segment>self.segments[i]).slots
+        gap_last = (<Segment>self.segments[i + 1]).first_seq - 1
+        for first, last in self.lost_gaps:
+            if gap_first <= last < segment.first_seq:
+                gap_first = last + 1
+            if segment.first_seq < first <= gap_last:
+                gap_last = first - 1
+        ranges.add(gap_first, gap_last)
+        ranges.normalize()
+        self.pending.extend(ranges)
+        self.unlinks.append((self.changes + 1, segment))
+        if segment in self.unsynced and not (self.in_round and self.round_segment is segment):
+            self.unsynced.remove(segment)
+        segment.retained = None
+        self.blocks.forget(segment.tag)
+        segment.unload()
+        self.changed()
+        return 0
+
+    # --- reading ---
+
+    cdef int open_segment(self, FileSegment segment) except -1:
+        if segment.fd < 0:
+            try:
+                segment.fd = self.disk.open(segment.path, os.O_RDWR)
+            except OSError as error:
+                raise StorageError(f"{segment.path}: {error.strerror}") from error
+        return 0
+
+    def close_file(self, FileSegment segment not None):
+        """Close the segment's file, if it is open."""
+        if segment.fd >= 0:
+            fd = segment.fd
+            segment.fd = -1
+            self.disk.close(fd)
+
+    cdef int load(self, Segment wanted) except -1:
+        cdef FileSegment segment = <FileSegment>wanted
+        cdef FileSegment other
+        cdef FileSegment oldest = None
+        cdef Py_ssize_t loaded = 0
+        cdef bytes footer
+        if segment.used_at != self.clock:
+            self.clock += 1
+            segment.used_at = self.clock
+        if segment.offsets != NULL or segment.slots == 0:
+            return 0
+        for other in self.segments:
+            if other.sealed and other.offsets != NULL and other.footer_at:
+                loaded += 1
+                if oldest is None or other.used_at < oldest.used_at:
+                    oldest = other
+        if loaded >= self.loaded_bound:
+            # only what a footer gives back; the columns of a damaged segment stay
+            oldest.unload()
+            if oldest not in self.unsynced:
+                self.close_file(oldest)
+        self.open_segment(segment)
+        if segment.footer_at:
+            try:
+                footer = self.disk.read(segment.fd, segment.footer_len, segment.footer_at)
+            except OSError as error:
+                raise StorageError(f"{segment.path}: {error.strerror}") from error
+            if <uint64_t>len(footer) == segment.footer_len and \
+                    crc32c_update(0, PyBytes_AS_STRING(footer), len(footer)) == segment.footer_crc:
+                segment.adopt_footer(footer)
+                return 0
+        self.rebuild_columns(segment)
+        return 0
+
+    cdef const char* fetch(self, Segment wanted, Py_ssize_t slot) except? NULL:
+        cdef FileSegment segment = <FileSegment>wanted
+        cdef uint64_t offset = segment.offsets[slot]
+        cdef Py_ssize_t length = (RECORD_HEADER + segment.subject_len(segment.ids[slot])
+                                  + (segment.sizes[slot] & SIZE_MASK))
+        cdef const char* p
+        if segment is self.active and offset >= self.tail_base:
+            return self.tail + (offset - self.tail_base)
+        if segment.fd < 0:
+            self.open_segment(segment)
+        try:
+            p = self.blocks.get(self.disk, segment.fd, segment.tag, offset, length,
+                                self.tail_written if segment is self.active else segment.end)
+        except OSError as error:
+            raise StorageError(f"{segment.path}: {error.strerror}") from error
+        if p == NULL or not record_is_valid(p, length, self.seed) or record_length(p) != <uint64_t>length \
+                or record_seq(p) != segment.first_seq + slot:
+            return NULL
+        return p
+
+    cdef int erase_slot(self, Segment wanted, Py_ssize_t slot) except -1:
+        """Overwrite subject, headers and payload; the checksum is left, so that nothing reads it as a message."""
+        cdef FileSegment segment = <FileSegment>wanted
+        cdef uint64_t offset = segment.offsets[slot] + RECORD_HEADER
+        cdef uint64_t n = self.record_size(segment, slot) - RECORD_HEADER
+        cdef uint64_t i
+        if segment is self.active and offset + n > self.tail_base:
+            for i in range(n):
+                if offset + i >= self.tail_base:
+                    self.tail[offset + i - self.tail_base] = 0
+        if segment is not self.active or offset < self.tail_written:
+            self.open_segment(segment)
+            try:
+                self.disk.write_all(segment.fd, bytes(min(n, self.tail_written - offset)
+                                                      if segment is self.active else n), offset)
+            except OSError as error:
+                raise StorageError(f"{segment.path}: {error.strerror}") from error
+            self.erased.add(segment)
+        self.blocks.forget(segment.tag)
+        return 0
+
+    cdef int rebuild_columns(self, FileSegment segment) except -1:
+        raise StorageError(f"{segment.path}: the footer is damaged")
+
+    async def close(self):
+        """Commit what is accepted and close the files. Raises StorageError when it could not be committed."""
+        if self.closed:
+            return
+        try:
+            await self.commit()
+            if not self.always:
+                self.group.request(self)
+                await self.group.drain()
+        finally:
+            self.closed = True
+            self.group.forget(self)
+            for segment in [*self.segments, *[s for _, s in self.unlinks]]:
+                self.close_file(segment)
+            self.blocks.clear()
+
+    def moved_to(self, directory):
+        """The directory was renamed."""
+        cdef FileSegment segment
+        for segment in self.segments:
+            segment.path = f"{directory}/{os.path.basename(segment.path)}"
+        self.directory = directory
+        self.directories.clear()

@@ -1,0 +1,121 @@
+# cython: boundscheck=False, wraparound=False
+"""A stream's log: the interface that file and memory logs share (see log.pxd)."""
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+
+from jetbroker.tick cimport TickTask
+from jetbroker.wire.subjects cimport subject_matches
+
+
+cdef class SubjectState:
+    """What a log knows of one subject."""
+
+    def __init__(self, bytes subject not None):
+        self.subject = subject
+
+
+cdef class SubjectFilter:
+    """A compiled filter: one or more patterns, or none for everything."""
+
+    def __init__(self, *patterns):
+        self.patterns = () if b"" in patterns or b">" in patterns else tuple(patterns)
+        self.segment_sets = {}
+
+    cdef bint matches(self, const char* subject, Py_ssize_t n) except -1:
+        cdef bytes pattern
+        if not self.patterns:
+            return True
+        for pattern in self.patterns:
+            if subject_matches(subject, n, pattern):
+                return True
+        return False
+
+
+cdef class LogObserver:
+    """How a log tells its owner of commits and failed writes."""
+
+    cdef int on_committed(self, uint64_t seq) except -1:
+        return 0
+
+    cdef int on_write_failed(self, uint64_t first_lost, object error) except -1:
+        return 0
+
+
+cdef class CallbackObserver(LogObserver):
+    """A LogObserver that calls Python functions: committed(seq) and write_failed(first_lost, error)."""
+
+    def __init__(self, committed, write_failed=None):
+        self.committed = committed
+        self.write_failed = write_failed
+
+    cdef int on_committed(self, uint64_t seq) except -1:
+        self.committed(seq)
+        return 0
+
+    cdef int on_write_failed(self, uint64_t first_lost, object error) except -1:
+        if self.write_failed is not None:
+            self.write_failed(first_lost, error)
+        return 0
+
+
+cdef class StreamLog(TickTask):
+    """The interface of a stream's log; FileLog and MemoryLog implement it."""
+
+    cdef uint64_t append(self, const char* subject, Py_ssize_t subject_len,
+                         const char* headers, Py_ssize_t headers_len,
+                         const char* payload, Py_ssize_t payload_len,
+                         int64_t time_ns, uint16_t flags, SubjectState state) except 0:
+        raise NotImplementedError
+
+    cdef SubjectState subject_state(self, const char* subject, Py_ssize_t n):
+        raise NotImplementedError
+
+    cdef int read(self, uint64_t seq, StoredMessage* out) except -1:
+        raise NotImplementedError
+
+    cdef int next_message(self, SubjectFilter filter, uint64_t start, uint64_t limit, StoredMessage* out) except -1:
+        raise NotImplementedError
+
+    cpdef uint64_t first_of(self, SubjectState state) except? 0:
+        raise NotImplementedError
+
+    cpdef uint64_t count_from(self, SubjectFilter filter, uint64_t start) except? 0:
+        raise NotImplementedError
+
+    cpdef uint64_t seq_at_time(self, int64_t time_ns) except? 0:
+        raise NotImplementedError
+
+    cpdef int64_t time_of(self, uint64_t seq) except? -1:
+        raise NotImplementedError
+
+    cpdef tuple get(self, uint64_t seq):
+        raise NotImplementedError
+
+    cpdef uint64_t last_by_subject(self, bytes pattern) except? 0:
+        raise NotImplementedError
+
+    cpdef list matching_subjects(self, bytes pattern):
+        raise NotImplementedError
+
+    cpdef list deleted(self):
+        raise NotImplementedError
+
+    cpdef uint64_t deleted_count(self) except? 0:
+        raise NotImplementedError
+
+    cpdef list lost(self):
+        raise NotImplementedError
+
+    cpdef bint remove(self, uint64_t seq, bint erase=False) except -1:
+        raise NotImplementedError
+
+    cpdef uint64_t remove_before(self, uint64_t seq) except? 0:
+        raise NotImplementedError
+
+    cdef int evict_first(self) except -1:
+        raise NotImplementedError
+
+    cpdef uint64_t purge(self, bytes pattern, uint64_t seq, uint64_t keep) except? 0:
+        raise NotImplementedError
+
+    cpdef int skip_to(self, uint64_t seq) except -1:
+        raise NotImplementedError

@@ -1,0 +1,254 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Reading segment files back at start-up: records and footers into segments, segments into a log's counts."""
+import json
+import os
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from jetbroker.store import format as store_format
+
+from jetbroker.store.filelog cimport FileLog, FileSegment
+from jetbroker.store.format cimport (
+    KIND_CONFIG, KIND_DELETIONS, KIND_MESSAGE, OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, SUBJECT_NONE,
+    find_record, load_u64, record_flags, record_is_valid, record_kind, record_length, record_payload,
+    record_payload_len, record_seq, record_size_entry, record_subject, record_subject_len, record_time,
+)
+from jetbroker.store.log cimport FLAG_MSG_ID, SubjectState
+from jetbroker.store.segment cimport Ranges, Segment
+
+cdef uint64_t MAX_SLOTS = 64 * 1024 * 1024
+
+
+cdef class Walk:
+    """What walking the records of one segment has found."""
+    cdef readonly object config        # of the last C record, or None
+    cdef readonly uint64_t end         # behind the last valid record
+    cdef readonly uint64_t damaged     # places where bytes had to be skipped
+    cdef readonly uint64_t last_seq    # highest sequence any record mentions
+
+
+def walk_records(FileSegment segment not None, bytes data not None, uint64_t limit, uint32_t seed, bint sealed):
+    """Rebuild the columns of `segment` from the records in data[header_len:limit]; returns a Walk.
+
+    Sequences missing behind a damaged place become lost slots, other gaps are skipped sequences.
+    """
+    cdef Walk walk = Walk()
+    cdef const char* p = PyBytes_AS_STRING(data)
+    cdef uint64_t n = min(limit, <uint64_t>PyBytes_GET_SIZE(data))
+    cdef uint64_t at = segment.header_len
+    cdef Py_ssize_t found
+    cdef bint damaged = False
+    cdef dict ids = {}
+    segment.recorded = Ranges()
+    walk.end = at
+    walk.last_seq = segment.first_seq - 1
+    while at + RECORD_HEADER <= n:
+        if not record_is_valid(p + at, n - at, seed):
+            with nogil:
+                found = find_record(p, n, at + 1, seed)
+            if found < 0:
+                break
+            damaged = True
+            walk.damaged += 1
+            at = found
+        if not take_record(segment, walk, p + at, at, damaged, ids):
+            walk.damaged += 1
+        elif record_kind(p + at) == KIND_MESSAGE:
+            damaged = False
+        at += record_length(p + at)
+        walk.end = at
+    segment.end = walk.end
+    segment.sealed = sealed
+    return walk
+
+
+cdef bint take_record(FileSegment segment, Walk walk, const char* r, uint64_t at, bint damaged, dict ids) except -1:
+    """Put one valid record into the columns; False when it does not fit where it stands."""
+    cdef uint64_t expected = segment.first_seq + segment.slots
+    cdef uint64_t seq = record_seq(r)
+    cdef uint64_t upto = seq if record_kind(r) == KIND_MESSAGE else seq + 1
+    cdef Py_ssize_t i
+    cdef bytes subject
+    if record_kind(r) == KIND_MESSAGE and seq < expected or seq >= segment.first_seq + MAX_SLOTS and seq >= expected:
+        return False
+    if upto > expected and (damaged or record_kind(r) == KIND_MESSAGE):
+        while segment.first_seq + segment.slots < upto:
+            segment.push_empty(<uint32_t>OFFSET_LOST if damaged else OFFSET_EMPTY)
+    walk.last_seq = max(walk.last_seq, seq)
+    if record_kind(r) == KIND_MESSAGE:
+        subject = record_subject(r)[:record_subject_len(r)]
+        subject_id = ids.get(subject)
+        if subject_id is None:
+            subject_id = segment.add_subject(record_subject(r), record_subject_len(r))
+            ids[subject] = subject_id
+        segment.push(<uint32_t>at, record_time(r), record_size_entry(r), subject_id)
+        if record_flags(r) & FLAG_MSG_ID:
+            segment.msg_ids += 1
+    elif record_kind(r) == KIND_DELETIONS:
+        for i in range(0, record_payload_len(r) - 15, 16):
+            segment.recorded.add(load_u64(record_payload(r) + i), load_u64(record_payload(r) + i + 8))
+    else:
+        try:
+            walk.config = json.loads(record_payload(r)[:record_payload_len(r)])
+        except ValueError:
+            return False
+    return True
+
+
+def first_record(bytes data not None, uint64_t start, uint32_t seed):
+    """Offset of the first valid record at or behind `start`; the length of data when there is none."""
+    cdef Py_ssize_t found = find_record(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), start, seed)
+    return found if found >= 0 else PyBytes_GET_SIZE(data)
+
+
+def use_footer(FileSegment segment not None, bytes footer not None, uint64_t footer_at, uint32_t crc):
+    """Take columns and recorded ranges from a footer whose CRC has been checked. Raises ValueError on a misfit."""
+    segment.adopt_footer(footer)
+    segment.sealed = True
+    segment.footer_at = footer_at
+    segment.footer_len = len(footer)
+    segment.footer_crc = crc
+    segment.end = footer_at
+
+
+def mark_columns(FileSegment segment not None):
+    """Empty and lost slots of a footer's columns are dead."""
+    cdef Py_ssize_t slot
+    for slot in range(segment.slots):
+        if segment.ids[slot] == SUBJECT_NONE:
+            segment.mark_dead(slot)
+            if segment.offsets[slot] == <uint32_t>OFFSET_LOST:
+                segment.mark_lost(slot)
+
+
+cdef int bury(FileLog log, Segment segment, const uint64_t* ranges, Py_ssize_t count) except -1:
+    """Mark the slots dead that the (sorted, joined) ranges delete."""
+    cdef Py_ssize_t low = 0
+    cdef Py_ssize_t high = count
+    cdef Py_ssize_t middle
+    cdef Py_ssize_t slot
+    cdef uint64_t last = segment.first_seq + segment.slots
+    cdef uint64_t until
+    while low < high:
+        middle = (low + high) >> 1
+        if ranges[2 * middle + 1] < segment.first_seq:
+            low = middle + 1
+        else:
+            high = middle
+    while low < count and ranges[2 * low] < last:
+        slot = ranges[2 * low] - segment.first_seq if ranges[2 * low] > segment.first_seq else 0
+        until = min(ranges[2 * low + 1] + 1, last) - segment.first_seq
+        if segment.lost is not None:
+            segment.lost = [s for s in segment.lost if s < slot or s >= <Py_ssize_t>until] or None
+        while slot < <Py_ssize_t>until:
+            segment.mark_dead(slot)
+            slot += 1
+        low += 1
+    return 0
+
+
+cdef int count_segment(FileLog log, Segment segment) except -1:
+    """Add a segment's live messages to the counts and SubjectStates of its log; segments come in order."""
+    cdef Py_ssize_t slot
+    cdef uint32_t i
+    cdef uint64_t* counts
+    cdef uint32_t* firsts
+    cdef uint32_t* lasts
+    cdef SubjectState state
+    cdef bytes subject
+    segment.live = 0
+    segment.live_bytes = 0
+    if segment.slots == 0:
+        return 0
+    counts = <uint64_t*>calloc(segment.subjects + 1, 16)
+    if counts == NULL:
+        raise MemoryError
+    firsts = <uint32_t*>(counts + segment.subjects + 1)
+    lasts = firsts + segment.subjects + 1
+    try:
+        slot = segment.next_live(0, segment.slots)
+        while slot >= 0:
+            i = segment.ids[slot]
+            if counts[i] == 0:
+                firsts[i] = <uint32_t>slot
+            counts[i] += 1
+            lasts[i] = <uint32_t>slot
+            segment.live += 1
+            segment.live_bytes += log.cost_of(segment, slot)
+            slot = segment.next_live(slot + 1, segment.slots)
+        for i in range(<uint32_t>segment.subjects):
+            if counts[i]:
+                subject = PyBytes_FromStringAndSize(segment.subject_text(i), segment.subject_len(i))
+                add_subject_count(log, subject, counts[i], segment.first_seq + firsts[i], segment.first_seq + lasts[i])
+    finally:
+        free(counts)
+    log.messages += segment.live
+    log.bytes += segment.live_bytes
+    return 0
+
+
+cdef int add_subject_count(FileLog log, bytes subject, uint64_t count, uint64_t first, uint64_t last) except -1:
+    cdef SubjectState state = <SubjectState>log.subjects.get(subject)
+    if state is None:
+        state = SubjectState(subject)
+        state.first_hint = first
+        log.subjects[subject] = state
+    state.count += count
+    state.last = last
+    return 0
+
+
+def assemble(FileLog log not None, list segments not None):
+    """Give `log` its recovered segments (in order, the last one active or None) and count what is alive."""
+    cdef Ranges dead = Ranges()
+    cdef FileSegment segment
+    cdef uint64_t next_seq = 1
+    for segment in segments:
+        dead.extend(log.recorded_ranges(segment))
+    dead.normalize()
+    log.segments = segments
+    for segment in segments:
+        if segment.first_seq > next_seq:
+            find_lost_gaps(log, dead, next_seq, segment.first_seq - 1)
+        next_seq = segment.first_seq + segment.slots
+        log.last_time_ns = max(log.last_time_ns, segment.last_time)
+        if segment.slots:
+            log.load(segment)
+            mark_columns(segment)
+            bury(log, segment, dead.data, dead.count)
+            count_segment(log, segment)
+    log.last_seq = next_seq - 1
+    log.first_seq = 1 if log.last_seq else 0
+    log.advance_first()
+    log.account(log.messages, log.bytes)
+
+
+cdef int find_lost_gaps(FileLog log, Ranges dead, uint64_t first, uint64_t last) except -1:
+    """What of first..last no range accounts for was in a segment that is missing."""
+    cdef Py_ssize_t i
+    for i in range(dead.count):
+        if dead.data[2 * i + 1] < first:
+            continue
+        if dead.data[2 * i] > last:
+            break
+        if dead.data[2 * i] > first:
+            log.lost_gaps.append((first, dead.data[2 * i] - 1))
+        first = dead.data[2 * i + 1] + 1
+    if first <= last:
+        log.lost_gaps.append((first, last))
+    return 0
+
+
+def resume(FileLog log not None, FileSegment segment):
+    """Go on appending to the recovered last segment, or start a new one when it is None."""
+    if segment is None:
+        log.start(log.last_seq + 1)
+    else:
+        log.active = segment
+        log.tail_base = log.tail_written = log.tail_synced = segment.end
+        log.tail_size = 0
+    log.written = log.synced = log.committed = log.last_seq
+    log.drop_dead_segments()

@@ -1,0 +1,77 @@
+"""One segment of a log in memory: a slot per sequence, its columns, its dead slots and its subject dictionary."""
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+
+cdef class SubjectSet:
+    """Which subject ids of one segment a filter matches."""
+    cdef uint64_t* bits
+    cdef Py_ssize_t capacity          # words
+    cdef Py_ssize_t known             # ids below this have been judged
+    cdef Py_ssize_t matching
+
+    cdef int add(self, bint matches) except -1     # the verdict on id `known`
+    cdef bint has(self, uint32_t subject_id) noexcept nogil
+
+
+cdef class Ranges:
+    """A growing list of inclusive sequence ranges; neighbours that touch the last one are joined."""
+    cdef uint64_t* data               # pairs
+    cdef Py_ssize_t count
+    cdef Py_ssize_t capacity
+
+    cdef int add(self, uint64_t first, uint64_t last) except -1
+    cdef int extend(self, Ranges other) except -1
+    cdef void clear(self) noexcept
+    cdef int normalize(self) except -1             # sorted, joined, without overlap
+
+
+cdef class Segment:
+    cdef readonly uint64_t first_seq
+    cdef readonly Py_ssize_t slots
+    cdef readonly Py_ssize_t live     # neither dead nor lost
+    cdef readonly uint64_t live_bytes
+    cdef readonly uint64_t msg_ids
+    cdef readonly int64_t first_time
+    cdef readonly int64_t last_time
+    cdef readonly bint sealed
+    cdef list lost                    # slots of damaged records, sorted; None when there are none
+    cdef uint64_t tag                 # unique within the process
+    cdef uint64_t used_at             # log's clock: for dropping columns of the segment used longest ago
+    cdef uint32_t* offsets            # columns: NULL while not loaded
+    cdef int64_t* times
+    cdef uint32_t* sizes
+    cdef uint32_t* ids
+    cdef Py_ssize_t capacity          # slots there is room for
+    cdef uint64_t* dead               # bitmap (lost slots are dead too); NULL: none
+    cdef Py_ssize_t dead_words
+    cdef Py_ssize_t subjects          # dictionary
+    cdef uint32_t* text_offsets
+    cdef char* text
+    cdef Py_ssize_t subjects_capacity
+    cdef Py_ssize_t text_capacity
+    cdef bytes blob                   # owns the columns when they came from a footer
+
+    cdef uint64_t last_seq(self) noexcept nogil
+    cdef bint loaded(self) noexcept nogil
+    cdef void unload(self) noexcept
+    cdef int adopt_footer(self, bytes footer) except -1    # columns and dictionary point into it; -1 raises ValueError
+    cdef int push(self, uint32_t offset, int64_t time_ns, uint32_t size, uint32_t subject_id) except -1
+    cdef int push_empty(self, uint32_t offset) except -1   # offset: OFFSET_EMPTY or OFFSET_LOST
+    cdef int truncate_slots(self, Py_ssize_t slots) except -1
+    cdef uint32_t add_subject(self, const char* subject, Py_ssize_t n) except? 0xFFFFFFFF
+    cdef uint32_t find_subject(self, const char* subject, Py_ssize_t n) noexcept nogil   # SUBJECT_NONE: not here
+    cdef int mark_dead(self, Py_ssize_t slot) except -1    # bitmap only
+    cdef void mark_live(self, Py_ssize_t slot) noexcept
+    cdef int mark_lost(self, Py_ssize_t slot) except -1
+    cdef bint is_dead(self, Py_ssize_t slot) noexcept nogil
+    # First slot in [slot, end) that is not dead, -1: none.
+    cdef Py_ssize_t next_live(self, Py_ssize_t slot, Py_ssize_t end) noexcept nogil
+    cdef Py_ssize_t previous_live(self, Py_ssize_t slot) noexcept nogil                  # at or before slot
+    cdef Py_ssize_t next_in(self, SubjectSet ids, Py_ssize_t slot, Py_ssize_t end) noexcept nogil
+    cdef Py_ssize_t next_of(self, uint32_t subject_id, Py_ssize_t slot, Py_ssize_t end) noexcept nogil
+    cdef Py_ssize_t previous_of(self, uint32_t subject_id, Py_ssize_t slot) noexcept nogil
+    cdef Py_ssize_t count_live(self, Py_ssize_t start, Py_ssize_t end) noexcept nogil
+    cdef inline const char* subject_text(self, uint32_t subject_id) noexcept nogil:
+        return self.text + self.text_offsets[subject_id]
+    cdef inline Py_ssize_t subject_len(self, uint32_t subject_id) noexcept nogil:
+        return self.text_offsets[subject_id + 1] - self.text_offsets[subject_id]

@@ -1,0 +1,23 @@
+from jetbroker.store.log import StreamLog, SubjectFilter, SubjectState
+
+class StoreTotals:
+    """What all logs of one kind of storage hold together, counted as nats-server does."""
+
+    messages: int
+    bytes: int
+
+class SegmentedLog(StreamLog):
+    totals: StoreTotals
+    stream_id: int
+    def read_next(
+        self, filter: SubjectFilter | None, start: int, limit: int = ...
+    ) -> tuple[int, int, bytes, bytes, bytes, int]: ...
+    def append_message(
+        self, subject: bytes, payload: bytes, headers: bytes = b"", time_ns: int = 0, flags: int = 0
+    ) -> int: ...
+    def evict(self) -> None: ...
+    def state_of(self, subject: bytes) -> SubjectState: ...
+    def filtered_states(self, filter: SubjectFilter) -> list[SubjectState]: ...
+    async def commit(self) -> None:
+        """Wait until everything accepted so far, removals included, is committed. Raises StorageError."""
+    async def close(self) -> None: ...
