@@ -12,7 +12,7 @@ from libc.string cimport memcpy
 from jetbroker.jetstream.timestamps cimport TIMESTAMP_BYTES, write_timestamp
 from jetbroker.routing.router cimport Receiver, Router, RouteSlot, Subscription
 from jetbroker.store.log cimport (
-    READ_DAMAGED, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState,
+    READ_DAMAGED, READ_MISSING, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState,
 )
 from jetbroker.tick cimport PHASE_EVENTS, Tick
 from jetbroker.wire.buffer cimport OutputBuffer, format_uint
@@ -125,14 +125,9 @@ cdef class DirectGet(Receiver):
         batch.matching = SubjectFilter(request.next_by_subject)
         batch.next_seq = max(seq, 1)
         batch.pending = self.log.count_from(batch.matching, batch.next_seq)
-        if batch.left > 0:
-            # a walk without a subject starts at exactly the sequence that was asked for
-            if request.next_by_subject:
-                found = self.log.next_message(batch.matching, batch.next_seq, self.log.last_seq, &stored)
-            else:
-                found = self.log.read(batch.next_seq, &stored)
-            if found != READ_OK:
-                return self.send_status(reply, b"404 Message Not Found")
+        if batch.left > 0 and self.log.next_message(batch.matching, batch.next_seq, self.log.last_seq,
+                                                    &stored) == READ_MISSING:
+            return self.send_status(reply, b"404 Message Not Found")
         self.batches.append(batch)
         return 0
 
@@ -144,7 +139,7 @@ cdef class DirectGet(Receiver):
             up_to = self.log.seq_at_time(request.up_to_time_ns) - 1
             if up_to == 0:
                 return self.send_status(reply, b"404 No Results")
-        if up_to == 0 or up_to > self.log.last_seq:
+        if up_to == 0:
             up_to = self.log.last_seq
         sequences = self._last_sequences(request.multi_last, up_to)
         if len(sequences) > MAX_MULTI_LAST:
@@ -152,10 +147,11 @@ cdef class DirectGet(Receiver):
         if not sequences:
             return self.send_status(reply, b"404 No Results")
         batch = self._new_batch(request, reply)
+        batch.bare = False             # as nats-server, which knows no no_hdr here
         batch.sequences = sequences
         batch.pending = len(sequences)
         batch.up_to = up_to
-        if not request.batch:
+        if request.batch <= 0:
             batch.left = batch.pending
         self.batches.append(batch)
         return 0
@@ -179,6 +175,7 @@ cdef class DirectGet(Receiver):
         cdef StoredMessage stored
         cdef uint64_t seq = self.log.first_of(state)
         cdef uint64_t last = 0
+        up_to = min(up_to, self.log.last_seq)
         while seq and seq <= up_to and self.log.next_message(subject, seq, up_to, &stored) == READ_OK:
             last = stored.seq
             seq = last + 1
@@ -195,18 +192,20 @@ cdef class DirectGet(Receiver):
     cdef bint _advance(self, DirectBatch batch) except -1:
         """Send this tick's share; True when the batch is done and its end has been marked."""
         cdef StoredMessage stored
-        cdef int count
         cdef int64_t size = 0
-        for count in range(MESSAGES_PER_TICK):
+        cdef uint64_t seq
+        for _ in range(MESSAGES_PER_TICK):
             if batch.left <= 0 or not self._next_of(batch, &stored):
                 self._send_end(batch)
                 return True
-            batch.pending -= 1
             batch.left -= 1
+            if not batch.bare:         # nats-server forgets to count then
+                batch.pending -= 1
+            batch.bytes_left -= stored.subject_len + stored.headers_len + stored.payload_len
+            seq = stored.seq           # publishing may change the log, and with it what `stored` points to
             self.send_message(batch.reply, &stored, batch.bare, batch)
-            batch.last_seq = stored.seq
+            batch.last_seq = seq
             size += self.out.size
-            batch.bytes_left -= self.out.size
             if batch.bytes_left <= 0:
                 self._send_end(batch)
                 return True

@@ -91,6 +91,8 @@ def _check(request: DirectRequest) -> None:
         raise EMPTY
     if starts > 1 or (request.last_by_subject and (request.next_by_subject or request.batch)):
         raise BAD
+    if request.up_to_seq and request.up_to_time_ns is not None:
+        raise BAD
     if request.multi_last and (request.last_by_subject or request.next_by_subject):
         raise BAD
 

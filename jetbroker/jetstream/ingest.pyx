@@ -180,14 +180,13 @@ cdef class Ingest(Receiver):
             return self._use_up_sequence()
         elif self.accepted_bytes - self.committed_bytes > MAX_UNCOMMITTED_BYTES:
             refusal = api_error("stream_too_many_requests")
-        elif self.log.failed is not None:
-            refusal = api_error("stream_store_failed", err=self.log.failed)
         elif self.discard_new:
             refusal = self._check_room(entry, msg, headers_len, payload_len)
         if refusal is not None:
             self.refuse(msg, refusal)
             return 0
         try:
+            # a failed log refuses, but now and then lets an append through to find out whether writing works again
             seq = self.log.append(msg.subject, msg.subject_len, headers, headers_len,
                                   msg.body + msg.headers_len, payload_len, now_ns, flags, entry.state)
         except StorageError as error:
@@ -332,7 +331,7 @@ cdef class Ingest(Receiver):
         if self.discard_new:
             return 0
         if self.max_per_subject:
-            for state in self.log.matching_subjects(b">"):
+            for state in self.log.matching_subjects(b""):
                 if state.count > <uint64_t>self.max_per_subject:
                     self.log.purge(state.subject, 0, self.max_per_subject)
         return self._evict()

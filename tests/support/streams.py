@@ -1,0 +1,100 @@
+"""A router, a stream and its log in this process: for tests of the stream engine without sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from jetbroker.jetstream.config import StreamConfig
+from jetbroker.jetstream.contracts import AccountLimits
+from jetbroker.jetstream.stream import Stream
+from jetbroker.jetstream.stream_config import check_stream_config
+from jetbroker.routing.router import CallbackReceiver, Router
+from jetbroker.store.commit import GroupCommit
+from jetbroker.store.disk import Disk
+from jetbroker.store.filelog import FileLog
+from jetbroker.store.memlog import MemoryLog
+from jetbroker.tick import Tick
+
+Answer = tuple[bytes, bytes]  # headers, payload
+ANSWER_SECONDS = 5.0
+
+_stream_ids = itertools.count(1)
+
+
+def stream_config(**fields: Any) -> StreamConfig:
+    """A checked configuration; fields as in JSON."""
+    given = {"name": "S", "subjects": ["s.>"], "retention": "limits", "discard": "old", "storage": "memory", **fields}
+    return check_stream_config(StreamConfig.from_json(given), AccountLimits())
+
+
+class StreamBench:
+    """One account with one stream. `directory` is where a file stream goes; `interval` None: sync before each ack."""
+
+    def __init__(self, directory: Path, interval: float | None = None, domain: str = "") -> None:
+        self.directory = directory
+        self.tick = Tick(asyncio.get_running_loop())
+        self.router = Router("$G", self.tick)
+        self.js = SimpleNamespace(
+            router=self.router, tick=self.tick, account_name="$G", server_info=SimpleNamespace(domain=domain)
+        )
+        self.group = GroupCommit(self.tick, Disk(), interval)
+        self.stream: Any = None
+        self._answers: dict[bytes, asyncio.Queue[Answer]] = {}
+        self._numbers = itertools.count(1)
+        self._receiver = CallbackReceiver(self.tick, self._take)
+        self.router.subscribe(self._receiver, b"_R.*")
+
+    def _take(self, subject: bytes, reply: bytes | None, headers: bytes, payload: bytes, origin: None) -> None:
+        self._answers[subject].put_nowait((headers, payload))
+
+    def make_log(self, config: StreamConfig) -> Any:
+        """A new, empty log of the configured kind."""
+        if config.storage == "memory":
+            return MemoryLog(self.tick)
+        path = self.directory / f"stream-{next(_stream_ids)}"
+        path.mkdir()
+        meta = {"account": "$G", "stream": config.name, "created": 0, "config": config.to_json()}
+        log = FileLog(self.tick, Disk(), self.group, str(path), next(_stream_ids), meta)
+        log.start()
+        return log
+
+    def open(self, **fields: Any) -> Any:
+        """Make and start a stream; the one before is stopped."""
+        if self.stream is not None:
+            self.stream.stop()
+        config = stream_config(**fields)
+        self.stream = Stream(self.js, config, self.make_log(config), 1)
+        self.stream.start()
+        return self.stream
+
+    def send(self, subject: str, payload: bytes = b"", headers: bytes = b"") -> asyncio.Queue[Answer]:
+        """Publish with a reply subject; answers arrive in the queue."""
+        reply = b"_R.%d" % next(self._numbers)
+        queue = self._answers[reply] = asyncio.Queue()
+        self.router.publish_bytes(subject.encode(), reply, headers, payload)
+        return queue
+
+    def publish(self, subject: str, payload: bytes = b"", headers: bytes = b"") -> None:
+        """Publish without a reply subject."""
+        self.router.publish_bytes(subject.encode(), None, headers, payload)
+
+    async def ask(self, subject: str, payload: bytes = b"", headers: bytes = b"") -> Any:
+        """Publish, and the JSON of the answer."""
+        answer = await asyncio.wait_for(self.send(subject, payload, headers).get(), ANSWER_SECONDS)
+        return json.loads(answer[1])
+
+    async def settle(self) -> None:
+        """Until all that has been published is committed and its acks are out."""
+        await self.stream.commit()
+        await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        """Stop the stream and the commit thread."""
+        if self.stream is not None:
+            self.stream.stop()
+        await self.group.close()
