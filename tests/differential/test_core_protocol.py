@@ -26,8 +26,12 @@ def test_rows_have_names_of_their_own() -> None:
 async def test_answers_are_equal(row: Row, reference_server: ServerProcess, broker: ServerProcess) -> None:
     expected = await answers(reference_server.port, row)
     got = await answers(broker.port, row)
-    differences = {way: (expected[way], got[way]) for way in expected if expected[way] != got[way]}
-    assert differences == {}
+    differences = [
+        f"{way}\n  nats-server {expected[way]}\n  jetbroker   {got[way]}"
+        for way in expected
+        if expected[way] != got[way]
+    ]
+    assert not differences, f"{len(differences)} of {len(expected)} ways differ\n" + "\n".join(differences[:3])
 
 
 def _first_info(port: int) -> dict[str, object]:
