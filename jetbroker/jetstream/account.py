@@ -395,11 +395,15 @@ class JetStream:
 
     def _stream_advisory(self, event: str, name: str, action: str) -> None:
         fields = {"stream": name, "action": action} | self._domain()
-        self.publish_advisory(f"$JS.EVENT.ADVISORY.STREAM.{event}.{name}", fields, "stream_action")
+        self._advise_later(f"$JS.EVENT.ADVISORY.STREAM.{event}.{name}", fields, "stream_action")
 
     def _consumer_advisory(self, event: str, stream: str, name: str, action: str) -> None:
         fields = {"stream": stream, "consumer": name, "action": action} | self._domain()
-        self.publish_advisory(f"$JS.EVENT.ADVISORY.CONSUMER.{event}.{stream}.{name}", fields, "consumer_action")
+        self._advise_later(f"$JS.EVENT.ADVISORY.CONSUMER.{event}.{stream}.{name}", fields, "consumer_action")
+
+    def _advise_later(self, subject: str, fields: dict[str, Any], kind: str) -> None:
+        """Behind the reply: a stream that captures its own advisories still shows the state before them."""
+        self.tick.loop.call_soon(self.publish_advisory, subject, fields, kind)
 
     def _domain(self) -> dict[str, str]:
         return {"domain": self.server_info.domain} if self.server_info.domain else {}

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 PREFIX = "$JS.API."
 _LEVEL_HEADER = b"Nats-Required-Api-Level"
 _NO_RESPONDERS = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n"
+_MAX_LEVEL_DIGITS = 10
 _REQUESTS_PER_TURN = 64  # handled before the event loop gets a turn
 
 # Not `$JS.API.>`: pulls and direct gets are answered by consumers and streams, and by 503 when there are none.
@@ -231,7 +232,8 @@ class Api:
 
 def _supports(level: bytes) -> bool:
     text = level.strip()
-    return text.isdigit() and int(text) <= API_LEVEL if len(text) < 10 else False
+    is_number = text.lstrip(b"+-").isdigit() and len(text) < _MAX_LEVEL_DIGITS
+    return is_number and int(text) <= API_LEVEL
 
 
 async def _stop_worker() -> None:

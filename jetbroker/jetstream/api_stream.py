@@ -282,11 +282,15 @@ def _refuse_delete(stream: "Stream", seq: int) -> None:
 
 
 async def _snapshot(js: "JetStream", request: Request) -> dict[str, Any]:
+    if not request.body:
+        raise api_error("bad_request")
     js.stream(request.tokens[2])
     raise api_error("stream_snapshot", err="not supported yet")
 
 
 async def _restore(js: "JetStream", request: Request) -> dict[str, Any]:
+    if not request.body:
+        raise api_error("bad_request")
     if request.tokens[2] in js.streams:
         raise api_error("stream_name_exist_restore_failed")
     raise api_error("stream_restore", err="not supported yet")

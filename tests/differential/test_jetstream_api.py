@@ -26,8 +26,15 @@ NOT_BUILT = {
     "pause_until", "sourcing", "ack_policy flow_control",
 }  # fmt: skip
 # Where the answers differ on purpose, or where nats-server's depends on its inner workings: conversation -> why.
+AUDITED = "the stream stores the API's own advisories; ours know less of the client"
+STORED_FIRST = "the request is stored before it is answered, nats-server does it the other way round"
 EXPLAINED = {
-    'stream {"metadata": {"a": "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx': "placeholder",
+    'stream {"subjects": ["$JS.EVENT.>"]}': AUDITED,
+    'stream {"subjects": [">"], "no_ack": true}': AUDITED,
+    'stream {"subjects": ["*.>"], "no_ack": true}': AUDITED,
+    'stream {"subjects": ["$JS.>"], "no_ack": true}': AUDITED,
+    'stream {"subjects": ["$JS.API.>"], "no_ack": true}': STORED_FIRST,
+    'stream {"name": "S", "subjects": ["s.>"]} becomes {"name": "S", "subjects": [">"], "no_ack": true}': STORED_FIRST,
 }
 # Values that belong to one server or one moment.
 OWN = {"created", "ts", "time", "first_ts", "last_ts", "leader", "last_active", "pause_remaining", "total_requests"}
@@ -111,6 +118,7 @@ async def test_replies_are_equal(row: Conversation, both: _Both) -> None:
                 assert "error" not in expected, "refused by nats-server too, for another reason"
                 return
             if expected != got and row.name in EXPLAINED:
+                assert isinstance(got, dict) and "error" not in got
                 return
             assert got == expected, step
             assert _key_order(got) == _key_order(expected), step
