@@ -124,8 +124,7 @@ cdef class Consumer(ConsumerDelivery):
             self.tracker.start_at(start)
             if self.config.deliver_policy == "last_per_subject":
                 self.cursor.choose_last_per_subject(0, 0)
-                if self.cursor.chosen:
-                    self.tracker.start_at(self.cursor.chosen[0])
+                self.tracker.start_at(self.cursor.chosen[0] if self.cursor.chosen else self.log.last_seq)
         if self.config.replay_policy == "original":
             self.replay_until = self.log.last_seq
 
@@ -138,9 +137,9 @@ cdef class Consumer(ConsumerDelivery):
             return first
         if policy == "last":
             seq = max([log.last_by_subject(pattern) for pattern in self.filter.patterns or (b">",)])
-            return seq or last + 1
+            return seq or first
         if policy == "by_start_sequence":
-            return min(max(self.config.opt_start_seq, first), last + 1)
+            return max(self.config.opt_start_seq, first)
         if policy == "by_start_time":
             return max(log.seq_at_time(self.config.opt_start_time.ns), first)
         return last + 1

@@ -89,10 +89,10 @@ cdef class StreamCursor:
             self.next_seq = log.first_seq
             self.recount = True
         if self.recount or self.counted_to > log.last_seq:
-            if log.messages == 0:
+            if log.messages == 0 or log.last_seq < self.next_seq:
                 self.ahead = 0
             elif plain:
-                self.ahead = log.last_seq + 1 - self.next_seq if self.next_seq <= log.last_seq else 0
+                self.ahead = log.last_seq + 1 - self.next_seq
             else:
                 self.ahead = log.count_from(self.filter, self.next_seq)
             if self._first_pass():
@@ -100,7 +100,9 @@ cdef class StreamCursor:
                     self.ahead += log.time_of(seq) != 0
             self.recount = False
         elif log.last_seq > self.counted_to:
-            if plain:
+            if log.last_seq < self.next_seq:
+                pass
+            elif plain:
                 self.ahead += log.last_seq - max(self.counted_to, self.next_seq - 1)
             else:
                 self.ahead += log.count_from(self.filter, max(self.counted_to + 1, self.next_seq))

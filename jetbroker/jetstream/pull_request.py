@@ -1,13 +1,17 @@
-# ruff: noqa: RUF009 -- json_field returns dataclasses.field(), which is made for this place
 """The body of a pull request: empty, a number of messages, or JSON."""
 
+import json
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from jetbroker.jetstream.decode import BOOL, DURATION, INT, INT64, TEXT, DecodeError, decode, json_field
-from jetbroker.jetstream.gotext import duration_text
+from jetbroker.jetstream.gotext import duration_text, quote
 
 MAX_BATCH_DIGITS = 18
 MAX_PRIORITY = 9
+REMEMBERED_BODIES = 256
+_OFFSET = re.compile(r" at offset \d+$")
 
 
 class PullRequestError(Exception):
@@ -16,7 +20,7 @@ class PullRequestError(Exception):
 
 @dataclass
 class PullRequest:
-    """What a client asks for. Durations are nanoseconds; 0 means not given."""
+    """What a client asks for. Durations are nanoseconds; 0 means not given. A batch below 1 is served as 1."""
 
     expires: int = json_field(DURATION)
     batch: int = json_field(INT)
@@ -39,9 +43,11 @@ class PullLimits:
     max_bytes: int = 0
 
 
+@lru_cache(maxsize=REMEMBERED_BODIES)
 def parse_pull_request(body: bytes, limits: PullLimits) -> PullRequest:
     """The request in `body`, checked. What is neither a number nor an object asks for one message.
 
+    Clients ask with the same few bodies again and again, so results are remembered and must not be changed.
     Raises PullRequestError.
     """
     text = body.strip()
@@ -50,12 +56,33 @@ def parse_pull_request(body: bytes, limits: PullLimits) -> PullRequest:
         try:
             request = decode(PullRequest, "JSApiConsumerGetNextRequest", text, strict=False)
         except DecodeError as error:
-            raise PullRequestError(f"400 Bad Request - {error}") from error
-    elif 0 < len(text) <= MAX_BATCH_DIGITS and text.isdigit():
+            raise PullRequestError(f"400 Bad Request - {_error_text(text, str(error))}") from error
+        if _trailing(text):
+            raise PullRequestError(f"400 Bad Request - {_error_text(text, '')}")
+    elif 0 < len(text) <= MAX_BATCH_DIGITS and text.isdigit() and int(text) > 0:
         request.batch = int(text)
-    request.batch = max(request.batch, 1)
+    else:
+        request.batch = 1
     _check(request, limits)
     return request
+
+
+def _error_text(text: bytes, error: str) -> str:
+    """Go words an error in a text that is at hand as a whole otherwise than one in a stream of values."""
+    trailing = _trailing(text)
+    if trailing:
+        return f"invalid character {quote(trailing[0])[1:-1].join(chr(39) * 2)} after top-level value"
+    return _OFFSET.sub("", error).replace("unexpected EOF", "unexpected end of JSON input")
+
+
+def _trailing(text: bytes) -> str:
+    """What stands behind the first value, "" when nothing or when the first value is broken itself."""
+    try:
+        decoded = text.decode("utf-8", "replace")
+        _, end = json.JSONDecoder().raw_decode(decoded)
+    except (ValueError, RecursionError):
+        return ""
+    return decoded[end:].lstrip(" \t\r\n")
 
 
 def _check(request: PullRequest, limits: PullLimits) -> None:

@@ -104,7 +104,6 @@ cdef class AckTracker:
             self.delivered_seq = seq
             if self.pending.count == 0:
                 self.floor_seq = seq
-            self.dirty = True
 
     cdef int _discard(self, PendingEntry* entry) except -1:
         self.redelivered -= entry.count > 1
@@ -129,12 +128,15 @@ cdef class AckTracker:
         if entry == NULL:
             return False
         cseq = entry.cseq
-        if self.batch is not None:
-            if entry.flags & ENTRY_EXHAUSTED:
+        if entry.flags & ENTRY_EXHAUSTED:
+            # a late ack: the floor does not move, as it did not when the deliveries were used up
+            if self.batch is not None:
                 self.batch.add(OP_FINISH_ALL, seq, seq, 0)
-            else:
-                lowest = entry == self.pending.first()
-                self.batch.finish(seq, lowest)
+            self._discard(entry)
+            return True
+        if self.batch is not None:
+            lowest = entry == self.pending.first()
+            self.batch.finish(seq, lowest)
         self._discard(entry)
         self._raise_floor(cseq)
         return True
@@ -180,15 +182,18 @@ cdef class AckTracker:
         cdef PendingEntry* entry = self.pending.find(seq)
         cdef uint64_t cseq
         cdef bint reported = self.report_finished
+        cdef bint exhausted
         if entry == NULL:
             return False
         cseq = entry.cseq
+        exhausted = entry.flags & ENTRY_EXHAUSTED
         if self.batch is not None:
             self.batch.add(OP_FINISH_ALL, seq, seq, 0)
         self.report_finished = False
         self._discard(entry)
         self.report_finished = reported
-        self._raise_floor(cseq)
+        if not exhausted:
+            self._raise_floor(cseq)
         return True
 
     cdef int exhaust(self, PendingEntry* entry) except -1:

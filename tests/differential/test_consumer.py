@@ -1,0 +1,24 @@
+"""The same pull, ack and push conversations with nats-server and jetbroker: the answers are equal."""
+
+from __future__ import annotations
+
+import nats
+import pytest
+
+from tests.differential.consumer_scenarios import SCENARIOS, Scenario
+from tests.support.jetstream_probe import Probe
+from tests.support.process import ServerProcess
+
+
+async def _play(server: ServerProcess, scenario: Scenario) -> object:
+    client = await nats.connect(server.url, allow_reconnect=False, connect_timeout=5)
+    try:
+        return await scenario(Probe(client), scenario.__name__)
+    finally:
+        await client.close()
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+async def test_answers_are_equal(scenario: Scenario, reference_server: ServerProcess, broker: ServerProcess) -> None:
+    expected = await _play(reference_server, scenario)
+    assert await _play(broker, scenario) == expected
