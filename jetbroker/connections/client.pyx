@@ -19,7 +19,7 @@ from jetbroker.tick cimport PHASE_FLUSH, Tick
 from jetbroker.wire.buffer cimport OutputBuffer, format_uint
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.parser cimport Parser
-from jetbroker.wire.subjects cimport is_valid_literal, is_valid_subject, pattern_matches
+from jetbroker.wire.subjects cimport has_valid_tokens, has_wildcard, pattern_matches
 
 from jetbroker import limits
 from jetbroker.errors import ProtocolError
@@ -423,8 +423,11 @@ cdef class ClientProtocol(Parser):
             return self._error(f'Permissions Violation for Publish with Reply of "{text(msg.reply, msg.reply_len)}"')
         if reserved_subject(msg.subject, msg.subject_len):
             return self._error(f'Permissions Violation for Publish to "{text(msg.subject, msg.subject_len)}"')
-        if self.pedantic and not is_valid_literal(msg.subject, msg.subject_len):
+        if self.pedantic and (not has_valid_tokens(msg.subject, msg.subject_len)
+                              or has_wildcard(msg.subject, msg.subject_len)):
             self._error("Invalid Publish Subject")
+        if self.verbose:
+            self._ok()  # before the message: the publisher may subscribe to it itself
         if (route is not None and not route.stale and PyBytes_GET_SIZE(route.subject) == msg.subject_len
                 and memcmp(PyBytes_AS_STRING(route.subject), msg.subject, msg.subject_len) == 0):
             count = self.router.deliver(route, skip, msg)
@@ -435,7 +438,7 @@ cdef class ClientProtocol(Parser):
             count = self.router.deliver(route, skip, msg)
         if count == 0 and self.no_responders and msg.reply != NULL:
             self._no_responders(msg.subject, msg.subject_len, msg.reply, msg.reply_len)
-        return self._ok() if self.verbose else 0
+        return 0
 
     cdef int _no_responders(self, const char* subject, Py_ssize_t n, const char* reply, Py_ssize_t reply_len) except -1:
         """503 to the client's own plain subscription for the reply, when it has one."""
@@ -459,7 +462,7 @@ cdef class ClientProtocol(Parser):
                                f' using queue "_sys_"')
         if self.shared.max_subscriptions > 0 and len(self.subscriptions) >= self.shared.max_subscriptions:
             return self._error("maximum subscriptions exceeded")
-        if not is_valid_subject(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
+        if not has_valid_tokens(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
             return self._error("Invalid Subject")
         if sid not in self.subscriptions:
             self.subscriptions[sid] = self.router.subscribe(self.output, subject, queue, sid)

@@ -181,8 +181,8 @@ cdef class Parser:
         cdef long size, headers_len = 0
         cdef bint plain = True           # single blanks and CR LF: the publisher's bytes can be forwarded as they are
         cdef Message msg
-        if lf != NULL and (lf - 1)[0] == c'\r':
-            stop -= 1
+        if stop > args and (stop - 1)[0] == c'\r':
+            stop -= 1  # also while LF is still on its way: CR is no part of the arguments' length
         elif lf != NULL:
             plain = False
         q = skip_blanks(args, stop)
@@ -243,7 +243,7 @@ cdef class Parser:
         """The commands that are one line."""
         cdef const char* lf = <const char*>memchr(args, c'\n', end - args)
         cdef const char* stop = end if lf == NULL else lf
-        if lf != NULL and lf > args and (lf - 1)[0] == c'\r':
+        if stop > args and (stop - 1)[0] == c'\r':
             stop -= 1
         args = skip_blanks(args, stop)
         if stop - args > self.max_control_line:

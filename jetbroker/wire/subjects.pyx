@@ -3,7 +3,7 @@
 from libc.string cimport memcmp
 
 
-cdef bint is_valid_subject(const char* p, Py_ssize_t n) noexcept nogil:
+cdef bint has_valid_tokens(const char* p, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t i, start = 0
     cdef bint full_wildcard = False
     if n == 0:
@@ -15,9 +15,15 @@ cdef bint is_valid_subject(const char* p, Py_ssize_t n) noexcept nogil:
             if i - start == 1 and p[start] == c'>':
                 full_wildcard = True
             start = i + 1
-        elif p[i] == c' ' or p[i] == c'\t' or p[i] == c'\r' or p[i] == c'\n' or p[i] == 12:
-            return False
     return True
+
+
+cdef bint is_valid_subject(const char* p, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        if p[i] == c' ' or p[i] == c'\t' or p[i] == c'\r' or p[i] == c'\n' or p[i] == 12:
+            return False
+    return has_valid_tokens(p, n)
 
 
 cdef bint has_wildcard(const char* p, Py_ssize_t n) noexcept nogil:
