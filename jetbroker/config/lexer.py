@@ -35,7 +35,7 @@ class Kind(IntEnum):
 class Token:
     """One word: its kind, its text (escapes resolved) and where its first character stands."""
 
-    __slots__ = ("kind", "text", "line", "column")
+    __slots__ = ("column", "kind", "line", "text")
 
     def __init__(self, kind: Kind, text: str, line: int, column: int) -> None:
         self.kind = kind
@@ -59,10 +59,11 @@ _SPACES = re.compile(f"[{_SPACE}]*")
 _BLANKS = re.compile(r"[ \t]*")
 _BLANKS_AND_LINES = re.compile(r"[ \t\r\n]*")
 _COMMENT = re.compile(r"[^\r\n]*")
-_BARE = re.compile(r"[^\\ \t\r\n;,\]}]*")
+_BARE = re.compile(r"[^\\' \t\r\n;,\]}]*")  # a `'` at the end of bare text is passed, as nats-server does
 _QUOTED = re.compile(r'[^\\"]*')
 _BLOCK_END = re.compile(r"\n\)(?=\n|\Z)")
 _DIGITS = re.compile(r"-?[0-9]+")
+_ADDRESS = re.compile(r"[0-9.:-]*")
 _FRACTION = re.compile(r"\.[0-9]+")
 _SUFFIX = re.compile(r"[kmgtpe](?:ib?|b)?", re.IGNORECASE)
 _DATE = "0000-00-00T00:00:00Z"  # the one form of a date; 0 stands for any digit
@@ -90,6 +91,7 @@ class Lexer:
         self.line = 1
         self.line_start = 0
         self.open: list[int] = [_TOP]
+        self.braced = False  # braces around the whole file are open
 
     # --- places ---
 
@@ -148,7 +150,8 @@ class Lexer:
             self._move(nul)
             raise self._fail("Unexpected NUL.")
         if self._skip_comments() == "{":
-            self.pos += 1  # braces around the whole file mean nothing; the closing one is passed like a comma
+            self.pos += 1  # they mean nothing; the closing one is passed like a comma
+            self.braced = True
         while True:
             value: Token | None
             if self.open[-1] == _ARRAY:
@@ -202,11 +205,13 @@ class Lexer:
                 return False
             if char == "," or (char == ";" and context != _ARRAY) or (char == "}" and context == _TOP):
                 self.pos += 1
+                self.braced = self.braced and char != "}"
                 return False
             if context == _TOP:
-                if not char:
+                if not char and not self.braced:
                     return False
-                wanted = "a top-level value to end with a new line, comment or EOF"
+                level = "block-level" if self.braced else "top-level"
+                wanted = f"a {level} value to end with a new line, comment or EOF"
             elif context == _MAP:
                 wanted = 'a map value terminator "," or a map terminator "}"'
             else:
@@ -330,7 +335,6 @@ class Lexer:
             self.pos += 1
             token = self._token(Kind.STRING)
             token.text, _ = self._text_until(_QUOTED)
-            self.pos += 1
             return token
         return self._bare()
 
@@ -375,20 +379,24 @@ class Lexer:
         start = self.pos
         char = self._skip(run)
         if char != "\\":
-            self._want_end_quote(run, char)
-            return self.text[start : self.pos], False
+            end = self.pos
+            self._end_text(run, char)
+            return self.text[start:end], False
         parts: list[bytes] = []
         while char == "\\":
             parts.append(self.text[start : self.pos].encode("utf-8", "surrogateescape"))
             parts.append(self._escape())
             start = self.pos
             char = self._skip(run)
-        self._want_end_quote(run, char)
         parts.append(self.text[start : self.pos].encode("utf-8", "surrogateescape"))
+        self._end_text(run, char)
         return b"".join(parts).decode("utf-8", "surrogateescape"), True
 
-    def _want_end_quote(self, run: re.Pattern[str], char: str) -> None:
-        if run is _QUOTED and not char:
+    def _end_text(self, run: re.Pattern[str], char: str) -> None:
+        """Pass the quote that ended the text; quoted text must have one."""
+        if char == "'" or char == '"':
+            self.pos += 1
+        elif run is _QUOTED:
             raise self._fail("Unexpected EOF.")
 
     def _escape(self) -> bytes:
@@ -434,7 +442,10 @@ class Lexer:
             number = not behind or behind in _NUMBER_ENDS or negative
         if not number:
             token.kind = Kind.STRING
-            token.text, _ = self._text_until(_BARE)
+            # The character that showed it is no number belongs to the string, whatever it is.
+            self.pos = end if suffix is not None else end + 1
+            rest, _ = self._text_until(_BARE)
+            token.text = self.text[start : end if suffix is not None else end + 1] + rest
             return token
         token.text = self.text[start:end]
         self.pos = end
@@ -447,8 +458,11 @@ class Lexer:
             raise self._fail(f"Floats must have a digit after the '.', but got '{self._shown()}' instead.")
         end = match.end()
         if self.text[end : end + 1] == ".":  # an address
+            start = self.pos
+            self.pos = end
+            self._skip(_ADDRESS)
             token.kind = Kind.STRING
-            token.text, _ = self._text_until(_BARE)
+            token.text = self.text[start : self.pos]
             return token
         token.kind = Kind.FLOAT
         token.text = self.text[self.pos : end]

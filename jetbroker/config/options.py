@@ -15,7 +15,7 @@ from jetbroker import limits
 
 DEFAULT_PORT = 4222
 RANDOM_PORT = -1  # as `port`: any free port
-DEFAULT_HOST = "0.0.0.0"  # noqa: S104 - nats-server's default; narrowed with `host`
+DEFAULT_HOST = "0.0.0.0"
 GLOBAL_ACCOUNT = "$G"
 SYSTEM_ACCOUNT = "$SYS"
 UNLIMITED = -1

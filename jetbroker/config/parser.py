@@ -38,7 +38,7 @@ class Node:
     `used` tells that a variable took its value from here: such a key need not be a known one.
     """
 
-    __slots__ = ("value", "place", "value_place", "used")
+    __slots__ = ("place", "used", "value", "value_place")
 
     def __init__(self, value: Value, place: Place, value_place: Place) -> None:
         self.value = value

@@ -52,6 +52,9 @@ VALUES: list[tuple[str, Any]] = [
     ("-0.25", -0.25),
     ("1.2.3", "1.2.3"),
     ("127.0.0.1:4222", "127.0.0.1:4222"),
+    ("5'x", "5'x"),
+    ("x'", "x"),
+    ('a"b"', 'a"b"'),
     ("10s", "10s"),
     ("1h30m", "1h30m"),
     ("5ms", "5ms"),
@@ -91,9 +94,9 @@ FILES: list[tuple[str, dict[str, Any]]] = [
     ("a:1\nb=2\nc 3", {"a": 1, "b": 2, "c": 3}),
     ("a: 1; b: 2, c: 3", {"a": 1, "b": 2, "c": 3}),
     ("{a: 1}", {"a": 1}),
-    ("{a: 1", {"a": 1}),
+    ("{a: 1\n", {"a": 1}),
     ("a: 1}\nb: 2", {"a": 1, "b": 2}),
-    ('"a b": 1\n\'c:d\' = 2', {"a b": 1, "c:d": 2}),
+    ("\"a b\": 1\n'c:d' = 2", {"a b": 1, "c:d": 2}),
     ("a\n\n= 1", {"a": 1}),
     ("a {b: 1}\r\nc: 2\r\n", {"a": {"b": 1}, "c": 2}),
     ("a: 1\na: 2", {"a": 2}),
@@ -111,9 +114,14 @@ def test_file(text: str, tree: dict[str, Any]) -> None:
 
 
 ERRORS = [
-    ("a: b c", "Parse error on line 1: 'Expected a top-level value to end with a new line, comment or EOF, but got 'c' instead.'"),
-    ("a: {b: c d: e}", "Parse error on line 1: 'Expected a map value terminator \",\" or a map terminator \"}\", but got 'd' instead.'"),
-    ("a: [b c]", "Parse error on line 1: 'Expected an array value terminator \",\" or an array terminator \"]\", but got 'c' instead.'"),
+    ("a: b c", "Parse error on line 1: 'Expected a top-level value to end with a new line, comment or EOF, "
+               "but got 'c' instead.'"),
+    ("{a: b", "Parse error on line 1: 'Expected a block-level value to end with a new line, comment or EOF, "
+              "but got ' ' instead.'"),
+    ("a: {b: c d: e}", "Parse error on line 1: 'Expected a map value terminator \",\" or a map terminator \"}\", "
+                       "but got 'd' instead.'"),
+    ("a: [b c]", "Parse error on line 1: 'Expected an array value terminator \",\" or an array terminator \"]\", "
+                 "but got 'c' instead.'"),
     ("a: [b,,c]", "Parse error on line 1: 'Unexpected array value terminator ','.'"),
     ("\n= 5", "Parse error on line 2: 'Unexpected key separator '=''"),
     ("a:\n5", "Parse error on line 2: 'Expected value but found new line'"),
@@ -277,7 +285,9 @@ def printed(value: Any) -> str:
     if isinstance(value, int):
         return str(value)
     raw = value.encode()
-    return '"' + "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}" for byte in raw) + '"'
+    return (
+        '"' + "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}" for byte in raw) + '"'
+    )
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -86,7 +86,7 @@ SETTINGS: list[tuple[str, str, Any]] = [
     ("accounts {A {jetstream {memory: 1k, disk: 2k, streams: 3}}}", "accounts.A.jetstream.max_store", 2000),
     ("accounts {A {jetstream {max_bytes: true}}}", "accounts.A.jetstream.max_bytes_required", True),
     ("accounts [A, B]", "accounts.B.name", "B"),
-    ("cluster: false", "port", 4222),
+    ("no_header_support: false", "port", 4222),
 ]
 
 
@@ -138,7 +138,8 @@ ERRORS = [
     ("authorization {users: [a]}", "conf:1:23: Expected user entry to be a map/struct, got a"),
     ("authorization {users: 5}", "conf:1:15: Expected users field to be an array, got 5"),
     ("authorization {users: [{pass: a}]}", "conf:1:23: User entry requires a user"),
-    ("authorization {timeout: x}", "conf:1:15: error parsing authorization config, 'timeout' time: invalid duration \"x\""),
+    ("authorization {timeout: x}", "conf:1:15: error parsing authorization config, 'timeout' "
+                                   'time: invalid duration "x"'),
     ("accounts {A {users: [{user: a}]}, B {users: [{user: a}]}}", 'conf:1:37: Duplicate user "a" detected'),
     ("accounts {A: 5}", "conf:1:10: Expected map entries for accounts"),
     ("accounts {$G: {}}", 'conf:1:10: "$G" is a Reserved Account'),
@@ -297,9 +298,11 @@ KEYS = st.sampled_from(
 )
 ANY_VALUE = st.recursive(
     st.sampled_from(["5", "-1", "x", "true", '"5s"', "2m", "1.5", "$SYS", '""', '"\\xff"', "2021-01-01T00:00:00Z"]),
-    lambda inner: st.lists(inner, max_size=3).map(lambda items: "[" + "\n".join(items) + "\n]")
-    | st.dictionaries(KEYS, inner, max_size=3).map(
-        lambda items: "{" + "\n".join(f"{key}: {value}" for key, value in items.items()) + "\n}"
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda items: "[" + "\n".join(items) + "\n]")
+        | st.dictionaries(KEYS, inner, max_size=3).map(
+            lambda items: "{" + "\n".join(f"{key}: {value}" for key, value in items.items()) + "\n}"
+        )
     ),
     max_leaves=10,
 )
