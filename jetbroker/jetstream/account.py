@@ -25,6 +25,7 @@ from jetbroker.jetstream.contracts import AccountLimits, ServerReservations
 from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.gojson import dumps
 from jetbroker.jetstream.gotext import format_time
+from jetbroker.jetstream.metadata import consumer_level, stored_metadata
 from jetbroker.jetstream.stream import Stream
 from jetbroker.jetstream.stream_config import check_stream_config, check_stream_update, refuse_unsupported_stream
 from jetbroker.jetstream.subject_index import SubjectIndex
@@ -270,6 +271,7 @@ class JetStream:
         if given.inactive_threshold == 0 and not old.durable_name:
             config.inactive_threshold = old.inactive_threshold
         config.pause_until = old.pause_until
+        config.metadata = stored_metadata(config.metadata, consumer_level(config))
         if config == old:
             return
         if action == "create":

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF009 -- embedded_field returns dataclasses.field(), which is made for this place
 """API handlers: consumers."""
 
 from dataclasses import dataclass
@@ -5,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
 from jetbroker.jetstream.config import ConsumerConfig, CreateConsumerRequest
-from jetbroker.jetstream.decode import INT, json_field
+from jetbroker.jetstream.decode import embedded_field
 from jetbroker.jetstream.endpoints import (
     MANY,
     Endpoint,
+    PagedRequest,
     Request,
     clip_offset,
     expect_no_body,
@@ -31,7 +33,7 @@ _SEPARATORS = frozenset("/\\")
 class ConsumerListRequest:
     """Body of CONSUMER.NAMES and CONSUMER.LIST."""
 
-    offset: int = json_field(INT)
+    page: PagedRequest = embedded_field(PagedRequest, "ApiPagedRequest")
 
 
 def consumer_info(js: "JetStream", consumer: "Consumer") -> dict[str, Any]:
@@ -97,7 +99,7 @@ async def _make(js: "JetStream", body: CreateConsumerRequest) -> dict[str, Any]:
 async def _names(js: "JetStream", request: Request) -> dict[str, Any]:
     asked = read_optional_body(js, ConsumerListRequest, "JSApiConsumersRequest", request.body)
     names = sorted(js.stream(request.tokens[2]).consumers)
-    offset = clip_offset(asked.offset, len(names))
+    offset = clip_offset(asked.page.offset, len(names))
     page = names[offset : offset + limits.JS_NAMES_PAGE]
     return {"total": len(names), "offset": offset, "limit": limits.JS_NAMES_PAGE, "consumers": page}
 
@@ -106,7 +108,7 @@ async def _list(js: "JetStream", request: Request) -> dict[str, Any]:
     asked = read_optional_body(js, ConsumerListRequest, "JSApiConsumersRequest", request.body)
     consumers = js.stream(request.tokens[2]).consumers
     names = sorted(consumers)
-    offset = clip_offset(asked.offset, len(names))
+    offset = clip_offset(asked.page.offset, len(names))
     page = []
     for name in names[offset : offset + limits.JS_LIST_PAGE]:
         info = consumers[name].info()

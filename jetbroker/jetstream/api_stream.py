@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
 from jetbroker.jetstream.config import StreamConfigRequest
-from jetbroker.jetstream.decode import BOOL, INT, TEXT, TEXTS, TIME, UINT64, json_field
+from jetbroker.jetstream.decode import BOOL, INT, TEXT, TEXTS, TIME, UINT64, embedded_field, json_field
 from jetbroker.jetstream.endpoints import (
     Endpoint,
+    PagedRequest,
     Request,
     clip_offset,
     expect_no_body,
@@ -36,7 +37,7 @@ _DAMAGED = 2  # READ_DAMAGED
 class StreamListRequest:
     """Body of STREAM.NAMES and STREAM.LIST."""
 
-    offset: int = json_field(INT)
+    page: PagedRequest = embedded_field(PagedRequest, "ApiPagedRequest")
     subject: str = json_field(TEXT)
 
 
@@ -44,7 +45,7 @@ class StreamListRequest:
 class StreamInfoRequest:
     """Body of STREAM.INFO."""
 
-    offset: int = json_field(INT)
+    page: PagedRequest = embedded_field(PagedRequest, "ApiPagedRequest")
     deleted_details: bool = json_field(BOOL)
     subjects_filter: str = json_field(TEXT)
 
@@ -156,7 +157,7 @@ def _matching_streams(js: "JetStream", subject: str) -> list[str]:
 async def _names(js: "JetStream", request: Request) -> dict[str, Any]:
     asked = read_optional_body(js, StreamListRequest, "JSApiStreamNamesRequest", request.body)
     names = _matching_streams(js, asked.subject)
-    offset = clip_offset(asked.offset, len(names))
+    offset = clip_offset(asked.page.offset, len(names))
     page = names[offset : offset + limits.JS_NAMES_PAGE]
     return {"total": len(names), "offset": offset, "limit": limits.JS_NAMES_PAGE, "streams": page or None}
 
@@ -164,7 +165,7 @@ async def _names(js: "JetStream", request: Request) -> dict[str, Any]:
 async def _list(js: "JetStream", request: Request) -> dict[str, Any]:
     asked = read_optional_body(js, StreamListRequest, "JSApiStreamListRequest", request.body)
     names = _matching_streams(js, asked.subject)
-    offset = clip_offset(asked.offset, len(names))
+    offset = clip_offset(asked.page.offset, len(names))
     page = []
     for name in names[offset : offset + limits.JS_LIST_PAGE]:
         info = stream_info(js, js.streams[name])
@@ -179,7 +180,7 @@ async def _info(js: "JetStream", request: Request) -> dict[str, Any]:
     paging = {"total": 0, "offset": 0, "limit": 0}
     subjects: dict[str, int] | None = None
     if asked.subjects_filter:
-        offset = max(asked.offset, 0)
+        offset = max(asked.page.offset, 0)
         subjects, total = stream.subjects_page(asked.subjects_filter, offset, limits.JS_SUBJECTS_PAGE)
         if total:
             paging = {"total": total, "offset": offset, "limit": limits.JS_SUBJECTS_PAGE}
@@ -206,6 +207,8 @@ async def _purge(js: "JetStream", request: Request) -> dict[str, Any]:
     if stream.config.deny_purge:
         raise api_error("stream_purge_failed", err="stream purge not permitted")
     purged = stream.purge(asked.filter, asked.seq, asked.keep)
+    if not asked.filter and asked.seq > stream.log.last_seq + 1:
+        stream.log.skip_to(asked.seq)
     await stream.commit()
     return {"success": True, "purged": purged}
 

@@ -140,9 +140,9 @@ def check_workqueue(config: ConsumerConfig, others: Iterable[ConsumerConfig]) ->
     for other in others:
         if other.direct:
             continue
-        other_filters = [text.encode() for text in filters_of(other)]
-        if not filters or not other_filters:
+        if not filters:
             raise api_error("consumer_wq_multiple_unfiltered")
+        other_filters = [text.encode() for text in filters_of(other) or [">"]]
         if any(collide(mine, theirs) for mine in filters for theirs in other_filters):
             raise api_error("consumer_wq_consumer_not_unique")
 
@@ -226,7 +226,7 @@ def _check_push(config: ConsumerConfig, stream: StreamConfig) -> None:
         raise api_error("consumer_deliver_cycle")
     if config.max_waiting:
         raise api_error("consumer_push_max_waiting")
-    if config.max_ack_pending > 0 and config.ack_policy == "none" and not stream.consumer_limits.max_ack_pending:
+    if config.max_ack_pending > 0 and config.ack_policy == "none":
         raise api_error("consumer_max_pending_ack_policy_required")
     if 0 < config.idle_heartbeat < _SHORTEST_HEARTBEAT:
         raise api_error("consumer_small_heartbeat")

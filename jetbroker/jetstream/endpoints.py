@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from jetbroker.jetstream.decode import DecodeError, decode
+from jetbroker.jetstream.decode import INT, DecodeError, decode, json_field
 from jetbroker.jetstream.errors import api_error
 
 if TYPE_CHECKING:
@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MANY = 2**31  # tokens
+
+
+@dataclass
+class PagedRequest:
+    """What every request for a page has."""
+
+    offset: int = json_field(INT)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,9 @@ NOT_BUILT = {
 # Where the answers differ on purpose, or where nats-server's depends on its inner workings: conversation -> why.
 AUDITED = "the stream stores the API's own advisories; ours know less of the client"
 STORED_FIRST = "the request is stored before it is answered, nats-server does it the other way round"
+API_SUBJECT = "there is interest: the API listens"
 EXPLAINED = {
+    'consumer {"durable_name": "C", "deliver_subject": "$JS.API.X"}': API_SUBJECT,
     'stream {"subjects": ["$JS.EVENT.>"]}': AUDITED,
     'stream {"subjects": [">"], "no_ack": true}': AUDITED,
     'stream {"subjects": ["*.>"], "no_ack": true}': AUDITED,
