@@ -96,7 +96,7 @@ def _run(line: flags.CommandLine, program: str) -> int:
         raise ConfigError(f"flag --{line.refused[0]} not supported yet")
     if line.actions.get("test"):
         return _test(str(line.actions.get("config", "")), program)
-    options = load_options(line, program)
+    options = load_options(line)
     from jetbroker import broker
 
     return broker.run(options)
@@ -109,18 +109,17 @@ def version_text(program: str) -> str:
     return f"{program}: v{__version__} (nats-server v{NATS_VERSION} compatible)"
 
 
-def load_options(line: flags.CommandLine, program: str) -> "Options":
+def load_options(line: flags.CommandLine) -> "Options":
     """The options of the configuration file, overridden by the flags, checked for a start.
 
     What is odd but stops no start goes to stderr. Raises :class:`~jetbroker.errors.ConfigError`.
     """
-    from jetbroker.config import checks, loader
+    from jetbroker.config import start
 
     path = str(line.actions.get("config", ""))
-    loaded = loader.load(path, line.settings)
+    loaded = start.load(path, line.settings)
     for notice in loaded.notices:
         print(notice, file=sys.stderr)
-    checks.check_start(loaded.options)
     return loaded.options
 
 

@@ -4,8 +4,8 @@
 """
 
 from jetbroker import limits
+from jetbroker.config.durations import format_duration
 from jetbroker.config.options import DEFAULT_HOST, DEFAULT_PORT, GLOBAL_ACCOUNT, SYSTEM_ACCOUNT, Options
-from jetbroker.config.values import format_duration
 from jetbroker.errors import ConfigError
 
 _MAX_PORT = 65_535

@@ -8,12 +8,11 @@ errors of a file are told at once, one per line, each with its place.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
 from jetbroker.config import keys, values
-from jetbroker.config.checks import settle
 from jetbroker.config.options import (
     GLOBAL_ACCOUNT,
     AccountJetStreamOptions,
@@ -22,6 +21,7 @@ from jetbroker.config.options import (
     UserOptions,
 )
 from jetbroker.config.parser import Node, Place, Plain, parse_file, parse_text, plain
+from jetbroker.config.start import Loaded
 from jetbroker.errors import ConfigError
 
 _NO_KEYS: frozenset[str] = frozenset()
@@ -36,29 +36,6 @@ class ConfigErrors(ConfigError):
     def __init__(self, lines: list[str]) -> None:
         super().__init__("".join(f"{line}\n" for line in lines))
         self.lines = lines
-
-
-class Loaded:
-    """What a configuration says: the options, and what is worth telling but stops no start (`-t` counts it)."""
-
-    def __init__(self, options: Options, notices: list[str]) -> None:
-        self.options = options
-        self.notices = notices
-
-
-def load(path: str, flags: Sequence[tuple[str, str | int | float | bool]] = ()) -> Loaded:
-    """Everything a start or a reload needs: the file (none if `path` is empty), over it the flags, over it the
-    defaults for what was set to 0. `flags` are kept in the options for the next reload."""
-    loaded = load_file(path) if path else Loaded(Options(), [])
-    loaded.options.flags = list(flags)
-    for field, value in flags:
-        target: Any = loaded.options
-        *blocks, name = field.split(".")
-        for block in blocks:
-            target = getattr(target, block)
-        setattr(target, name, value)
-    settle(loaded.options)
-    return loaded
 
 
 def load_file(path: str, env: Mapping[str, str] | None = None) -> Loaded:

@@ -7,13 +7,11 @@ Each reader takes the key (lower case, for the message) and the value, and raise
 import re
 from datetime import datetime
 
+from jetbroker.config.durations import format_duration, parse_duration
 from jetbroker.config.parser import Value
 from jetbroker.errors import ConfigError
 
 _INT32_MAX = 2**31 - 1
-_UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([^0-9.]*)")
-_MAX_DURATION_SECONDS = 2**63 / 1e9  # what nats-server's nanoseconds can hold
 _MIN_LAME_DUCK_SECONDS = 30.0
 _STORAGE_SIZE = re.compile(r"([+-]?[0-9]{1,18})([KMGT])")
 _STORAGE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -116,43 +114,6 @@ def duration(key: str, value: Value) -> float:
         except ConfigError as error:
             raise ConfigError(f"error parsing {key}: {error}") from None
     raise DurationWanted(f'invalid use of field "{key}": {key} should be converted to a duration')
-
-
-def parse_duration(text: str) -> float:
-    """Seconds of a duration as Go writes it: `300ms`, `1h30m`, `1.5s`, `0`; units ns us ms s m h."""
-    rest = text[1:] if text[:1] in ("+", "-") else text
-    if rest == "0":
-        return 0.0
-    if not rest:
-        raise ConfigError(f'time: invalid duration "{text}"')
-    total, pos = 0.0, 0
-    while pos < len(rest):
-        match = _DURATION_PART.match(rest, pos)
-        if match is None:
-            raise ConfigError(f'time: invalid duration "{text}"')
-        if not match[2]:
-            raise ConfigError(f'time: missing unit in duration "{text}"')
-        if match[2] not in _UNIT_SECONDS:
-            raise ConfigError(f'time: unknown unit "{match[2]}" in duration "{text}"')
-        total += float(match[1]) * _UNIT_SECONDS[match[2]]
-        pos = match.end()
-    if total > _MAX_DURATION_SECONDS:
-        raise ConfigError(f'time: invalid duration "{text}"')
-    return -total if text[0] == "-" else total
-
-
-def format_duration(seconds: float) -> str:
-    """A duration as Go prints it: `2m0s`, `1h5m0s`, `300ms`."""
-    if seconds < 0:
-        return f"-{format_duration(-seconds)}"
-    if 0 < seconds < 1:
-        return f"{seconds * 1000:g}ms"
-    whole, fraction = divmod(seconds, 60)
-    minutes = int(whole)
-    text = f"{round(fraction, 9):g}s"
-    if minutes >= 60:
-        return f"{minutes // 60}h{minutes % 60}m{text}"
-    return f"{minutes}m{text}" if minutes else text
 
 
 def server_name(key: str, value: Value) -> str:

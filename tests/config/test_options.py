@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jetbroker.config import checks, keys, loader, values
+from jetbroker.config import checks, durations, keys, loader, start
 from jetbroker.config.options import Options
 from jetbroker.errors import ConfigError
 
 CONFIGS = Path(__file__).resolve().parent.parent.parent / "configs"
 
 
-def load(text: str, **env: str) -> loader.Loaded:
+def load(text: str, **env: str) -> start.Loaded:
     return loader.load_text(text, "conf", env)
 
 
@@ -204,7 +204,7 @@ def test_digest_is_of_what_is_said() -> None:
     assert load("PORT: 4222").options.config_digest != digest
 
 
-def start(text: str, **flags: Any) -> Options:
+def started(text: str, **flags: Any) -> Options:
     path = "conf"
     loaded = loader.load_text(text, path, {})
     for name, value in flags.items():
@@ -238,30 +238,30 @@ START_ERRORS = [
 def test_start_error(text: str, message: str) -> None:
     load(text)  # no error of the file itself
     with pytest.raises(ConfigError) as caught:
-        start(text)
+        started(text)
     assert str(caught.value) == message
 
 
 def test_zero_means_the_default() -> None:
-    options = start('host: ""\nport: 0\nmax_payload: 0\nping_max: 0\nwrite_deadline: "0"\nmax_connections: 0')
+    options = started('host: ""\nport: 0\nmax_payload: 0\nping_max: 0\nwrite_deadline: "0"\nmax_connections: 0')
     assert (options.host, options.port, options.max_payload, options.ping_max) == ("0.0.0.0", 4222, 1 << 20, 2)
     assert (options.write_deadline, options.max_connections) == (10.0, 65_536)
 
 
 def test_warnings() -> None:
-    assert checks.warnings(start("")) == []
+    assert checks.warnings(started("")) == []
     text = "max_payload: 9M\njetstream: on\naccounts {A {users: [{user: a, password: b}]}}"
-    assert len(checks.warnings(start(text))) == 3
-    assert checks.warnings(start('authorization {user: a, password: "$2b$11$x"}')) == []
+    assert len(checks.warnings(started(text))) == 3
+    assert checks.warnings(started('authorization {user: a, password: "$2b$11$x"}')) == []
 
 
 def test_flags_override_the_file_and_are_kept_for_reloads(tmp_path: Path) -> None:
     path = tmp_path / "conf"
     path.write_text("port: 1\njetstream {store_dir: a}")
     flags: list[tuple[str, str | int | float | bool]] = [("port", 2), ("jetstream.store_dir", "b")]
-    options = loader.load(str(path), flags).options
+    options = start.load(str(path), flags).options
     assert (options.port, options.jetstream.store_dir, options.jetstream.enabled) == (2, "b", True)
-    assert loader.load(options.config_file, options.flags).options == options
+    assert start.load(options.config_file, options.flags).options == options
 
 
 def test_configs_of_the_repository() -> None:
@@ -283,14 +283,14 @@ def test_configs_of_the_repository() -> None:
     [("300ms", 0.3), ("2s", 2), ("5m", 300), ("1h30m", 5400), ("1.5s", 1.5), (".5s", 0.5), ("-5s", -5), ("0", 0)],
 )
 def test_duration(text: str, seconds: float) -> None:
-    assert values.parse_duration(text) == pytest.approx(seconds)
+    assert durations.parse_duration(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(120, "2m0s"), (30, "30s"), (3900, "1h5m0s"), (0.3, "300ms"), (-1, "-1s"), (90.5, "1m30.5s")]
 )
 def test_format_duration(seconds: float, text: str) -> None:
-    assert values.format_duration(seconds) == text
+    assert durations.format_duration(seconds) == text
 
 
 KEYS = st.sampled_from(
