@@ -34,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "broker": (BASE | set(ROOMS) | {"runfiles", "signals"}) - {"testing"},
     "cli": BASE | {"broker", "config", "flags", "runfiles", "signals"},
     "__main__": {"cli", "broker", "config"},
-    "testing": BASE | {"broker", "cli", "config"},
+    "testing": BASE | set(ROOMS) | {"broker", "cli"},
     "spark_jobs": {"errors", "store", "wire.subjects"},
     "pyspark_jetstream": {"errors", "store", "wire.subjects", "spark_jobs"},
 }
