@@ -44,6 +44,7 @@ cdef class SegmentColumns:
     cdef bint _use_footer(self) except -1
     cdef int _walk(self, Py_ssize_t start, Py_ssize_t limit) except -1
     cdef int _walk_message(self, Py_ssize_t pos, bint after_damage) except -1
+    cdef int _walk_other(self, Py_ssize_t pos, bint after_damage) except -1
     cdef Py_ssize_t _resume(self, Py_ssize_t pos, Py_ssize_t limit) noexcept nogil
     cdef bint _readable(self, Py_ssize_t slot) noexcept nogil
     cdef bytes _wanted_subjects(self, bytes pattern)

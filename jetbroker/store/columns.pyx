@@ -24,7 +24,7 @@ from jetbroker.limits import READER_BATCH_BYTES
 from jetbroker.store.format import decode_trailer
 
 cdef Py_ssize_t BATCH_BYTES = READER_BATCH_BYTES
-cdef Py_ssize_t SLOT_JUMP = 65_536          # a longer jump of the sequence starts a new segment
+cdef uint64_t MAX_SLOTS = 64 * 1024 * 1024  # no segment has more; what lies farther ahead is no record of this place
 cdef enum:
     SUBJECT = 1
     HEADERS = 2
@@ -135,8 +135,11 @@ cdef class SegmentColumns:
                 continue
             if record_kind(record) == KIND_MESSAGE:
                 after_damage = self._walk_message(pos, after_damage)
-            elif record_kind(record) == KIND_DELETIONS:
-                deletions.append(PyBytes_FromStringAndSize(record_payload(record), record_payload_len(record) & ~15))
+            else:
+                if record_kind(record) == KIND_DELETIONS:
+                    deletions.append(PyBytes_FromStringAndSize(record_payload(record),
+                                                               record_payload_len(record) & ~15))
+                after_damage = self._walk_other(pos, after_damage)
             pos += record_length(record)
             self.valid_end = pos
         self.deletions = b"".join(deletions)
@@ -152,12 +155,22 @@ cdef class SegmentColumns:
         cdef const char* record = self.data + pos
         cdef uint64_t seq = record_seq(record)
         cdef uint64_t expected = self.first_seq + self.walked.count
-        if seq < expected or seq > expected + SLOT_JUMP:
+        if seq < expected or seq >= self.first_seq + MAX_SLOTS:
             return 1            # a stale copy of another place
         if after_damage and seq > expected:
             self.damaged.append((expected, seq - 1))
         self.walked.put(<Py_ssize_t>(seq - self.first_seq), <uint32_t>pos, record_time(record),
                         record_size_entry(record))
+        return 0
+
+    cdef int _walk_other(self, Py_ssize_t pos, bint after_damage) except -1:
+        """Deletions and configurations name the last sequence of their time: what is missing up to it is damaged."""
+        cdef uint64_t seq = record_seq(self.data + pos)
+        cdef uint64_t expected = self.first_seq + self.walked.count
+        if not after_damage or seq < expected or seq >= self.first_seq + MAX_SLOTS:
+            return after_damage
+        self.damaged.append((expected, seq))
+        self.walked.put(<Py_ssize_t>(seq - self.first_seq), OFFSET_EMPTY, 0, 0)
         return 0
 
     cdef Py_ssize_t _resume(self, Py_ssize_t pos, Py_ssize_t limit) noexcept nogil:

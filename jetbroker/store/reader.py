@@ -14,15 +14,15 @@ import logging
 import mmap
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from jetbroker.errors import StoreReadError, StoreVersionError
 from jetbroker.limits import READER_BATCH_ROWS
 from jetbroker.store.columns import SegmentColumns, clip_ranges, merge_ranges
-from jetbroker.store.format import FORMAT_VERSION, PREVIOUS_WAS_SEALED, SegmentHeader, decode_header
+from jetbroker.store.format import FORMAT_VERSION, PREVIOUS_WAS_SEALED, SegmentHeader, crc32c, decode_header
+from jetbroker.store.names import decode_name, encode_name
 from jetbroker.wire.subjects import valid_subject
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ MAX_SEQ = 2**64 - 1
 MIN_TIME_NS = -(2**63)
 MAX_TIME_NS = 2**63 - 1
 LISTING_ATTEMPTS = 20  # retention may remove a segment between listing and opening; then the listing is made anew
-CUT_NAME_BYTES = 190  # a directory name this long may be cut: the true name stands inside
+HIDDEN_PREFIX = "."  # folders in the making or on their way out
 HEADER_PREFIX_BYTES = 64
 
 
@@ -213,8 +213,9 @@ def _stream_directories(root: Path) -> dict[tuple[str, str], Path]:
         for directory in _subdirectories(account):
             if not (directory / "stream.json").exists() and not _segment_paths(directory):
                 continue
-            names = unquote(account.name), unquote(directory.name)
-            if len(account.name) >= CUT_NAME_BYTES or len(directory.name) >= CUT_NAME_BYTES:
+            names = decode_name(account.name), decode_name(directory.name)
+            if (encode_name(names[0]), encode_name(names[1])) != (account.name, directory.name):
+                # a long name is cut: the true one stands inside
                 document = _stream_document(directory)
                 names = document.get("account", names[0]), document.get("name", names[1])
             found[names] = directory
@@ -233,7 +234,8 @@ def _no_such_stream(root: Path, stream: str, account: str, there: dict[tuple[str
 
 def _subdirectories(directory: Path) -> list[Path]:
     try:
-        return [Path(entry.path) for entry in os.scandir(directory) if entry.is_dir() and not entry.name.endswith(".mdb")]
+        entries = list(os.scandir(directory))
+        return [Path(entry.path) for entry in entries if entry.is_dir() and not entry.name.startswith(HIDDEN_PREFIX)]
     except FileNotFoundError:
         return []
 
@@ -243,9 +245,10 @@ def _segment_paths(directory: Path) -> list[str]:
 
 
 def _json_document(path: Path) -> dict[str, Any]:
-    """The JSON object a small file starts with; {} when it is missing or damaged."""
+    """The JSON object of a file whose last line holds its CRC; {} when it is missing or damaged."""
     try:
-        document, _ = json.JSONDecoder().raw_decode(path.read_text("utf-8").lstrip())
+        text, _, check = path.read_bytes().rstrip(b"\n").rpartition(b"\n")
+        document = json.loads(text) if json.loads(check) == {"crc": crc32c(text)} else {}
     except (FileNotFoundError, ValueError):
         return {}
     return document if isinstance(document, dict) else {}
@@ -290,10 +293,10 @@ def _listing(directory: Path, stream: str, document: dict[str, Any]) -> tuple[li
     for path in _segment_paths(directory):
         header = _read_header(path)
         named = Path(path).stem
-        if header is None and not named.isdecimal():
-            log.warning("stream %r: %s is no segment, ignored", stream, path)
+        if not named.isdecimal() or (header is not None and header.first_seq != int(named)):
+            log.warning("stream %r: %s is no segment of this place, ignored", stream, path)
             continue
-        listed.append(_Listed(path, header.first_seq if header else int(named), header))
+        listed.append(_Listed(path, int(named), header))
     listed.sort(key=lambda entry: entry.first_seq)
     ids = [entry.header.stream_id for entry in listed if entry.header]
     stream_id = document.get("stream_id", ids[-1] if ids else None)
@@ -307,7 +310,10 @@ def _listing(directory: Path, stream: str, document: dict[str, Any]) -> tuple[li
 
 
 def _snapshot(directory: Path, stream: str, account: str, document: dict[str, Any]) -> StreamSnapshot:
-    """Newest segment first: what deletes a message stands in its own segment or in a newer one."""
+    """Newest segment first: what deletes a message stands in its own segment or in a newer one.
+
+    Sequences that are in no segment, and that no deletion accounts for, were in one that is missing.
+    """
     listed, stream_id = _listing(directory, stream, document)
     parts: list[SegmentPart] = []
     damaged: list[tuple[int, int]] = []
@@ -315,15 +321,13 @@ def _snapshot(directory: Path, stream: str, account: str, document: dict[str, An
     newer: _Listed | None = None
     for entry in reversed(listed):
         header = entry.header
-        limit = None
-        if newer is not None and newer.header is not None and newer.header.valid_before != PREVIOUS_WAS_SEALED:
-            limit = newer.header.valid_before
+        limit = _valid_before(entry, newer)
         start = header.header_len if header else 0
         segment = SegmentColumns(_mapped(entry.path), stream_id, entry.first_seq, start, limit)
         deleted = merge_ranges(deleted + segment.deletions)
         own = clip_ranges(deleted, entry.first_seq, segment.last_seq)
         damage = list(segment.damaged)
-        if not segment.sealed and newer is not None and segment.valid_end < (limit or MAX_SEQ):
+        if newer is not None:
             damage.append((segment.last_seq + 1, newer.first_seq - 1))
         for first, last in damage:
             damaged += _without(first, last, deleted)
@@ -336,6 +340,8 @@ def _snapshot(directory: Path, stream: str, account: str, document: dict[str, An
         )  # fmt: skip
         deleted = clip_ranges(deleted, 0, entry.first_seq - 1) if entry.first_seq else b""
         newer = entry
+    if newer is not None:
+        damaged += _without(1, newer.first_seq - 1, deleted)
     parts.reverse()
     config = document.get("config") or next((e.header.meta.get("config", {}) for e in reversed(listed) if e.header), {})
     return StreamSnapshot(
@@ -349,6 +355,13 @@ def _snapshot(directory: Path, stream: str, account: str, document: dict[str, An
         parts[-1].last_seq if parts else 0,
         sorted(damaged),
     )
+
+
+def _valid_before(entry: _Listed, newer: _Listed | None) -> int | None:
+    """Where the records of an abandoned segment end; None when the segment itself says so."""
+    if newer is None or newer.header is None or newer.header.previous_first_seq != entry.first_seq:
+        return None
+    return None if newer.header.valid_before == PREVIOUS_WAS_SEALED else newer.header.valid_before
 
 
 def _without(first: int, last: int, deleted: bytes) -> list[tuple[int, int]]:

@@ -249,6 +249,24 @@ def test_a_vanished_segment_is_named(store: Path) -> None:
         snapshot.to_arrow()
 
 
+def test_sequences_of_a_missing_segment_are_reported(store: Path) -> None:
+    writer = StreamWriter(store, "ORDERS")
+    paths = []
+    for _ in range(4):
+        writer.append(b"a", b"1")
+        writer.append(b"a", b"2")
+        paths.append(writer.seal())
+    writer.skip(10)
+    writer.append(b"a", b"last")
+    writer.close()
+    assert open_stream(store, "ORDERS").damaged == []
+    paths[0].unlink()
+    paths[2].unlink()
+    snapshot = open_stream(store, "ORDERS")
+    assert snapshot.damaged == [(1, 2), (5, 6)]
+    assert snapshot.to_arrow(["seq"]).column("seq").to_pylist() == [3, 4, 7, 8, 19]
+
+
 def test_dead_segments_are_not_opened_for_reading(store: Path) -> None:
     writer = StreamWriter(store, "ORDERS")
     writer.append(b"a", b"1")

@@ -27,12 +27,22 @@ from jetbroker.store.format import (
 Range = tuple[int, int]
 
 
+def write_checked(path: Path, document: dict[str, Any]) -> None:
+    """JSON with its CRC in a second line."""
+    text = json.dumps(document).encode()
+    path.write_bytes(text + b'\n{"crc":%d}\n' % crc32c(text))
+
+
 def write_store_marker(store_dir: Path, format_version: int = 1) -> Path:
     """Makes `<store_dir>/jetstream` with its jetbroker.json; returns that folder."""
     root = store_dir / "jetstream"
     root.mkdir(parents=True, exist_ok=True)
-    (root / "jetbroker.json").write_text(json.dumps({"format": format_version}))
+    write_checked(root / "jetbroker.json", {"format": format_version})
     return root
+
+
+def _file_name(name: str) -> str:
+    return quote(name, safe="-_").replace(".", "%2E").replace("~", "%7E")
 
 
 class StreamWriter:
@@ -49,8 +59,9 @@ class StreamWriter:
         self.config = config or {"name": stream, "storage": "file"}
         self.meta = {"account": account, "stream": stream, "created": 0, "config": self.config}
         document = {"name": stream, "account": account, "created": 0, "stream_id": stream_id, "config": self.config}
-        (self.directory / "stream.json").write_text(json.dumps(document))
+        write_checked(self.directory / "stream.json", document)
         self.last_seq = 0
+        self.filled_seq = 0  # up to here there are slots in older segments
         self.time_ns = 1_700_000_000_000_000_000
         self.file: BinaryIO | None = None
         self.path = self.directory
@@ -72,6 +83,8 @@ class StreamWriter:
             self.file = self.path.open("wb", buffering=1 << 20)
             self._write(encode_header(self.stream_id, self.first_seq, self.time_ns, self.previous_first_seq,
                                       self.previous_valid, self.meta))  # fmt: skip
+            if self.filled_seq + 1 < self.first_seq:
+                self.delete([(self.filled_seq + 1, self.first_seq - 1)])  # skipped between two segments
         return self.file
 
     def _write(self, data: bytes) -> None:
@@ -129,6 +142,7 @@ class StreamWriter:
 
     def _end(self, valid: int) -> Path:
         self.close()
+        self.filled_seq = self.first_seq + len(self.slots) - 1
         self.previous_first_seq = self.first_seq
         self.previous_valid = valid
         self._clear()
