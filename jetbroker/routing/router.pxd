@@ -44,6 +44,14 @@ cdef class Route:
     cdef Route chain                   # next in the hash bucket
 
 
+cdef class ReplyRoute:
+    """Who gets the one-off subjects below a prefix: `_INBOX.<id>.` or `$JS.ACK.<stream>.<consumer>.`"""
+    cdef bytes prefix
+    cdef int rest                      # tokens behind the prefix
+    cdef list subs                     # [Subscription], None: cannot be said for all of them
+    cdef uint64_t generation
+
+
 cdef class Router:
     cdef readonly str account_name
     cdef public object jetstream       # the account's JetStream, None when it has none
@@ -54,6 +62,8 @@ cdef class Router:
     cdef readonly uint32_t route_count
     cdef uint32_t clock_hand           # where eviction goes on
     cdef uint64_t random_state
+    cdef uint64_t generation           # grows with every change of interest
+    cdef list replies                  # ReplyRoute or None, direct mapped
     cdef readonly uint64_t subscriptions
 
     # The cached route of a literal subject. The caller may keep it (see Route.stale).
@@ -64,6 +74,7 @@ cdef class Router:
     # The same for a route the caller has at hand.
     cdef int deliver(self, Route route, Receiver skip, const Message* msg) except -1
     cdef int _publish_once(self, Receiver skip, const Message* msg) except -1
+    cdef list _reply_subs(self, const char* subject, Py_ssize_t n)
     cdef int _deliver_queue(self, list group, Receiver skip, const Message* msg) except -1
     cdef int _deliver_queue_bare(self, list group, const Message* msg) except -1
     cdef Route _build(self, const char* subject, Py_ssize_t n)

@@ -34,6 +34,10 @@ cdef class Route:
     """Who gets a literal subject."""
 
 
+cdef class ReplyRoute:
+    """Who gets the one-off subjects below a prefix."""
+
+
 cdef inline uint64_t hash_subject(const char* p, Py_ssize_t n) noexcept nogil:
     cdef uint64_t h = 0x9E3779B97F4A7C15ULL ^ <uint64_t>n
     cdef uint64_t word
@@ -55,6 +59,33 @@ cdef inline bint used_once(const char* p, Py_ssize_t n) noexcept nogil:
                       (p[0] == c'$' and memcmp(p, b"$JS.ACK", 7) == 0))
 
 
+cdef int REPLY_ROUTES = 64             # inboxes and consumers that are busy at the same time
+
+
+cdef inline Py_ssize_t reply_prefix(const char* p, Py_ssize_t n, int* rest) noexcept nogil:
+    """Length of the part that many one-off subjects share, and the number of tokens behind it; 0: none."""
+    cdef Py_ssize_t i, prefix = 0
+    cdef int dots = 0, wanted
+    if p[0] == c'$':
+        wanted = 4
+    else:
+        wanted = 0
+        for i in range(n):
+            if p[i] == c'.':
+                wanted += 1
+    rest[0] = 1
+    for i in range(n):
+        if p[i] == c'.':
+            if i + 1 == n or p[i + 1] == c'.':
+                return 0
+            dots += 1
+            if dots == wanted:
+                prefix = i + 1
+            elif dots > wanted:
+                rest[0] += 1
+    return prefix
+
+
 cdef class Router:
     """The interest table of one account."""
 
@@ -65,6 +96,7 @@ cdef class Router:
         self.buckets = [None] * (MAX_ROUTES * 2)
         self.bucket_mask = MAX_ROUTES * 2 - 1
         self.random_state = 0x2545F4914F6CDD1DULL
+        self.replies = [None] * REPLY_ROUTES
 
     cdef Route route(self, const char* subject, Py_ssize_t n):
         cdef uint64_t h = hash_subject(subject, n)
@@ -169,10 +201,17 @@ cdef class Router:
 
     cdef int _publish_once(self, Receiver skip, const Message* msg) except -1:
         """Deliver along the trie without making a route, for subjects that are used once."""
-        cdef list nodes = []
+        cdef list nodes
         cdef Node node
         cdef Subscription sub
         cdef int count = 0
+        cdef list subs = self._reply_subs(msg.subject, msg.subject_len)
+        if subs is not None:
+            for sub in subs:
+                if sub.receiver is not skip:
+                    count += sub.receiver.deliver(sub, None, msg)
+            return count
+        nodes = []
         (<Sublist>self.sublist).match(msg.subject, msg.subject_len, nodes)
         for node in nodes:
             if node.queues is not None:
@@ -184,6 +223,27 @@ cdef class Router:
                     if sub.receiver is not skip:
                         count += sub.receiver.deliver(sub, None, msg)
         return count
+
+    cdef list _reply_subs(self, const char* subject, Py_ssize_t n):
+        """Who gets a one-off subject, from what is known of its prefix; None: match it by itself."""
+        cdef int rest = 0
+        cdef Py_ssize_t prefix_len = reply_prefix(subject, n, &rest)
+        cdef uint32_t place
+        cdef ReplyRoute known
+        if prefix_len == 0:
+            return None
+        place = <uint32_t>(hash_subject(subject, prefix_len) % <uint64_t>REPLY_ROUTES)
+        known = <ReplyRoute>(<object>PyList_GET_ITEM(self.replies, place))
+        if (known is None or known.generation != self.generation or known.rest != rest
+                or PyBytes_GET_SIZE(known.prefix) != prefix_len
+                or memcmp(PyBytes_AS_STRING(known.prefix), subject, prefix_len) != 0):
+            known = ReplyRoute.__new__(ReplyRoute)
+            known.prefix = PyBytes_FromStringAndSize(subject, prefix_len)
+            known.rest = rest
+            known.generation = self.generation
+            known.subs = (<Sublist>self.sublist).match_below(subject, prefix_len, rest)
+            self.replies[place] = known
+        return known.subs
 
     cdef uint64_t _random(self) noexcept:
         """xorshift64*: only spreads load over queue members."""
@@ -242,6 +302,7 @@ cdef class Router:
         cdef uint32_t bucket
         cdef object head
         cdef Route route
+        self.generation += 1
         if self.route_count == 0:
             return 0
         if not has_wildcard(p, n):

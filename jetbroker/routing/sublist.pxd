@@ -18,3 +18,6 @@ cdef class Sublist:
     cdef bint remove(self, Subscription sub) except -1
     # Collects the nodes whose subscriptions match a literal subject. Subjects with empty tokens match nothing.
     cdef int match(self, const char* subject, Py_ssize_t n, list nodes) except -1
+    # The subscriptions of every subject that starts with prefix (whole tokens and a dot) and has `rest` more tokens,
+    # when they are the same for all of them (only wildcards below the prefix) and none is in a queue; else None.
+    cdef list match_below(self, const char* prefix, Py_ssize_t n, int rest)

@@ -80,6 +80,19 @@ cdef class Sublist:
             return 0
         return _match(self.root, subject, subject + n, nodes)
 
+    cdef list match_below(self, const char* prefix, Py_ssize_t n, int rest):
+        cdef list nodes = []
+        cdef list subs = []
+        cdef Node node
+        if not _descend(self.root, prefix, prefix + n, rest, nodes):
+            return None
+        for node in nodes:
+            if node.queues is not None:
+                return None
+            if node.plain is not None:
+                subs.extend(node.plain)
+        return subs
+
 
 cdef bint _take_out(Node node, Subscription sub) except -1:
     cdef dict members
@@ -149,6 +162,29 @@ cdef int _match(Node node, const char* p, const char* end, list nodes) except -1
             if node.one is not None:
                 _match(node.one, p, end, nodes)
             node = literal
+
+
+cdef bint _descend(Node node, const char* p, const char* end, int rest, list nodes) except -1:
+    """Follow the prefix, then wildcards for `rest` tokens; False where a literal below the prefix decides."""
+    cdef const char* stop
+    cdef Node literal
+    if node.rest is not None:
+        nodes.append(node.rest)
+    if p == end:
+        if rest == 0:
+            nodes.append(node)
+            return True
+        if node.literals is not None:
+            return False
+        return node.one is None or _descend(node.one, p, end, rest - 1, nodes)
+    stop = <const char*>memchr(p, c'.', end - p)
+    if stop == NULL or stop == p:
+        return False
+    if node.literals is not None:
+        literal = <Node>node.literals.get(PyBytes_FromStringAndSize(p, stop - p))
+        if literal is not None and not _descend(literal, stop + 1, end, rest, nodes):
+            return False
+    return node.one is None or _descend(node.one, stop + 1, end, rest, nodes)
 
 
 cdef bint _has_empty_token(const char* p, const char* end) noexcept:

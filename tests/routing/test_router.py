@@ -55,7 +55,7 @@ operations = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(operations)
 def test_deliveries_equal_those_of_a_naive_matcher(steps):
     bench = Bench()
@@ -98,6 +98,41 @@ def test_a_subset_matches_nothing_more(a, b, subject):
 def test_patterns_that_share_a_match_collide(a, b, subject):
     if naive_match(subject, a) and naive_match(subject, b):
         assert subjects.collide(a, b)
+
+
+replies = st.lists(st.sampled_from(["a", "b", "1", "2"]), min_size=1, max_size=4).map(
+    lambda parts: ".".join(["_INBOX", *parts]).encode()
+)
+acks = st.lists(st.sampled_from(["1", "2", "a"]), min_size=1, max_size=8).map(
+    lambda parts: ".".join(["$JS", "ACK", *parts]).encode()
+)
+
+
+def masked(subject: bytes, masks: list[str]) -> bytes:
+    """Put wildcards over some tokens; '>' only over the last."""
+    parts = subject.split(b".")
+    for i, mask in enumerate(masks[: len(parts)]):
+        if mask == "*" or (mask == ">" and i == len(parts) - 1):
+            parts[i] = mask.encode()
+    return b".".join(parts)
+
+
+masks = st.lists(st.sampled_from(["", "*", ">"]), min_size=10, max_size=10)
+reply_patterns = st.builds(masked, st.one_of(replies, acks, patterns), masks)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(reply_patterns, queues), max_size=8), st.lists(replies | acks, min_size=1, max_size=12))
+def test_one_off_subjects_reach_whom_a_naive_matcher_says(interest, published):
+    bench = Bench()
+    live = [(pattern, queue) for pattern, queue in interest if subjects.valid_subject(pattern)]
+    for pattern, queue in live:
+        bench.subscribe(pattern, queue, [])
+    for subject in published:
+        matching = [entry for entry in live if naive_match(subject, entry[0])]
+        expected = sum(1 for entry in matching if entry[1] is None) + len({q for _, q in matching if q is not None})
+        assert bench.publish(subject) == expected
+    bench.loop.close()
 
 
 def test_empty_tokens_match_nothing():
