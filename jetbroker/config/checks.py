@@ -72,6 +72,12 @@ def warnings(options: Options) -> list[str]:
         found.append("Maximum payloads over 8.00 MB are generally discouraged and could lead to poor performance")
     if options.jetstream.enabled and not options.jetstream.store_dir:
         found.append("Temporary storage directory used, data could be lost on system reboot")
+    # Test helpers of clients set these two; refusing them would keep the broker from starting there.
+    found += [
+        f"jetstream {name} has no effect yet"
+        for name in ("max_buffered_msgs", "max_buffered_size")
+        if getattr(options.jetstream, name)
+    ]
     return found
 
 

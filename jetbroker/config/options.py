@@ -79,8 +79,8 @@ class JetStreamOptions(_Model):
     sync_interval: float | None = None  # None: `always`, an ack means the message is on disk; else seconds
     domain: str = ""
     strict: bool = True  # refuse API requests with unknown fields
-    max_buffered_msgs: int = 0  # publishes a stream may hold unwritten; 0: the broker's own bound
-    max_buffered_size: int = 0  # the same in bytes
+    max_buffered_msgs: int = 0  # accepted, without effect yet (checks.warnings says so)
+    max_buffered_size: int = 0  # the same
 
 
 class Options(_Model):

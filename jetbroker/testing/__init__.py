@@ -2,3 +2,7 @@
 
 May import everything; nothing in jetbroker imports it.
 """
+
+from jetbroker.testing.server import Server, ServerError
+
+__all__ = ["Server", "ServerError"]

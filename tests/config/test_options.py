@@ -252,6 +252,9 @@ def test_warnings() -> None:
     assert checks.warnings(started("")) == []
     text = "max_payload: 9M\njetstream: on\naccounts {A {users: [{user: a, password: b}]}}"
     assert len(checks.warnings(started(text))) == 3
+    assert checks.warnings(started("jetstream {store_dir: a, max_buffered_msgs: 5}")) == [
+        "jetstream max_buffered_msgs has no effect yet"
+    ]
     assert checks.warnings(started('authorization {user: a, password: "$2b$11$x"}')) == []
 
 
