@@ -36,6 +36,7 @@ JS_NAMES_PAGE = 1024
 JS_SUBJECTS_PAGE = 100_000
 JS_MAX_WAITING_PULLS = 512
 JS_MAX_ACK_PENDING = 1000
+JS_OVERLAP_STEPS = 250_000  # comparing the subjects of one request: under a second of the event loop
 JS_UNCOMMITTED_BYTES = 128 * 1024 * 1024  # per stream, accepted while the disk is busy; then publishes get 10167
 JS_EVICTIONS_PER_TICK = 20_000  # by age or lost interest: about a millisecond, so that expiry never stops the loop
 JS_MULTI_LAST_SUBJECTS = 1024  # nats-server's bound of one direct get

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jetbroker import limits
 from jetbroker.config.options import AccountJetStreamOptions
 from jetbroker.errors import StorageError
 from jetbroker.jetstream.config import ConsumerConfig, StreamConfig
@@ -28,7 +29,7 @@ from jetbroker.jetstream.gotext import format_time
 from jetbroker.jetstream.metadata import consumer_level, stored_metadata
 from jetbroker.jetstream.stream import Stream
 from jetbroker.jetstream.stream_config import check_stream_config, check_stream_update, refuse_unsupported_stream
-from jetbroker.jetstream.subject_index import SubjectIndex
+from jetbroker.jetstream.subject_index import SubjectIndex, TooManySteps
 from jetbroker.routing.router import Router
 from jetbroker.store.store import RecoveredStream, Store
 from jetbroker.tick import Tick
@@ -130,7 +131,7 @@ class JetStream:
         stream = Stream(self, config, recovered.log, recovered.created_ns)
         self._reserve(config, 1)
         self.streams[config.name] = stream
-        self.subjects.add(config)
+        self.subjects.add(config.name, config.subjects)
         restored = []
         for entry in recovered.consumers:
             consumer_config = ConsumerConfig.from_json(entry.config)
@@ -154,8 +155,7 @@ class JetStream:
             return existing
         if 0 <= self.limits.max_streams <= len(self.streams):
             raise api_error("maximum_streams_limit")
-        if self.subjects.overlaps(config):
-            raise api_error("stream_subject_overlap")
+        self._check_overlap(config)
         self._check_reservation(config, None)
         refuse_unsupported_stream(config)
         created_ns = time.time_ns()
@@ -168,7 +168,7 @@ class JetStream:
         stream = Stream(self, config, log, created_ns)
         self._reserve(config, 1)
         self.streams[config.name] = stream
-        self.subjects.add(config)
+        self.subjects.add(config.name, config.subjects)
         stream.start()
         self._stream_advisory("CREATED", config.name, "create")
         return stream
@@ -180,8 +180,8 @@ class JetStream:
         old = stream.config
         check_stream_update(old, config)
         refuse_unsupported_stream(config)
-        if config.subjects != old.subjects and self.subjects.overlaps(config):
-            raise api_error("stream_subject_overlap")
+        if config.subjects != old.subjects:
+            self._check_overlap(config)
         self._check_reservation(config, old)
         self._check_consumer_limits(stream, config)
         try:
@@ -190,8 +190,8 @@ class JetStream:
             raise api_error("stream_update", err=str(error)) from error
         self._reserve(old, -1)
         self._reserve(config, 1)
-        self.subjects.remove(old)
-        self.subjects.add(config)
+        self.subjects.remove(old.name, old.subjects)
+        self.subjects.add(config.name, config.subjects)
         stream.apply_config(config)
         self._stream_advisory("UPDATED", config.name, "modify")
         return stream
@@ -200,7 +200,7 @@ class JetStream:
         """Delete a stream with its consumers. Raises ApiError."""
         stream = self.stream(name)
         del self.streams[name]
-        self.subjects.remove(stream.config)
+        self.subjects.remove(name, stream.config.subjects)
         self._reserve(stream.config, -1)
         for consumer in list(stream.consumers.values()):
             consumer.stop(DELETED)
@@ -210,6 +210,16 @@ class JetStream:
         except StorageError as error:
             raise api_error("stream_delete", err=str(error)) from error
         self._stream_advisory("DELETED", name, "delete")
+
+    def _check_overlap(self, config: StreamConfig) -> None:
+        self.subjects.steps_left = limits.JS_OVERLAP_STEPS
+        try:
+            if self.subjects.overlaps(config.subjects, but=config.name):
+                raise api_error("stream_subject_overlap")
+        except TooManySteps:
+            raise api_error("stream_invalid_config", err="too many subjects to compare") from None
+        finally:
+            self.subjects.steps_left = None
 
     def stream(self, name: str) -> Stream:
         """The stream of this name. Raises ApiError 10059."""
@@ -251,7 +261,7 @@ class JetStream:
         if stream.config.storage == "file" and not config.mem_storage:
             try:
                 state_log = await self.store.create_consumer(
-                    self.account_name, stream.name, name, config.to_json(), created_ns
+                    self.account_name, stream.name, name, config.to_json(), created_ns, False
                 )
             except StorageError as error:
                 raise api_error("consumer_store_failed", err=str(error)) from error
@@ -280,7 +290,8 @@ class JetStream:
         refuse_unsupported_consumer(config)
         if consumer.state_log is not None:
             try:
-                await self.store.update_consumer(self.account_name, stream.name, consumer.name, config.to_json())
+                consumer.state_log.update_config(config.to_json())
+                await consumer.state_log.commit()
             except StorageError as error:
                 raise api_error("consumer_store_failed", err=str(error)) from error
         consumer.update(config)

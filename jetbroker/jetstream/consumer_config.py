@@ -14,7 +14,8 @@ from jetbroker.jetstream.errors import ApiError, api_error
 from jetbroker.jetstream.gotext import MILLISECOND, MINUTE, SECOND, duration_text, quote
 from jetbroker.jetstream.metadata import consumer_level, metadata_bytes, stored_metadata
 from jetbroker.jetstream.stream_config import valid_name
-from jetbroker.wire.subjects import collide, subset, valid_subject, wildcard
+from jetbroker.jetstream.subject_index import SubjectIndex, TooManySteps
+from jetbroker.wire.subjects import collide, valid_subject, wildcard
 
 DEFAULT_ACK_WAIT = 30 * SECOND
 EPHEMERAL_INACTIVE_THRESHOLD = 5 * SECOND
@@ -136,15 +137,19 @@ def check_consumer_config(config: ConsumerConfig, stream: StreamConfig, account:
 
 def check_workqueue(config: ConsumerConfig, others: Iterable[ConsumerConfig]) -> None:
     """Refuse a consumer of a work queue that would share messages with one of the `others`."""
-    filters = [text.encode() for text in filters_of(config)]
+    filters = filters_of(config)
+    index = SubjectIndex(limits.JS_OVERLAP_STEPS)
     for other in others:
         if other.direct:
             continue
         if not filters:
             raise api_error("consumer_wq_multiple_unfiltered")
-        other_filters = [text.encode() for text in filters_of(other) or [">"]]
-        if any(collide(mine, theirs) for mine in filters for theirs in other_filters):
+        index.add("other", filters_of(other) or [">"])
+    try:
+        if index.overlaps(filters):
             raise api_error("consumer_wq_consumer_not_unique")
+    except TooManySteps:
+        raise _refuse("too many filter subjects to compare") from None
 
 
 def check_consumer_update(old: ConsumerConfig, new: ConsumerConfig, *, has_interest: bool) -> None:
@@ -268,10 +273,19 @@ def _check_filters(config: ConsumerConfig) -> None:
     filters = [text.encode() for text in filters_of(config)]
     if not all(valid_subject(text) for text in filters):
         raise _refuse("invalid subject")
-    for index, inner in enumerate(filters):
-        for outer in filters[:index]:
-            if subset(inner, outer) or subset(outer, inner):
-                raise api_error("consumer_overlapping_subject_filters")
+    _check_filter_overlap(config.filter_subjects)
+
+
+def _check_filter_overlap(filters: list[str]) -> None:
+    """Refuse filters one of which contains another; in bounded time, there may be very many."""
+    index = SubjectIndex(limits.JS_OVERLAP_STEPS)
+    index.add("", filters)
+    try:
+        is_unique = len(set(filters)) == len(filters)
+        if not is_unique or any(index.count_containing(text.encode()) > 1 for text in filters):
+            raise api_error("consumer_overlapping_subject_filters")
+    except TooManySteps:
+        raise _refuse("too many filter subjects to compare") from None
 
 
 def _check_start(config: ConsumerConfig) -> None:

@@ -356,7 +356,10 @@ def _json_text(value: Any) -> str:
     """The JSON text of a value, as near to what the client wrote as is known."""
     if isinstance(value, Number):
         return str(value)
-    return orjson.dumps(value, default=str).decode("utf-8", "replace")
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:  # nested deeper than it will write
+        return "..."
 
 
 def _can_not_unmarshal(text: str) -> str:

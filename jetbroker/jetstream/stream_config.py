@@ -12,6 +12,7 @@ from jetbroker.jetstream.contracts import AccountLimits
 from jetbroker.jetstream.errors import ApiError, api_error
 from jetbroker.jetstream.gotext import MILLISECOND, MINUTE, SECOND, duration_text
 from jetbroker.jetstream.metadata import metadata_bytes, stored_metadata, stream_level
+from jetbroker.jetstream.subject_index import SubjectIndex, TooManySteps
 from jetbroker.jetstream.transforms import transform_fault
 from jetbroker.wire.subjects import collide, subset, valid_literal, valid_subject
 
@@ -285,7 +286,7 @@ def _check_subjects(config: StreamConfig) -> None:
             raise _refuse("invalid subject")
         if not config.no_ack:
             _check_reserved(subject)
-    _check_mutual_overlap(subjects)
+    _check_mutual_overlap(config)
 
 
 def _check_reserved(subject: bytes) -> None:
@@ -300,20 +301,20 @@ def _check_reserved(subject: bytes) -> None:
         raise _refuse("subjects that overlap with system api require no-ack to be true")
 
 
-def _check_mutual_overlap(subjects: list[bytes]) -> None:
-    """Pairs in order, but literals that no wildcard precedes are only looked up: configurations can be long."""
-    literals: set[bytes] = set()
-    wildcards: list[bytes] = []
-    for subject in subjects:
-        is_literal = valid_literal(subject)
-        before = [subject] if subject in literals else []
-        before += [other for other in (wildcards if is_literal else [*wildcards, *literals]) if collide(subject, other)]
-        if before:
-            raise _refuse(f'subject "{before[0].decode()}" overlaps with "{subject.decode()}"')
-        if is_literal:
-            literals.add(subject)
-        else:
-            wildcards.append(subject)
+def _check_mutual_overlap(config: StreamConfig) -> None:
+    """Refuse the first pair that overlaps; in bounded time, a configuration may list very many subjects."""
+    index = SubjectIndex(limits.JS_OVERLAP_STEPS)
+    positions: dict[str, int] = {}
+    try:
+        for position, subject in enumerate(config.subjects):
+            found = index.overlapping(subject.encode())
+            if found:
+                first = min(found, key=positions.__getitem__)
+                raise _refuse(f'subject "{first}" overlaps with "{subject}"')
+            index.add(subject, [subject])
+            positions[subject] = position
+    except TooManySteps:
+        raise _refuse("too many subjects to compare") from None
 
 
 def _check_transforms(config: StreamConfig) -> None:

@@ -1,9 +1,13 @@
-"""Which stream has which subjects: finds overlaps without comparing every pair."""
+"""Sets of subjects that are searched for overlaps without comparing every pair."""
 
-from jetbroker.jetstream.config import StreamConfig
+from collections.abc import Iterable, Iterator
 
 _STAR = b"*"
 _REST = b">"
+
+
+class TooManySteps(Exception):
+    """A search was given up: the subjects are too many, or too entangled, to compare in bounded time."""
 
 
 class _Node:
@@ -15,25 +19,27 @@ class _Node:
 
 
 class SubjectIndex:
-    """The subjects of an account's streams as a trie of tokens.
+    """Subjects, each with owners (streams, say), as a trie of tokens.
 
-    All walks keep their own stack: a subject may have thousands of tokens.
+    All walks keep their own stack: a subject may have thousands of tokens. `steps_left` bounds the nodes that
+    searches may still visit, None: no bound.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, step_limit: int | None = None) -> None:
         self._root = _Node()
+        self.steps_left = step_limit
 
-    def add(self, config: StreamConfig) -> None:
-        """Remember the subjects of a stream."""
-        for subject in config.subjects:
+    def add(self, owner: str, subjects: Iterable[str]) -> None:
+        """Remember subjects of an owner."""
+        for subject in subjects:
             node = self._root
             for token in subject.encode().split(b"."):
                 node = node.children.setdefault(token, _Node())
-            node.owners.add(config.name)
+            node.owners.add(owner)
 
-    def remove(self, config: StreamConfig) -> None:
-        """Forget the subjects of a stream."""
-        for subject in config.subjects:
+    def remove(self, owner: str, subjects: Iterable[str]) -> None:
+        """Forget subjects of an owner."""
+        for subject in subjects:
             path = [self._root]
             tokens = subject.encode().split(b".")
             for token in tokens:
@@ -42,45 +48,70 @@ class SubjectIndex:
                     break
                 path.append(following)
             else:
-                path[-1].owners.discard(config.name)
+                path[-1].owners.discard(owner)
                 for parent, token, node in reversed(list(zip(path, tokens, path[1:], strict=False))):
                     if node.owners or node.children:
                         break
                     del parent.children[token]
 
-    def overlapping(self, subject: bytes, but: str = "") -> set[str]:
-        """The streams, `but` one, with a subject that some message could match together with `subject`."""
-        tokens = subject.split(b".")
-        found: set[str] = set()
+    def overlapping(self, subject: bytes) -> set[str]:
+        """The owners of a subject that some message could match together with `subject`. Raises TooManySteps."""
+        return set().union(*(node.owners for node in self._overlaps(subject.split(b"."))))
+
+    def overlaps(self, subjects: Iterable[str], but: str = "") -> bool:
+        """True when another owner than `but` has a subject that overlaps with one of these. Raises TooManySteps."""
+        return any(
+            owner != but
+            for subject in subjects
+            for node in self._overlaps(subject.encode().split(b"."))
+            for owner in node.owners
+        )
+
+    def count_containing(self, subject: bytes) -> int:
+        """How many of the subjects match whatever `subject` matches, itself included. Raises TooManySteps."""
+        return sum(1 for node in self._supersets(subject.split(b".")) if node.owners)
+
+    def _overlaps(self, tokens: list[bytes]) -> Iterator[_Node]:
         stack = [(self._root, 0)]
         while stack:
             node, depth = stack.pop()
+            self._step()
             if depth == len(tokens):
-                found |= node.owners
+                yield node
                 continue
-            rest = node.children.get(_REST)
-            if rest is not None:
-                found |= rest.owners
+            children = node.children
+            if _REST in children:
+                yield children[_REST]
             token = tokens[depth]
             if token == _REST:
-                found |= _owners_below(node)
+                below = list(children.values())
+                while below:
+                    inner = below.pop()
+                    self._step()
+                    yield inner
+                    below.extend(inner.children.values())
             elif token == _STAR:
-                stack.extend((child, depth + 1) for name, child in node.children.items() if name != _REST)
+                stack.extend((child, depth + 1) for name, child in children.items() if name != _REST)
             else:
-                stack.extend((node.children[name], depth + 1) for name in {token, _STAR} if name in node.children)
-        found.discard(but)
-        return found
+                stack.extend((children[name], depth + 1) for name in {token, _STAR} if name in children)
 
-    def overlaps(self, config: StreamConfig) -> bool:
-        """True when another stream than the one of this name has one of these subjects."""
-        return any(self.overlapping(subject.encode(), but=config.name) for subject in config.subjects)
+    def _supersets(self, tokens: list[bytes]) -> Iterator[_Node]:
+        stack = [(self._root, 0)]
+        while stack:
+            node, depth = stack.pop()
+            self._step()
+            if depth == len(tokens):
+                yield node
+                continue
+            children = node.children
+            if _REST in children:
+                yield children[_REST]
+            token = tokens[depth]
+            if token != _REST:
+                stack.extend((children[name], depth + 1) for name in {token, _STAR} if name in children)
 
-
-def _owners_below(node: _Node) -> set[str]:
-    found: set[str] = set()
-    stack = list(node.children.values())
-    while stack:
-        inner = stack.pop()
-        found |= inner.owners
-        stack.extend(inner.children.values())
-    return found
+    def _step(self) -> None:
+        if self.steps_left is not None:
+            self.steps_left -= 1
+            if self.steps_left < 0:
+                raise TooManySteps
