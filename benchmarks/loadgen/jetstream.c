@@ -141,9 +141,9 @@ static void create_consumer(conn *c, const options *o) {
     api_request(c, &e, subject, body);
 }
 
-static void request_batch(conn *c, const options *o, long number) {
+static void request_batch(conn *c, const options *o, long number, long batch) {
     char body[64];
-    int n = snprintf(body, sizeof body, "{\"batch\":%ld,\"expires\":60000000000}", o->batch);
+    int n = snprintf(body, sizeof body, "{\"batch\":%ld,\"expires\":60000000000}", batch);
     conn_queuef(c, "PUB $JS.API.CONSUMER.MSG.NEXT.%s." CONSUMER " %s.%ld %d\r\n%s\r\n", o->stream, inbox, number, n, body);
 }
 
@@ -190,8 +190,9 @@ int run_jspull(const options *o) {
     while (taken < o->msgs) {
         /* the next batch is asked for when half of the last one is here */
         while (requested < o->msgs && requested - taken <= o->batch / 2) {
-            request_batch(&c, o, requests++);
-            requested += o->batch;
+            long batch = o->msgs - requested < o->batch ? o->msgs - requested : o->batch;
+            request_batch(&c, o, requests++, batch);
+            requested += batch;
         }
         conn_flush(&c);
         conn_fill(&c, 1);
