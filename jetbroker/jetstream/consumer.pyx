@@ -17,6 +17,7 @@ from jetbroker.tick cimport PHASE_CONSUMERS, Tick
 from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.message cimport Message
 
+from jetbroker.errors import StorageError
 from jetbroker.jetstream import consumer_state
 from jetbroker.jetstream import status as texts
 from jetbroker.jetstream.pull_request import PullLimits, PullRequestError, parse_pull_request
@@ -25,6 +26,7 @@ from jetbroker.jetstream.receivers import AckReceiver, FlowReceiver, RequestRece
 cdef int64_t INTEREST_POLL_NS = 100_000_000     # how soon a push consumer notices a new subscriber
 cdef int64_t MS = 1_000_000
 cdef dict POLICIES = {"none": POLICY_NONE, "all": POLICY_ALL, "explicit": POLICY_EXPLICIT}
+cdef Py_ssize_t ENTRY_BYTES = 32                 # of a pending message in a snapshot
 API_LEVEL_HEADER = b"\r\nNats-Required-Api-Level:"
 API_LEVEL = 4                                   # nats-server 2.14
 REMOVED_REASON = "Unacknowledged message was deleted"
@@ -111,7 +113,8 @@ cdef class Consumer(ConsumerDelivery):
     def _place(self) -> None:
         """Find the first message: from recorded state, or as the deliver policy says."""
         state = consumer_state.replay(self.state_log.recovered) if self.state_log is not None else None
-        if state is not None and state.started:
+        self.restored = state is not None and state.started
+        if self.restored:
             self.tracker.restore(state, self.now_ns, wall_clock_ns())
             self._drop_removed()
             start = max(self.tracker.delivered_seq + 1, 1)
@@ -142,7 +145,8 @@ cdef class Consumer(ConsumerDelivery):
             return max(self.config.opt_start_seq, first)
         if policy == "by_start_time":
             return max(log.seq_at_time(self.config.opt_start_time.ns), first)
-        return last + 1
+        # when a crash took the first record, what came after the consumer was made is still new to it
+        return min(log.seq_at_time(self.created_ns), last + 1) if self.state_log is not None else last + 1
 
     def _drop_removed(self) -> None:
         for seq, _, _, _, _ in self.tracker.pending.dump():
@@ -170,8 +174,8 @@ cdef class Consumer(ConsumerDelivery):
         self.now_ns = self.monotonic()
         self.inactive_at_ns = self.now_ns + self.inactive_ns if self.inactive_ns else 0
         self.cursor.count()
-        if self.state_log is not None:
-            self._write_snapshot()
+        if self.state_log is not None and not self.restored:
+            self.writer.begin(self._snapshot())
         self.wake()
 
     def _subscribe(self, receiver, bytes subject) -> None:
@@ -210,8 +214,6 @@ cdef class Consumer(ConsumerDelivery):
         self._configure()
         if self.running:
             self.inactive_at_ns = self.now_ns + self.inactive_ns if self.inactive_ns else 0
-            if self.state_log is not None:
-                self._write_snapshot()
             self.wake()
 
     def has_delivery_interest(self) -> bool:
@@ -293,7 +295,8 @@ cdef class Consumer(ConsumerDelivery):
         self.cursor.purged()
         if self.log.messages == 0:
             self.tracker.jump(self.log.last_seq)
-            self.cursor.move_to(self.log.last_seq + 1)
+            if self.cursor.next_seq <= self.log.last_seq:
+                self.cursor.move_to(self.log.last_seq + 1)
         else:
             self._drop_removed()
             if self.log.first_seq > self.tracker.delivered_seq + 1:
@@ -381,7 +384,7 @@ cdef class Consumer(ConsumerDelivery):
             for request in heartbeats:
                 self.status(
                     request.reply, texts.heartbeat(self.tracker.delivered_cseq, self.tracker.delivered_seq))
-        if self.is_push and self.heartbeat_ns and self.next_heartbeat_ns <= self.now_ns and self.check_interest():
+        if self.is_push and self.heartbeat_ns and self.check_interest() and self.next_heartbeat_ns <= self.now_ns:
             stalled = self.flow.open_subject if self.flow is not None and self.flow.stalled() else None
             self.status(self.deliver_subject, texts.heartbeat(
                 self.tracker.delivered_cseq, self.tracker.delivered_seq, stalled))
@@ -433,29 +436,33 @@ cdef class Consumer(ConsumerDelivery):
             self.writer.write(record, n)
             self.batch.clear()
             self.tracker.dirty = False
-            if self.writer.wants_snapshot():
-                self._write_snapshot()
+            if self.writer.wants_snapshot(ENTRY_BYTES * (1 + self.tracker.pending.count)):
+                self._replace_records()
         if self.ack_replies:
             replies, self.ack_replies = self.ack_replies, []
             self.writer.confirm(replies)
         return 0
 
-    def _write_snapshot(self) -> None:
-        """Replace all records by one. Times of deliveries are kept as wall times, for they outlive this process."""
+    def _replace_records(self) -> None:
+        try:
+            self.writer.replace(self._snapshot())
+        except StorageError as error:
+            # nothing is lost: the log only goes on growing
+            self.js.log.warn(f"Consumer {self.stream_name!r} > {self.name!r}: {error}")
+
+    def _snapshot(self) -> bytes:
+        """The present state. Times of deliveries are kept as wall times, for they outlive this process."""
         cdef int64_t wall = wall_clock_ns()
         cdef int64_t now = self.monotonic()
         entries = [
             (seq, cseq, wall - (now - delivered_ns), count, exhausted)
             for seq, cseq, count, delivered_ns, exhausted in self.tracker.pending.dump()
         ]
-        identity = {"name": self.name, "created_ns": self.created_ns, "config": self.config.to_json()}
         positions = (
             wall, self.tracker.delivered_cseq, self.tracker.delivered_seq,
             self.tracker.floor_cseq, self.tracker.floor_seq,
         )
-        self.batch.clear()
-        self.tracker.dirty = False
-        self.writer.snapshot(consumer_state.encode_snapshot(identity, self.cursor.resume, positions, entries))
+        return consumer_state.encode_snapshot(self.cursor.resume, positions, entries)
 
     # --- timers ---
 
@@ -497,6 +504,10 @@ cdef class Consumer(ConsumerDelivery):
         # rounded up: the loop's clock counts milliseconds
         self.timer = self.tick.loop.call_later(max(when - self.now_ns + MS // 2, MS) / 1e9, self._on_timer)
         return 0
+
+    def look(self) -> None:
+        """Act on what is due by the clock now: for tests that move it."""
+        self.wake()
 
     def _on_timer(self) -> None:
         self.timer = None

@@ -15,15 +15,12 @@ class ConsumerState:
     floor_cseq: int = 0
     floor_seq: int = 0
     resume: int = 0
-    identity: dict[str, object] | None = None
     pending: dict[int, StateEntry] = field(default_factory=dict)
     started: bool = False
 
 def encode_snapshot(
-    identity: dict[str, object],
     resume: int,
     positions: tuple[int, int, int, int, int],
     entries: Iterable[tuple[int, int, int, int, bool]],
 ) -> bytes: ...
-def read_identity(recovered: Sequence[bytes]) -> dict[str, object] | None: ...
 def replay(recovered: Sequence[bytes]) -> ConsumerState: ...

@@ -5,16 +5,13 @@ Two kinds, little-endian as on every machine this runs on. Both start with the p
 the last readable record always gives delivered and floor; the operations only rebuild what is pending.
 
     batch     'B' u24 0, u32 ops, i64 wall ns, u64 delivered cseq, seq, u64 floor cseq, seq, then ops of 24 bytes
-    snapshot  'S' u24 0, u32 entries, the same positions, u64 resume, u32 identity length, u32 0, identity (JSON),
+    snapshot  'S' u24 0, u32 entries, the same positions, u64 resume,
               then entries of 32 bytes: u64 seq, u64 cseq, i64 delivered wall ns, u32 deliveries, u32 exhausted
 
-`resume` is where a last_per_subject consumer leaves its first pass. The identity is the consumer's configuration, so
-that its log alone is enough to bring it back.
+`resume` is where a last_per_subject consumer leaves its first pass.
 """
 import struct
 from dataclasses import dataclass, field
-
-import orjson
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
@@ -25,7 +22,7 @@ cdef uint32_t KIND_SNAPSHOT = 0x53
 
 HEAD = struct.Struct("<IIqQQQQ")
 OP = struct.Struct("<QQII")
-SNAPSHOT = struct.Struct("<QII")
+RESUME = struct.Struct("<Q")
 ENTRY = struct.Struct("<QQqII")
 
 
@@ -102,36 +99,22 @@ class StateEntry:
 
 @dataclass
 class ConsumerState:
-    """What a consumer's records add up to. `identity` is what encode_snapshot was given, None without a snapshot."""
+    """What a consumer's records add up to; `started` is False when there were none."""
 
     delivered_cseq: int = 0
     delivered_seq: int = 0
     floor_cseq: int = 0
     floor_seq: int = 0
     resume: int = 0
-    identity: dict[str, object] | None = None
     pending: dict[int, StateEntry] = field(default_factory=dict)
     started: bool = False
 
 
-def encode_snapshot(identity, resume, positions, entries):
+def encode_snapshot(resume, positions, entries):
     """One record that stands for all before it; `positions` is (wall ns, delivered cseq, seq, floor cseq, seq)."""
-    text = orjson.dumps(identity)
     return b"".join((
-        HEAD.pack(KIND_SNAPSHOT, len(entries), *positions),
-        SNAPSHOT.pack(resume, len(text), 0),
-        text,
-        *[ENTRY.pack(*entry) for entry in entries],
+        HEAD.pack(KIND_SNAPSHOT, len(entries), *positions), RESUME.pack(resume), *[ENTRY.pack(*entry) for entry in entries],
     ))
-
-
-def read_identity(recovered):
-    """The identity in the newest snapshot among a state log's records, None when there is none."""
-    for record in reversed(recovered):
-        if len(record) >= HEAD.size + SNAPSHOT.size and record[0] == KIND_SNAPSHOT:
-            _, length, _ = SNAPSHOT.unpack_from(record, HEAD.size)
-            return orjson.loads(record[HEAD.size + SNAPSHOT.size:HEAD.size + SNAPSHOT.size + length])
-    return None
 
 
 def replay(recovered):
@@ -154,15 +137,13 @@ def replay(recovered):
 
 
 def _read_snapshot(state, record, count):
-    resume, length, _ = SNAPSHOT.unpack_from(record, HEAD.size)
-    start = HEAD.size + SNAPSHOT.size
-    if len(record) != start + length + count * ENTRY.size:
+    start = HEAD.size + RESUME.size
+    if len(record) != start + count * ENTRY.size:
         raise ValueError(f"consumer snapshot of {len(record)} bytes")
-    state.resume = resume
-    state.identity = orjson.loads(record[start:start + length])
+    state.resume = RESUME.unpack_from(record, HEAD.size)[0]
     state.pending = {
         seq: StateEntry(cseq, delivered_ns, deliveries, bool(exhausted))
-        for seq, cseq, delivered_ns, deliveries, exhausted in ENTRY.iter_unpack(record[start + length:])
+        for seq, cseq, delivered_ns, deliveries, exhausted in ENTRY.iter_unpack(record[start:])
     }
 
 

@@ -36,6 +36,7 @@ cdef class ConsumerDelivery(ConsumerEvents):
     cdef readonly int64_t created_ns       # wall clock
     cdef readonly bint running
     cdef readonly bint is_push
+    cdef bint restored                     # goes on from recorded state
     cdef readonly AckTracker tracker
     cdef readonly StreamCursor cursor
     cdef readonly object state_log

@@ -3,19 +3,18 @@ from libc.stdint cimport uint64_t
 
 from jetbroker.routing.router cimport Router
 from jetbroker.store.log cimport LogObserver
+from jetbroker.store.statelog cimport StateLog
 
 
 cdef class StateWriter(LogObserver):
-    cdef object log                    # StateLog, None: nothing is kept (memory)
+    cdef StateLog log                  # None: nothing is kept, everything counts as durable
     cdef Router router
-    cdef readonly uint64_t position    # behind the last record
-    cdef readonly uint64_t committed
     cdef object waiting                # deque of (position, [reply subject])
-    cdef Py_ssize_t since_snapshot     # bytes written after the last snapshot
-    cdef Py_ssize_t snapshot_bytes
+    cdef uint64_t try_above            # no snapshot is tried before the log is larger than this, bytes
 
     cdef int write(self, const char* record, Py_ssize_t n) except -1
-    cdef bint wants_snapshot(self) noexcept
+    # Is a snapshot of about this size worth writing?
+    cdef bint wants_snapshot(self, Py_ssize_t size) except -1
     # Answer these (empty messages) when everything written so far is durable.
     cdef int confirm(self, list replies) except -1
-    cdef int _release(self) except -1
+    cdef int _release(self, uint64_t committed) except -1

@@ -16,7 +16,7 @@ async def bodies(probe: Probe, name: str) -> Any:
     """Pull bodies of every kind."""
     await probe.stream(name, 40)
     await probe.consumer(name, "c")
-    seen = []
+    seen: list[Any] = []
     for body in (
         b"", b"x", b"0", b"-1", b"{}", b'{"color":1}', b'{"batch":0}', b'{"batch":-3}', b"3", b" 2 ", b'{"batch":2}',
         b'{"batch":"x"}', b'{"batch":', b"{x}", b'{"expires":-1}', b'{"expires":-1,"batch":5}', b'{"priority":10}',
@@ -33,7 +33,7 @@ async def no_wait(probe: Probe, name: str) -> Any:
     """no_wait in all forms."""
     await probe.stream(name, 5)
     await probe.consumer(name, "c", max_ack_pending=20)
-    seen = []
+    seen: list[Any] = []
     for body in (
         {"batch": 2, "no_wait": True},
         {"batch": 3, "no_wait": True},
@@ -68,7 +68,7 @@ async def max_bytes(probe: Probe, name: str) -> Any:
     await probe.stream(name)
     await probe.fill(name, 6, payload=b"x" * 100)
     await probe.consumer(name, "c")
-    seen = []
+    seen: list[Any] = []
     for body in (
         {"batch": 10, "max_bytes": 50},
         {"batch": 10, "max_bytes": 400},
@@ -87,7 +87,7 @@ async def limits(probe: Probe, name: str) -> Any:
     """The consumer's own bounds."""
     await probe.stream(name, 2)
     await probe.consumer(name, "c", max_batch=2, max_expires=1500 * MS, max_bytes=1000)
-    seen = []
+    seen: list[Any] = []
     for body in ({"batch": 3}, {"expires": 1600 * MS}, {"batch": 1, "max_bytes": 1001}, {"batch": 1}, b"3"):
         seen.append(await (await probe.pull(name, "c", body)).rest())
     return seen
@@ -127,7 +127,7 @@ async def ack_forms(probe: Probe, name: str) -> Any:
     await probe.consumer(name, "c", ack_wait=60_000 * MS)
     inbox = await probe.pull(name, "c", b"12")
     replies = [(await inbox.raw()).reply for _ in range(12)]
-    seen = []
+    seen: list[Any] = []
     for number, body in enumerate((
         b"", b"+ACK", b"+OK", b"+WPI", b"junk", b"+ACKx", b"-ERR", b"+TERM", b"+TERM because", b"-NAK 60s",
         b'-NAK {"delay": 60000000000}', b"-NAK",
@@ -144,7 +144,7 @@ async def ack_subjects(probe: Probe, name: str) -> Any:
     await probe.stream(name, 9)
     await probe.consumer(name, "c")
     await (await probe.pull(name, "c", b"6")).rest()
-    seen = []
+    seen: list[Any] = []
     for subject in (
         f"$JS.ACK.{name}.c.1.7.7.1.0", f"$JS.ACK.{name}.c.1.0.1.1.0", f"$JS.ACK.{name}.c.1.x.1.1.0",
         f"$JS.ACK.{name}.c.1.1.1.1", f"$JS.ACK.{name}.d.1.1.1.1.0", f"$JS.ACK.{name}.c.9.2.77.1.0",
@@ -160,7 +160,7 @@ async def ack_next(probe: Probe, name: str) -> Any:
     await probe.stream(name, 12)
     await probe.consumer(name, "c")
     reply = (await (await probe.pull(name, "c", b"1")).raw()).reply
-    seen = []
+    seen: list[Any] = []
     for body in (b"+NXT", b"+NXT 1", b"+NXT x", b"+NXT 2", b'+NXT {"batch":2,"no_wait":true}'):
         inbox = await probe.inbox()
         await probe.client.publish(reply, body, reply=inbox.subject)
@@ -176,7 +176,7 @@ async def ack_all(probe: Probe, name: str) -> Any:
     await probe.consumer(name, "c", ack_policy="all")
     inbox = await probe.pull(name, "c", b"9")
     replies = [(await inbox.raw()).reply for _ in range(9)]
-    seen = []
+    seen: list[Any] = []
     for number, body in ((3, b"+ACK"), (1, b"+ACK"), (5, b"-NAK"), (4, b"+TERM"), (7, b"+ACK")):
         seen.append((number, body, await probe.ack(replies[number], body), await probe.state(name, "c")))
     seen.append(await (await probe.pull(name, "c", b"2")).rest())
@@ -189,7 +189,7 @@ async def ack_order(probe: Probe, name: str) -> Any:
     await probe.consumer(name, "c")
     inbox = await probe.pull(name, "c", b"8")
     replies = [(await inbox.raw()).reply for _ in range(8)]
-    seen = []
+    seen: list[Any] = []
     for number, body in ((2, b"+ACK"), (1, b"+ACK"), (0, b"+ACK"), (6, b"-NAK"), (3, b"-NAK"), (7, b"+ACK")):
         seen.append((number, body, await probe.ack(replies[number], body), await probe.state(name, "c")))
     seen.append(await (await probe.pull(name, "c", b"3")).rest())
@@ -201,7 +201,7 @@ async def max_deliver(probe: Probe, name: str) -> Any:
     await probe.stream(name, 3)
     advisories = await probe.inbox(f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{name}.c")
     await probe.consumer(name, "c", max_deliver=2, ack_wait=200 * MS)
-    seen = []
+    seen: list[Any] = []
     replies = []
     for _ in range(3):
         inbox = await probe.pull(name, "c", {"batch": 3, "expires": 400 * MS})

@@ -1,0 +1,397 @@
+"""The consumer engine in this process: deliveries, acks, pull requests, push."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.consumers import ConsumerBench, counts, positions
+
+SUBJECTS = tuple(f"s.{number % 3}" for number in range(9))
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[ConsumerBench]:
+    """A memory stream `S` on `s.>`."""
+    made = ConsumerBench(tmp_path)
+    made.open()
+    yield made
+    for consumer in list(made.stream.consumers.values()):
+        consumer.stop("")
+    await made.close()
+
+
+async def test_pull_delivers_in_order_and_counts_down(bench: ConsumerBench) -> None:
+    await bench.fill(*SUBJECTS)
+    consumer = bench.consumer()
+    found = (await bench.pull({"batch": 4})).take()
+    assert [one.numbers for one in found] == [(1, 1, 1, 8), (1, 2, 2, 7), (1, 3, 3, 6), (1, 4, 4, 5)]
+    assert [one.subject for one in found] == ["s.0", "s.1", "s.2", "s.0"]
+    assert positions(consumer) == ((4, 4), (0, 0))
+    assert counts(consumer) == (4, 0, 0, 5)
+
+
+async def test_a_large_batch_is_delivered_over_several_ticks(bench: ConsumerBench) -> None:
+    for _ in range(2000):
+        bench.publish("s.1", b"x")
+    await bench.turn()
+    consumer = bench.consumer(max_ack_pending=-1)
+    mailbox = await bench.pull(b"2000")
+    await bench.turn()
+    found = mailbox.take()
+    assert [one.numbers[1] for one in found] == list(range(1, 2001))
+    assert counts(consumer) == (2000, 0, 0, 0)
+
+
+async def test_filters_count_and_deliver_only_what_matches(bench: ConsumerBench) -> None:
+    await bench.fill(*SUBJECTS)
+    consumer = bench.consumer(filter_subjects=["s.0", "s.2"])
+    found = (await bench.pull({"batch": 10, "no_wait": True})).take()
+    assert [one.numbers for one in found[:-1]] == [
+        (1, 1, 1, 5), (1, 3, 2, 4), (1, 4, 3, 3), (1, 6, 4, 2), (1, 7, 5, 1), (1, 9, 6, 0),
+    ]  # fmt: skip
+    assert found[-1].status == "404 No Messages"
+    await bench.fill("s.1", "s.2")
+    assert counts(consumer)[3] == 1
+
+
+async def test_pending_stays_exact_when_messages_go_away(bench: ConsumerBench) -> None:
+    await bench.fill(*SUBJECTS)
+    everything = bench.consumer("everything")
+    one_subject = bench.consumer("one", filter_subject="s.1")
+    bench.stream.delete_message(5)
+    assert (counts(everything)[3], counts(one_subject)[3]) == (8, 2)
+    await bench.fill("s.1", "s.0")
+    assert (counts(everything)[3], counts(one_subject)[3]) == (10, 3)
+    bench.stream.purge("s.1")
+    assert (counts(everything)[3], counts(one_subject)[3]) == (7, 0)
+    bench.stream.purge()
+    await bench.turn()
+    assert (counts(everything)[3], counts(one_subject)[3]) == (0, 0)
+    await bench.fill("s.1")
+    assert (counts(everything)[3], counts(one_subject)[3]) == (1, 1)
+
+
+async def test_messages_evicted_before_delivery_are_not_pending(tmp_path: Path) -> None:
+    bench = ConsumerBench(tmp_path)
+    bench.open(max_msgs=4)
+    await bench.fill(*SUBJECTS[:4])
+    consumer = bench.consumer()
+    first = (await bench.pull({"batch": 2})).take()
+    await bench.fill(*SUBJECTS[:5])
+    assert counts(consumer) == (0, 0, 0, 4)
+    assert positions(consumer) == ((2, 2), (2, 2))
+    reasons = [fields["reason"] for subject, fields in bench.advisories if "TERMINATED" in subject]
+    assert reasons == ["Unacknowledged message was deleted"] * 2
+    assert len(await bench.ack(first[0])) == 1
+    assert (await bench.pull()).take()[0].numbers == (1, 6, 3, 3)
+    await bench.close()
+
+
+async def test_last_per_subject_gives_the_last_of_each_and_then_what_follows(bench: ConsumerBench) -> None:
+    await bench.fill("s.a", "s.b", "s.a", "s.c", "s.b")
+    consumer = bench.consumer(deliver_policy="last_per_subject", filter_subject="s.>")
+    assert counts(consumer)[3] == 3
+    await bench.fill("s.a")
+    found = (await bench.pull({"batch": 10, "no_wait": True})).take()[:-1]
+    assert [(one.numbers[1], one.numbers[3]) for one in found] == [(3, 3), (4, 2), (5, 1), (6, 0)]
+
+
+async def test_floor_moves_over_acks_in_a_row(bench: ConsumerBench) -> None:
+    await bench.fill(*SUBJECTS)
+    consumer = bench.consumer()
+    found = (await bench.pull({"batch": 5})).take()
+    await bench.ack(found[1])
+    assert positions(consumer)[1] == (0, 0)
+    await bench.ack(found[0])
+    assert positions(consumer)[1] == (2, 2)
+    for one in found[2:]:
+        await bench.ack(one)
+    assert positions(consumer) == ((5, 5), (5, 5))
+
+
+async def test_unacked_messages_come_back_in_order_after_the_wait(bench: ConsumerBench) -> None:
+    await bench.fill(*SUBJECTS[:4])
+    consumer = bench.consumer(ack_wait=10 * 10**9)
+    mailbox = await bench.pull({"batch": 8, "expires": 100 * 10**9})
+    found = mailbox.take()
+    await bench.ack(found[2])
+    await bench.advance(9.9)
+    assert mailbox.take() == []
+    await bench.advance(0.2)
+    assert [one.numbers[:3] for one in mailbox.take()] == [(2, 1, 5), (2, 2, 6), (2, 4, 7)]
+    assert counts(consumer) == (3, 3, 1, 0)
+
+
+async def test_naks_redeliver_in_their_order_before_new_messages(bench: ConsumerBench) -> None:
+    await bench.fill(*SUBJECTS[:6])
+    bench.consumer(max_ack_pending=4)
+    found = (await bench.pull({"batch": 4})).take()
+    await bench.ack(found[3], b"-NAK")
+    await bench.ack(found[0], b"-NAK 5s")
+    await bench.ack(found[1], b'-NAK {"delay": "x"}')
+    mailbox = await bench.pull({"batch": 4})
+    assert [one.numbers[:2] for one in mailbox.take()] == [(2, 4), (2, 2)]
+    await bench.advance(5.1)
+    assert [one.numbers[:2] for one in mailbox.take()] == [(2, 1)]
+
+
+async def test_progress_restarts_the_wait(bench: ConsumerBench) -> None:
+    await bench.fill("s.1")
+    bench.consumer(ack_wait=10 * 10**9)
+    mailbox = await bench.pull({"batch": 2})
+    (first,) = mailbox.take()
+    await bench.advance(8)
+    await bench.ack(first, b"+WPI")
+    await bench.advance(8)
+    assert mailbox.take() == []
+    await bench.advance(2.5)
+    assert len(mailbox.take()) == 1
+
+
+async def test_backoff_gives_each_delivery_its_own_wait(bench: ConsumerBench) -> None:
+    await bench.fill("s.1")
+    bench.consumer(backoff=[10**9, 5 * 10**9], ack_wait=10**9, max_deliver=4)
+    mailbox = await bench.pull({"batch": 9})
+    seen = []
+    for _ in range(12):
+        await bench.advance(1.01)
+        seen.append(len(mailbox.take()))
+    assert seen == [2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0]
+
+
+async def test_max_deliver_ends_redelivery_and_tells_once(bench: ConsumerBench) -> None:
+    await bench.fill("s.1", "s.2")
+    consumer = bench.consumer(max_deliver=2, ack_wait=10**9)
+    mailbox = await bench.pull({"batch": 20})
+    await bench.advance(1.1)
+    await bench.advance(1.1)
+    await bench.advance(1.1)
+    found = mailbox.take()
+    assert [one.numbers[:2] for one in found] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    told = [fields for subject, fields in bench.advisories if "MAX_DELIVERIES" in subject]
+    assert [(one["stream_seq"], one["deliveries"]) for one in told] == [(1, 2), (2, 2)]
+    assert counts(consumer) == (0, 2, 1, 0)
+    await bench.ack(found[0])
+    assert counts(consumer)[:2] == (0, 1)
+
+
+async def test_term_ends_redelivery_and_gives_the_reason(bench: ConsumerBench) -> None:
+    await bench.fill("s.1")
+    consumer = bench.consumer()
+    (first,) = (await bench.pull()).take()
+    assert len(await bench.ack(first, b"+TERM not for us")) == 1
+    assert counts(consumer)[0] == 0
+    (advisory,) = bench.advisories
+    assert advisory[0] == "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.S.c"
+    assert advisory[1]["reason"] == "not for us"
+
+
+async def test_next_acks_and_pulls_to_the_reply(bench: ConsumerBench) -> None:
+    await bench.fill(*SUBJECTS[:5])
+    consumer = bench.consumer()
+    (first,) = (await bench.pull()).take()
+    found = await bench.ack(first, b"+NXT 2")
+    assert [one.numbers[1] for one in found] == [2, 3]
+    assert positions(consumer)[1] == (1, 1)
+
+
+async def test_ack_all_finishes_everything_before(bench: ConsumerBench) -> None:
+    await bench.fill(*SUBJECTS)
+    consumer = bench.consumer(ack_policy="all")
+    found = (await bench.pull({"batch": 6})).take()
+    await bench.ack(found[3])
+    assert positions(consumer)[1] == (4, 4)
+    assert counts(consumer)[0] == 2
+    await bench.ack(found[1])
+    assert positions(consumer)[1] == (4, 4)
+
+
+async def test_max_ack_pending_holds_new_messages_back(bench: ConsumerBench) -> None:
+    await bench.fill(*SUBJECTS)
+    bench.consumer(max_ack_pending=2)
+    mailbox = await bench.pull({"batch": 5})
+    found = mailbox.take()
+    assert len(found) == 2
+    await bench.ack(found[1])
+    assert [one.numbers[1] for one in mailbox.take()] == [3]
+
+
+async def test_requests_are_served_in_turn_and_forgotten_when_nobody_listens(bench: ConsumerBench) -> None:
+    consumer = bench.consumer()
+    first = await bench.pull({"batch": 3})
+    second = await bench.pull({"batch": 3})
+    third = await bench.pull({"batch": 3})
+    await bench.fill(*SUBJECTS[:3])
+    third.close()
+    await bench.fill(*SUBJECTS[:2])
+    assert [one.numbers[1] for one in first.take()] == [1, 4]
+    assert [one.numbers[1] for one in second.take()] == [2, 5]
+    assert [one.numbers[1] for one in third.take()] == [3]
+    assert positions(consumer)[0] == (5, 5)
+    await bench.fill("s.1")
+    assert counts(consumer)[2] == 1
+
+
+async def test_request_times_out_after_heartbeats(bench: ConsumerBench) -> None:
+    bench.consumer()
+    mailbox = await bench.pull({"batch": 2, "expires": 4 * 10**9, "idle_heartbeat": 10**9})
+    for _ in range(4):
+        await bench.advance(1.001)
+    found = mailbox.take()
+    assert [one.status for one in found] == ["100 Idle Heartbeat"] * 3 + ["408 Request Timeout"]
+    assert found[-1].headers.endswith(b"Nats-Pending-Messages: 2\r\nNats-Pending-Bytes: 0\r\n\r\n")
+
+
+async def test_a_request_with_another_streams_subject_as_inbox_reads_its_own_bytes(bench: ConsumerBench) -> None:
+    await bench.fill("s.1", payload=b"payload")
+    bench.consumer()
+    mailbox = bench.mailbox("s.inbox")
+    await bench.pull({"batch": 1}, mailbox=mailbox)
+    (found,) = mailbox.take()
+    assert (found.subject, found.payload) == ("s.1", b"payload")
+
+
+async def test_an_inbox_that_acks_what_it_gets_does_no_harm(bench: ConsumerBench) -> None:
+    await bench.fill("s.1", "s.2", "s.3")
+    consumer = bench.consumer()
+    subject = b"$JS.API.CONSUMER.MSG.NEXT.S.c"
+    bench.router.publish_bytes(subject, b"$JS.ACK.S.c.1.1.1.1.1", b"", b'{"batch":3}')
+    await bench.turn()
+    assert positions(consumer)[0] == (3, 3)
+
+
+async def test_headers_only_tells_the_size(bench: ConsumerBench) -> None:
+    bench.publish("s.1", b"payload", b"NATS/1.0\r\nA: b\r\n\r\n")
+    await bench.fill("s.2")
+    bench.consumer(headers_only=True)
+    first, second = (await bench.pull({"batch": 2})).take()
+    assert (first.headers, first.payload) == (b"NATS/1.0\r\nA: b\r\nNats-Msg-Size: 7\r\n\r\n", b"")
+    assert second.headers == b"NATS/1.0\r\nNats-Msg-Size: 4\r\n\r\n"
+
+
+async def test_push_waits_for_interest(bench: ConsumerBench) -> None:
+    await bench.fill(*SUBJECTS[:3])
+    consumer = bench.consumer(deliver_subject="to.me", idle_heartbeat=10**9, max_waiting=0)
+    assert counts(consumer)[3] == 3
+    assert "push_bound" not in consumer.info()
+    mailbox = bench.mailbox("to.me")
+    await bench.advance(0.2)
+    assert [one.numbers[1] for one in mailbox.take()] == [1, 2, 3]
+    await bench.advance(1.1)
+    (beat,) = mailbox.take()
+    assert beat.headers.endswith(b"Nats-Last-Consumer: 3\r\nNats-Last-Stream: 3\r\n\r\n")
+    mailbox.close()
+    await bench.fill("s.1")
+    assert counts(consumer)[3] == 1
+    assert (await bench.pull()).take()[0].status == "409 Consumer is push based"
+
+
+async def test_flow_control_stops_at_the_window_and_goes_on_when_answered(bench: ConsumerBench) -> None:
+    mailbox = bench.mailbox("to.me")
+    for _ in range(60):
+        bench.publish("s.1", b"x" * 50_000)
+    await bench.turn()
+    bench.consumer(
+        deliver_subject="to.me", idle_heartbeat=10**9, flow_control=True, ack_policy="none", max_ack_pending=0
+    )
+    await bench.turn()
+    found = mailbox.take()
+    requests = [one for one in found if one.status]
+    assert [one.status for one in requests] == ["100 FlowControl Request"]
+    assert len(found) == 43
+    await bench.advance(1.1)
+    (beat,) = mailbox.take()
+    assert b"Nats-Consumer-Stalled: " + requests[0].reply.encode() in beat.headers
+    bench.publish(requests[0].reply)
+    await bench.turn()
+    assert len([one for one in mailbox.take() if not one.status]) == 18
+
+
+async def test_rate_limit_spreads_deliveries(bench: ConsumerBench) -> None:
+    mailbox = bench.mailbox("to.me")
+    for _ in range(10):
+        bench.publish("s.1", b"x" * 50_000)
+    await bench.turn()
+    bench.consumer(deliver_subject="to.me", rate_limit_bps=800_000, max_waiting=0)
+    await bench.turn()
+    before = len(mailbox.take())
+    for _ in range(4):
+        await bench.advance(0.51)
+    assert before < 10
+    assert 3 <= len(mailbox.take()) <= 5
+
+
+async def test_idle_ephemerals_are_reported_once(bench: ConsumerBench) -> None:
+    consumer = bench.consumer(inactive_threshold=5 * 10**9)
+    mailbox = await bench.pull({"expires": 3 * 10**9})
+    await bench.advance(4)
+    assert (bench.inactive, mailbox.take()[0].status) == ([], "408 Request Timeout")
+    await bench.advance(1.1)
+    await bench.advance(10)
+    assert bench.inactive == ["c"]
+    consumer.stop("Consumer Deleted")
+
+
+async def test_waiting_requests_hear_of_the_end(bench: ConsumerBench) -> None:
+    consumer = bench.consumer()
+    mailbox = await bench.pull({"batch": 2})
+    consumer.stop("Consumer Deleted")
+    await bench.turn()
+    assert [one.status for one in mailbox.take()] == ["409 Consumer Deleted"]
+    assert (await bench.pull()).take() == []
+
+
+@pytest.mark.parametrize("retention", ["interest", "workqueue"])
+async def test_acks_remove_messages_where_retention_says_so(tmp_path: Path, retention: str) -> None:
+    bench = ConsumerBench(tmp_path)
+    bench.open(retention=retention)
+    consumer = bench.consumer()
+    await bench.fill(*SUBJECTS[:4])
+    found = (await bench.pull({"batch": 4})).take()
+    await bench.ack(found[1])
+    await bench.ack(found[3], b"+TERM")
+    assert bench.stream.log.messages == 2
+    for one in (found[0], found[2]):
+        await bench.ack(one)
+    assert bench.stream.log.messages == 0
+    assert positions(consumer) == ((4, 4), (4, 4))
+    await bench.close()
+
+
+async def test_interest_waits_for_every_consumer(tmp_path: Path) -> None:
+    bench = ConsumerBench(tmp_path)
+    bench.open(retention="interest")
+    bench.consumer("a")
+    bench.consumer("b", filter_subject="s.1")
+    await bench.fill("s.0", "s.1")
+    for one in (await bench.pull({"batch": 2}, name="a")).take():
+        await bench.ack(one)
+    assert bench.stream.log.messages == 1
+    (last,) = (await bench.pull({"batch": 1}, name="b")).take()
+    await bench.ack(last)
+    assert bench.stream.log.messages == 0
+    await bench.close()
+
+
+async def test_sampled_acks_are_measured(bench: ConsumerBench) -> None:
+    await bench.fill("s.1")
+    bench.consumer(sample_freq="100%")
+    (first,) = (await bench.pull()).take()
+    bench.clock.now += 5_000_000
+    await bench.ack(first)
+    ((subject, fields),) = bench.advisories
+    assert subject == "$JS.EVENT.METRIC.CONSUMER.ACK.S.c"
+    assert (fields["ack_time"], fields["deliveries"]) == (5_000_000, 1)
+
+
+async def test_changed_filters_count_from_the_present_position(bench: ConsumerBench) -> None:
+    await bench.fill(*SUBJECTS)
+    consumer = bench.consumer(filter_subject="s.1")
+    (await bench.pull({"batch": 2})).take()
+    config = type(consumer.config).from_json({**consumer.config.to_json(), "filter_subject": "s.2"})
+    consumer.update(config)
+    assert counts(consumer)[3] == 2
+    assert [one.numbers[1] for one in (await bench.pull({"batch": 5})).take()] == [6, 9]
