@@ -61,7 +61,7 @@ run: build
 test: build $(DEV)
 	$(PY) -m pytest $(ARGS)
 
-lint: build $(DEV)
+lint: $(DEV)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cython-lint jetbroker
