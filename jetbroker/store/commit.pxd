@@ -11,6 +11,7 @@ cdef class GroupCommit:
     cdef dict lazy                    # members that only want the next timed round
     cdef object timer
     cdef object round                 # the future of the round under way, or None
+    cdef object collecting            # the member whose begin_sync runs, or None
     cdef bint closing
 
     cpdef int request(self, object member) except -1       # a round as soon as possible

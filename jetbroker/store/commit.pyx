@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False
 """Group commit: one round of fdatasync for everything that arrived meanwhile.
 
-A member is anything with files to sync.  `begin_sync()` returns a list of (path of a directory, or an open file) to be
-synced in that order and remembers what they cover; `end_sync(error)` hears of the outcome on the event loop.  Whoever
+A member is anything with files to sync.  `begin_sync()` returns what to do, in order (an open file or the path of a
+directory: sync it; a function: call it), and remembers what that covers; `end_sync(error)` hears of the outcome on the event loop.  Whoever
 asks while a round runs takes part in the next one.
 """
 import asyncio
@@ -23,6 +23,8 @@ def sync_all(disk, work):
             try:
                 if isinstance(target, str):
                     disk.sync_directory(target)
+                elif callable(target):
+                    target()
                 else:
                     disk.fdatasync(target)
             except OSError as failure:
@@ -45,13 +47,18 @@ cdef class GroupCommit:
 
     cpdef int request(self, object member) except -1:
         """Let `member` take part in the next round, and start it when none is running."""
+        if member is self.collecting:
+            # it asks from within begin_sync, and is part of the round already
+            return 0
         self.waiting[member] = None
-        if self.round is None:
+        if self.round is None and self.collecting is None:
             self._start()
         return 0
 
     cpdef int request_later(self, object member) except -1:
         """Let `member` take part in the next round, at the latest after the interval."""
+        if member is self.collecting:
+            return 0
         self.lazy[member] = None
         if self.timer is None and not self.closing:
             delay = LAZY_SECONDS if self.interval is None else self.interval
@@ -65,25 +72,34 @@ cdef class GroupCommit:
 
     def _timer_fired(self):
         self.timer = None
-        if self.lazy and self.round is None:
+        self.waiting.update(self.lazy)
+        self.lazy = {}
+        if self.waiting and self.round is None:
             self._start()
 
     def _start(self):
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
         members = self.waiting
-        members.update(self.lazy)
         self.waiting = {}
-        self.lazy = {}
         work = []
         for member in members:
-            targets = member.begin_sync()
+            self.lazy.pop(member, None)
+            self.collecting = member
+            try:
+                targets = member.begin_sync()
+            finally:
+                self.collecting = None
             if targets is not None:
                 work.append((member, targets))
         if work:
             self.round = self.tick.loop.run_in_executor(self.executor, sync_all, self.disk, work)
             self.round.add_done_callback(self._finished)
+        elif self.waiting:
+            # somebody asked while the members were collected
+            self.tick.loop.call_soon(self._start_waiting)
+
+    def _start_waiting(self):
+        if self.waiting and self.round is None:
+            self._start()
 
     def _finished(self, future):
         self.round = None
@@ -100,14 +116,12 @@ cdef class GroupCommit:
             # what was asked meanwhile starts first, so that the disk works while the acks are sent
             if self.waiting and self.round is None:
                 self._start()
-            elif self.lazy and self.timer is None:
-                self.request_later(next(iter(self.lazy)))
             self.tick.run()
 
     async def drain(self):
-        """Wait until no round is running and none is asked for."""
-        if self.lazy and self.round is None:
-            self._start()
+        """Wait until no round is running and nothing is left to sync."""
+        self.waiting.update(self.lazy)
+        self.lazy = {}
         while self.round is not None or self.waiting:
             if self.round is None:
                 self._start()

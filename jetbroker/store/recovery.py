@@ -1,0 +1,247 @@
+"""What start-up does with what it finds: one decision table, and the steps it names.
+
+Nothing damaged is deleted here.  The only bytes ever cut are a torn tail of the segment that was being written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from jetbroker.errors import StoreVersionError
+from jetbroker.store import format as store_format
+from jetbroker.store.disk import Disk
+from jetbroker.store.filelog import FileLog, FileSegment
+from jetbroker.store.scan import first_record, use_footer, walk_records
+
+
+class Header(Enum):
+    """What the head of a segment file looks like."""
+
+    SOUND = "sound"
+    DAMAGED = "damaged"  # its checksum fails; the file name still gives first_seq
+    FOREIGN = "foreign"  # sound, but of another stream, or of another place in this one
+
+
+class Body(Enum):
+    """What stands behind the records."""
+
+    FOOTER = "footer"  # a footer whose checksum holds
+    BROKEN_FOOTER = "broken footer"  # a trailer, but the footer it names is damaged
+    OPEN = "open"  # no trailer
+
+
+class Place(Enum):
+    """Where the file stands among the stream's segments."""
+
+    LAST = "last"
+    INNER = "inner"
+
+
+class Action(Enum):
+    """What recovery does with the file."""
+
+    USE_FOOTER = "use footer"
+    REBUILD = "rebuild from records"  # read-only from then on
+    CONTINUE = "rebuild, cut the torn tail, go on appending"
+    SET_ASIDE = "leave untouched, report"
+
+
+DECISIONS: dict[tuple[Header, Body, Place], Action] = {
+    (Header.SOUND, Body.FOOTER, Place.LAST): Action.USE_FOOTER,
+    (Header.SOUND, Body.FOOTER, Place.INNER): Action.USE_FOOTER,
+    (Header.SOUND, Body.BROKEN_FOOTER, Place.LAST): Action.REBUILD,
+    (Header.SOUND, Body.BROKEN_FOOTER, Place.INNER): Action.REBUILD,
+    (Header.SOUND, Body.OPEN, Place.LAST): Action.CONTINUE,
+    (Header.SOUND, Body.OPEN, Place.INNER): Action.REBUILD,
+    (Header.DAMAGED, Body.FOOTER, Place.LAST): Action.USE_FOOTER,
+    (Header.DAMAGED, Body.FOOTER, Place.INNER): Action.USE_FOOTER,
+    (Header.DAMAGED, Body.BROKEN_FOOTER, Place.LAST): Action.REBUILD,
+    (Header.DAMAGED, Body.BROKEN_FOOTER, Place.INNER): Action.REBUILD,
+    (Header.DAMAGED, Body.OPEN, Place.LAST): Action.REBUILD,
+    (Header.DAMAGED, Body.OPEN, Place.INNER): Action.REBUILD,
+    (Header.FOREIGN, Body.FOOTER, Place.LAST): Action.SET_ASIDE,
+    (Header.FOREIGN, Body.FOOTER, Place.INNER): Action.SET_ASIDE,
+    (Header.FOREIGN, Body.BROKEN_FOOTER, Place.LAST): Action.SET_ASIDE,
+    (Header.FOREIGN, Body.BROKEN_FOOTER, Place.INNER): Action.SET_ASIDE,
+    (Header.FOREIGN, Body.OPEN, Place.LAST): Action.SET_ASIDE,
+    (Header.FOREIGN, Body.OPEN, Place.INNER): Action.SET_ASIDE,
+}
+
+
+@dataclass
+class SegmentFile:
+    """One `.seg` file as found."""
+
+    path: str
+    name_seq: int
+    size: int
+    fd: int
+    header: store_format.SegmentHeader | None
+    header_state: Header = Header.SOUND
+    body: Body = Body.OPEN
+    footer: bytes = b""
+    trailer: tuple[int, int, int] | None = None
+
+
+@dataclass
+class StreamFiles:
+    """Everything a stream's directory tells before its records are read."""
+
+    directory: str
+    meta: dict[str, Any] | None  # stream.json, None when missing or damaged
+    segments: list[SegmentFile]
+    damage: list[str] = field(default_factory=list)
+
+
+def read_checked_json(disk: Disk, path: str) -> dict[str, Any] | None:
+    """A file written by `write_checked_json`; None when it is missing or its checksum fails."""
+    try:
+        fd = disk.open(path, os.O_RDONLY)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        data = disk.read(fd, disk.size(fd), 0)
+    finally:
+        disk.close(fd)
+    try:
+        text, _, check = data.rstrip(b"\n").rpartition(b"\n")
+        if json.loads(check) != {"crc": store_format.crc32c(text)}:
+            return None
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def write_checked_json(disk: Disk, path: str, value: dict[str, Any]) -> None:
+    """Write `value` and its CRC atomically; durable when this returns, once the directory is (it is synced here)."""
+    text = store_format.encode_json(value)
+    data = text + b"\n" + store_format.encode_json({"crc": store_format.crc32c(text)}) + b"\n"
+    temporary = path + ".new"
+    fd = disk.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    try:
+        disk.write_all(fd, data, 0)
+        disk.fdatasync(fd)
+    finally:
+        disk.close(fd)
+    disk.rename(temporary, path)
+    disk.sync_directory(os.path.dirname(path))
+
+
+def survey(disk: Disk, directory: str) -> StreamFiles:
+    """Look at a stream's directory without changing anything. Raises StoreVersionError."""
+    files = StreamFiles(directory, read_checked_json(disk, f"{directory}/stream.json"), [])
+    for name in disk.listdir(directory):
+        stem, dot, suffix = name.partition(".")
+        if dot and suffix == "seg" and len(stem) == 20 and stem.isdecimal():
+            files.segments.append(_survey_segment(disk, f"{directory}/{name}", int(stem)))
+    if files.meta is None and files.segments:
+        files.damage.append(f"{directory}/stream.json is missing or damaged; the segments' own copy is used")
+    _judge_headers(files)
+    return files
+
+
+def _survey_segment(disk: Disk, path: str, name_seq: int) -> SegmentFile:
+    fd = disk.open(path, os.O_RDWR)
+    size = disk.size(fd)
+    head = disk.read(fd, min(size, 65536), 0)
+    if len(head) >= 60 and int.from_bytes(head[12:16], "little") > len(head):
+        head = disk.read(fd, min(size, int.from_bytes(head[12:16], "little")), 0)
+    try:
+        header = store_format.decode_header(head)
+    except ValueError as error:
+        disk.close(fd)
+        raise StoreVersionError(f"{path}: {error}") from error
+    found = SegmentFile(path, name_seq, size, fd, header)
+    found.trailer = store_format.decode_trailer(disk.read(fd, 32, size - 32)) if size >= 32 else None
+    if found.trailer is not None:
+        at, length, crc = found.trailer
+        found.body = Body.BROKEN_FOOTER
+        if at + length + 32 == size:
+            found.footer = disk.read(fd, length, at)
+            fits = int.from_bytes(found.footer[8:16], "little") == name_seq
+            if fits and len(found.footer) == length and store_format.crc32c(found.footer) == crc:
+                found.body = Body.FOOTER
+    return found
+
+
+def _judge_headers(files: StreamFiles) -> None:
+    """Damaged, or sound but not of this stream or place."""
+    stream_id = stream_id_of(files)
+    for segment in files.segments:
+        if segment.header is None:
+            segment.header_state = Header.DAMAGED
+            files.damage.append(f"{segment.path}: the segment header is damaged")
+        elif segment.header.stream_id != stream_id or segment.header.first_seq != segment.name_seq:
+            segment.header_state = Header.FOREIGN
+            files.damage.append(f"{segment.path}: belongs to another stream or place; it is left alone")
+
+
+def stream_id_of(files: StreamFiles) -> int | None:
+    """From stream.json, else what most segment headers say."""
+    if files.meta is not None and isinstance(files.meta.get("stream_id"), int):
+        return int(files.meta["stream_id"])
+    ids = [segment.header.stream_id for segment in files.segments if segment.header is not None]
+    return max(set(ids), key=ids.count) if ids else None
+
+
+def recover_segments(disk: Disk, files: StreamFiles, log: FileLog) -> tuple[list[FileSegment], FileSegment | None]:
+    """Turn the surveyed files into segments; the second value is the one to go on appending to, if any.
+
+    `files.damage` grows by a line for everything that was not as it should be.
+    """
+    usable = [s for s in files.segments if s.header_state is not Header.FOREIGN]
+    for left in files.segments:
+        if left.header_state is Header.FOREIGN:
+            disk.close(left.fd)
+    out: list[FileSegment] = []
+    active: FileSegment | None = None
+    for index, found in enumerate(usable):
+        place = Place.LAST if index == len(usable) - 1 else Place.INNER
+        action = DECISIONS[found.header_state, found.body, place]
+        segment = FileSegment(found.name_seq, found.path)
+        segment.fd = found.fd
+        segment.end = found.size
+        if found.header is not None:
+            segment.header_len = found.header.header_len
+            segment.created_ns = found.header.created_ns
+            segment.previous = found.header.previous_first_seq
+            segment.valid_before = found.header.valid_before
+        limit = found.size
+        if place is Place.INNER:
+            following = usable[index + 1].header
+            if following is not None and following.previous_first_seq == found.name_seq:
+                limit = min(limit, following.valid_before)
+        if action is Action.USE_FOOTER and found.trailer is not None:
+            use_footer(segment, found.footer, found.trailer[0], found.trailer[2])
+            out.append(segment)
+            continue
+        _rebuild(disk, files, log, found, segment, limit, cut=action is Action.CONTINUE)
+        out.append(segment)
+        if action is Action.CONTINUE:
+            active = segment
+    return out, active
+
+
+def _rebuild(
+    disk: Disk, files: StreamFiles, log: FileLog, found: SegmentFile, segment: FileSegment, limit: int, cut: bool
+) -> None:
+    seed = store_format.seed_of(log.stream_id)
+    data = disk.read(found.fd, found.size, 0)
+    if found.header is None:
+        segment.header_len = first_record(data, 0, seed)
+    walk = walk_records(segment, data, limit, seed, not cut)
+    if walk.config is not None:
+        log.meta = walk.config
+    if walk.damaged:
+        files.damage.append(f"{found.path}: {walk.damaged} damaged places")
+    if found.body is Body.BROKEN_FOOTER:
+        files.damage.append(f"{found.path}: the footer is damaged; rebuilt from the records")
+    if cut and walk.end < found.size:
+        files.damage.append(f"{found.path}: torn tail of {found.size - walk.end} bytes cut")
+        disk.truncate(found.fd, walk.end)
+        disk.fdatasync(found.fd)

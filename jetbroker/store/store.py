@@ -1,0 +1,360 @@
+"""The store: every account's streams under one folder, owned by one process."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from jetbroker.errors import StorageError, StoreLockedError, StoreOpenError, StoreVersionError
+from jetbroker.store.commit import GroupCommit
+from jetbroker.store.disk import Disk
+from jetbroker.store.filelog import DEFAULT_SEGMENT_BYTES, FileLog
+from jetbroker.store.memlog import MemoryLog
+from jetbroker.store.names import decode_name, encode_name
+from jetbroker.store.recovery import (
+    read_checked_json,
+    recover_segments,
+    stream_id_of,
+    survey,
+    write_checked_json,
+)
+from jetbroker.store.reserve import Reserve
+from jetbroker.store.scan import assemble, resume
+from jetbroker.store.segmented import SegmentedLog, StoreTotals
+from jetbroker.store.statelog import StateLog
+from jetbroker.tick import Tick
+
+STORE_FORMAT = 1
+STORE_FILE = "jetbroker.json"
+LOCK_FILE = "lock"
+RESERVE_FILE = "reserve"
+CACHE_FOLDER = "cache.mdb"
+# Folders under construction and folders on their way out; both vanish at start-up.
+HIDDEN_PREFIX = "."
+
+T = TypeVar("T")
+
+
+@dataclass
+class RecoveredConsumer:
+    """A consumer as found on disk."""
+
+    name: str
+    config: dict[str, Any]
+    created_ns: int
+    state_log: StateLog
+
+
+@dataclass
+class RecoveredStream:
+    """A stream as found on disk; `damage` has a line for everything that was not as it should be."""
+
+    name: str
+    config: dict[str, Any]
+    created_ns: int
+    log: SegmentedLog
+    consumers: list[RecoveredConsumer] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+
+
+class Store:
+    """Opened with `Store.open`; all methods belong to the event loop's thread."""
+
+    def __init__(self, path: str, tick: Tick, disk: Disk, sync: float | None, segment_bytes: int, lock_fd: int) -> None:
+        self.path = path
+        self.tick = tick
+        self.disk = disk
+        self.segment_bytes = segment_bytes
+        self.group = GroupCommit(tick, disk, sync)
+        self.file_totals = StoreTotals()
+        self.memory_totals = StoreTotals()
+        self._lock_fd = lock_fd
+        self._files = ThreadPoolExecutor(1, "jetbroker-files")
+        self._logs: dict[tuple[str, str], SegmentedLog] = {}
+        self._state_logs: dict[tuple[str, str, str], StateLog] = {}
+        self._reserve = Reserve(disk, f"{path}/{RESERVE_FILE}")
+        self._reserve.restore()
+
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        tick: Tick,
+        *,
+        sync: float | None = None,
+        disk: Disk | None = None,
+        segment_bytes: int = DEFAULT_SEGMENT_BYTES,
+    ) -> Store:
+        """Open or make the store at `path` and lock it.
+
+        `sync` is the seconds between fdatasyncs; None means that every commit waits for its own.
+        Raises StoreOpenError, StoreLockedError (another broker owns it) or StoreVersionError (nothing is changed).
+        """
+        disk = disk or Disk()
+        _make_root(path, disk)
+        lock_fd = _lock(path)
+        try:
+            _check_version(path, disk)
+        except BaseException:
+            os.close(lock_fd)
+            raise
+        return cls(path, tick, disk, sync, segment_bytes, lock_fd)
+
+    # --- recovery ---
+
+    def accounts(self) -> list[str]:
+        """Names of the accounts that have a folder here."""
+        names = []
+        for entry in self.disk.listdir(self.path):
+            if not os.path.isdir(f"{self.path}/{entry}") or entry == CACHE_FOLDER or entry.startswith(HIDDEN_PREFIX):
+                continue
+            account = read_checked_json(self.disk, f"{self.path}/{entry}/account.json")
+            names.append(str(account["name"]) if account is not None else decode_name(entry))
+        return names
+
+    def recover(self, account: str) -> list[RecoveredStream]:
+        """Open every stream of an account. Raises StoreOpenError when the disk refuses."""
+        directory = self._account_directory(account)
+        if not os.path.isdir(directory):
+            return []
+        out = []
+        for entry in self.disk.listdir(directory):
+            path = f"{directory}/{entry}"
+            if not os.path.isdir(path):
+                continue
+            if entry.startswith(HIDDEN_PREFIX):
+                self._remove_tree(path)
+                continue
+            recovered = self._recover_stream(account, path)
+            if recovered is not None:
+                out.append(recovered)
+        return out
+
+    def _recover_stream(self, account: str, directory: str) -> RecoveredStream | None:
+        files = survey(self.disk, directory)
+        stream_id = stream_id_of(files)
+        meta = files.meta
+        if meta is None:
+            meta = next((s.header.meta for s in reversed(files.segments) if s.header is not None), None)
+        if stream_id is None or meta is None:
+            return None
+        log = self._file_log(directory, stream_id, meta)
+        segments, active = recover_segments(self.disk, files, log)
+        if files.meta is not None:
+            log.meta = files.meta
+        assemble(log, segments)
+        resume(log, active)
+        meta = log.meta
+        self._logs[account, meta["name"]] = log
+        consumers = self._recover_consumers(account, meta["name"], log, files.damage)
+        return RecoveredStream(meta["name"], meta["config"], meta["created"], log, consumers, files.damage)
+
+    def _recover_consumers(self, account: str, stream: str, log: FileLog, damage: list[str]) -> list[RecoveredConsumer]:
+        folder = f"{log.directory}/consumers"
+        out = []
+        for entry in self.disk.listdir(folder) if os.path.isdir(folder) else []:
+            path = f"{folder}/{entry}"
+            if ".log.new" in entry:
+                self.disk.unlink(path)
+            elif entry.endswith(".log"):
+                state_log = StateLog.recover(
+                    self.tick, self.disk, self.group, path, log.stream_id, damage, self._reserve
+                )
+                if state_log is not None:
+                    head = state_log.head
+                    self._state_logs[account, stream, head["name"]] = state_log
+                    out.append(RecoveredConsumer(head["name"], head["config"], head["created"], state_log))
+        return out
+
+    def _file_log(self, directory: str, stream_id: int, meta: dict[str, Any]) -> FileLog:
+        log = FileLog(self.tick, self.disk, self.group, directory, stream_id, meta, self.segment_bytes, self._reserve)
+        log.totals = self.file_totals
+        return log
+
+    # --- streams ---
+
+    async def create_stream(
+        self, account: str, name: str, config: dict[str, Any], storage: str, created_ns: int
+    ) -> SegmentedLog:
+        """Make a stream; it is durable when this returns. Raises StorageError."""
+        if storage == "memory":
+            memory = MemoryLog(self.tick)
+            memory.totals = self.memory_totals
+            self._logs[account, name] = memory
+            return memory
+        stream_id = int.from_bytes(self.disk.random_bytes(8), "little")
+        meta = {
+            "account": account,
+            "stream": name,
+            "name": name,
+            "created": created_ns,
+            "stream_id": stream_id,
+            "config": config,
+        }
+        directory = f"{self._account_directory(account)}/{encode_name(name)}"
+        hidden = f"{self._account_directory(account)}/.new-{self.disk.random_bytes(8).hex()}"
+        await self._in_thread(self._make_account, account)
+        await self._in_thread(self._make_stream_files, hidden, meta)
+        log = self._file_log(hidden, stream_id, meta)
+        try:
+            log.start()
+            await log.commit()
+            await self._in_thread(self._publish_directory, hidden, directory)
+        except OSError as error:
+            raise StorageError(f"{directory}: {error.strerror}") from error
+        log.moved_to(directory)
+        self._logs[account, name] = log
+        return log
+
+    def _make_stream_files(self, directory: str, meta: dict[str, Any]) -> None:
+        self.disk.mkdir(directory)
+        self.disk.mkdir(f"{directory}/consumers")
+        write_checked_json(self.disk, f"{directory}/stream.json", meta)
+
+    def _publish_directory(self, hidden: str, directory: str) -> None:
+        self.disk.rename(hidden, directory)
+        self.disk.sync_directory(os.path.dirname(directory))
+
+    def _make_account(self, account: str) -> None:
+        directory = self._account_directory(account)
+        if os.path.exists(f"{directory}/account.json"):
+            return
+        if not os.path.isdir(directory):
+            self.disk.mkdir(directory)
+        write_checked_json(self.disk, f"{directory}/account.json", {"name": account})
+        self.disk.sync_directory(self.path)
+
+    async def update_stream(self, account: str, name: str, config: dict[str, Any]) -> None:
+        """Store a stream's new configuration; durable when this returns. Raises StorageError."""
+        log = self._logs[account, name]
+        if not isinstance(log, FileLog):
+            return
+        meta = {**log.meta, "config": config}
+        await self._in_thread(write_checked_json, self.disk, f"{log.directory}/stream.json", meta)
+        log.write_config(meta)
+        await log.commit()
+
+    async def delete_stream(self, account: str, name: str) -> None:
+        """Remove a stream; it cannot come back once this returns. Raises StorageError."""
+        log = self._logs.pop((account, name))
+        for key in [key for key in self._state_logs if key[:2] == (account, name)]:
+            self._state_logs.pop(key).abandon()
+        await log.close()
+        if isinstance(log, FileLog):
+            gone = f"{self._account_directory(account)}/.gone-{self.disk.random_bytes(8).hex()}"
+            await self._in_thread(self._publish_directory, log.directory, gone)
+            await self._in_thread(self._remove_tree, gone)
+
+    # --- consumers ---
+
+    async def create_consumer(
+        self, account: str, stream: str, name: str, config: dict[str, Any], created_ns: int, memory: bool
+    ) -> StateLog:
+        """Make a consumer's state log; it is durable when this returns. Raises StorageError."""
+        log = self._logs[account, stream]
+        head = {"stream": stream, "account": account, "name": name, "created": created_ns, "config": config}
+        if memory or not isinstance(log, FileLog):
+            state_log = StateLog.in_memory(self.tick, head)
+        else:
+            path = f"{log.directory}/consumers/{encode_name(name)}.log"
+            state_log = StateLog.create(self.tick, self.disk, self.group, path, log.stream_id, head, self._reserve)
+            await state_log.commit()
+        self._state_logs[account, stream, name] = state_log
+        return state_log
+
+    async def delete_consumer(self, account: str, stream: str, name: str) -> None:
+        """Remove a consumer's state; it cannot come back once this returns. Raises StorageError."""
+        state_log = self._state_logs.pop((account, stream, name))
+        if state_log.memory:
+            state_log.abandon()
+            return
+        await state_log.close()
+        await self._in_thread(self._unlink_durably, state_log.path)
+
+    def _unlink_durably(self, path: str) -> None:
+        self.disk.unlink(path)
+        self.disk.sync_directory(os.path.dirname(path))
+
+    def _account_directory(self, account: str) -> str:
+        return f"{self.path}/{encode_name(account)}"
+
+    def _remove_tree(self, path: str) -> None:
+        for entry in self.disk.listdir(path):
+            child = f"{path}/{entry}"
+            if os.path.isdir(child) and not os.path.islink(child):
+                self._remove_tree(child)
+            else:
+                self.disk.unlink(child)
+        self.disk.rmdir(path)
+
+    async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Run blocking file work beside the event loop; its OSError becomes a StorageError."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._files, work, *arguments)
+        except OSError as error:
+            raise StorageError(f"{error.filename or self.path}: {error.strerror}") from error
+
+    async def close(self) -> None:
+        """Commit everything, close all files and give up the lock."""
+        for state_log in self._state_logs.values():
+            await state_log.close()
+        for log in self._logs.values():
+            await log.close()
+        self._state_logs.clear()
+        self._logs.clear()
+        await self.group.close()
+        self._files.shutdown(wait=True)
+        os.close(self._lock_fd)
+
+
+def _make_root(path: str, disk: Disk) -> None:
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise StoreOpenError("storage directory is not a directory")
+    try:
+        missing = []
+        at = os.path.abspath(path)
+        while not os.path.isdir(at):
+            missing.append(at)
+            at = os.path.dirname(at)
+        for folder in reversed(missing):
+            disk.mkdir(folder)
+            disk.sync_directory(os.path.dirname(folder))
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(13, "permission denied")
+    except OSError as error:
+        raise StoreOpenError(f"could not create storage directory - {error.strerror}") from error
+
+
+def _lock(path: str) -> int:
+    try:
+        fd = os.open(f"{path}/{LOCK_FILE}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    except OSError as error:
+        raise StoreOpenError(f"could not create storage directory - {error.strerror}") from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        owner = os.pread(fd, 32, 0).strip()
+        os.close(fd)
+        raise StoreLockedError(path, int(owner) if owner.isdigit() else 0) from error
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+    return fd
+
+
+def _check_version(path: str, disk: Disk) -> None:
+    file = f"{path}/{STORE_FILE}"
+    if not os.path.exists(file):
+        write_checked_json(disk, file, {"format": STORE_FORMAT})
+        return
+    found = read_checked_json(disk, file)
+    version = found.get("format") if found is not None else None
+    if version is None:
+        # only this marker is damaged; every segment names its own version
+        return
+    if version != STORE_FORMAT:
+        raise StoreVersionError(f"{file}: the store has format {version}, this release writes {STORE_FORMAT}")
