@@ -88,6 +88,10 @@ class StreamBench:
         answer = await asyncio.wait_for(self.send(subject, payload, headers).get(), ANSWER_SECONDS)
         return json.loads(answer[1])
 
+    def answer_json(self, queue: asyncio.Queue[Answer]) -> Any:
+        """The JSON of an answer that must be there by now."""
+        return json.loads(queue.get_nowait()[1])
+
     async def settle(self) -> None:
         """Until all that has been published is committed and its acks are out."""
         await self.stream.commit()

@@ -1,0 +1,174 @@
+"""A stream's limits against a simple model: which sequences are live, and what each publish is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.streams import StreamBench
+
+FIXED_COST = {"memory": 16, "file": 30}
+SUBJECTS = ["s.a", "s.b", "s.ccc"]
+
+
+@dataclass
+class Model:
+    """What nats-server does, written for clarity: a list of (seq, subject, cost)."""
+
+    config: dict[str, Any]
+    live: list[tuple[int, str, int]] = field(default_factory=list)
+    last_seq: int = 0
+    ids: dict[str, int] = field(default_factory=dict)
+
+    def publish(self, subject: str, size: int, msg_id: str | None, rollup: str | None) -> int | str:
+        """The sequence, or the text of the refusal. A duplicate gives its first sequence."""
+        headers = 0
+        if msg_id is not None or rollup is not None:
+            headers = len(headers_of(msg_id, rollup))
+        if msg_id is not None and msg_id in self.ids:
+            return self.ids[msg_id]
+        cost = FIXED_COST[self.config["storage"]] + len(subject) + size + headers
+        cost += 4 if headers and self.config["storage"] == "file" else 0
+        if self.config["discard"] == "new":
+            refusal = self._refusal(subject, cost)
+            if refusal:
+                return refusal
+        self.last_seq += 1
+        self.live.append((self.last_seq, subject, cost))
+        if msg_id is not None:
+            self.ids[msg_id] = self.last_seq
+        stored_at = self.last_seq
+        self._trim(subject)
+        if rollup == "sub":
+            self.live = [entry for entry in self.live if entry[1] != subject or entry[0] == stored_at]
+        elif rollup == "all":
+            self.live = [entry for entry in self.live if entry[0] == stored_at]
+        return stored_at
+
+    def _refusal(self, subject: str, cost: int) -> str:
+        of_subject = [entry for entry in self.live if entry[1] == subject]
+        full = 0 < self.config["max_msgs_per_subject"] <= len(of_subject)
+        if full and self.config["discard_new_per_subject"]:
+            return "maximum messages per subject exceeded"
+        if 0 < self.config["max_msgs"] <= len(self.live) and not full:
+            return "maximum messages exceeded"
+        if self.config["max_bytes"] > 0 and self.bytes + cost > self.config["max_bytes"]:
+            if not full or of_subject[0][2] < cost:
+                return "maximum bytes exceeded"
+        return ""
+
+    def _trim(self, subject: str) -> None:
+        of_subject = [entry for entry in self.live if entry[1] == subject]
+        if 0 < self.config["max_msgs_per_subject"] < len(of_subject):
+            self.live.remove(of_subject[0])
+        if self.config["discard"] == "old":
+            while 0 < self.config["max_msgs"] < len(self.live):
+                del self.live[0]
+            while 0 < self.config["max_bytes"] < self.bytes:
+                del self.live[0]
+
+    @property
+    def bytes(self) -> int:
+        return sum(entry[2] for entry in self.live)
+
+
+def headers_of(msg_id: str | None, rollup: str | None) -> bytes:
+    lines = [f"Nats-Msg-Id: {msg_id}\r\n" if msg_id else "", f"Nats-Rollup: {rollup}\r\n" if rollup else ""]
+    return f"NATS/1.0\r\n{''.join(lines)}\r\n".encode() if any(lines) else b""
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> dict[str, Any]:
+    limit = st.sampled_from([-1, 1, 2, 3])
+    per_subject = draw(limit)
+    discard = draw(st.sampled_from(["old", "new"]))
+    return {
+        "storage": draw(st.sampled_from(["memory", "file"])),
+        "max_msgs": draw(limit),
+        "max_bytes": draw(st.sampled_from([-1, 60, 100, 200])),
+        "max_msgs_per_subject": per_subject,
+        "discard": discard,
+        "discard_new_per_subject": discard == "new" and per_subject > 0 and draw(st.booleans()),
+        "allow_rollup_hdrs": True,
+    }
+
+
+PUBLISHES = st.lists(
+    st.tuples(
+        st.sampled_from(SUBJECTS),
+        st.integers(0, 60),
+        st.sampled_from([None, None, None, "x", "y"]),
+        st.sampled_from([None, None, None, None, "sub", "all"]),
+    ),
+    max_size=25,
+)
+
+
+async def play(config: dict[str, Any], publishes: list[tuple[str, int, str | None, str | None]], path: Path) -> None:
+    """Publish all at once, then compare answers and what is left."""
+    bench = StreamBench(path, interval=60.0)
+    try:
+        stream = bench.open(**config)
+        model = Model(config)
+        expected = [model.publish(*publish) for publish in publishes]
+        queues = [bench.send(s, b"x" * size, headers_of(msg_id, rollup)) for s, size, msg_id, rollup in publishes]
+        await bench.settle()
+        await asyncio.sleep(0)
+        answers = [bench.answer_json(queue) for queue in queues]
+        assert [a["error"]["description"] if "error" in a else a["seq"] for a in answers] == expected
+        live = [seq for seq in range(1, stream.log.last_seq + 1) if stream.log.get(seq)[0] == 0]
+        assert live == [seq for seq, _, _ in model.live]
+        assert stream.log.bytes == model.bytes
+        assert stream.state()["messages"] == len(model.live)
+        assert stream.log.last_seq == model.last_seq
+        for subject in SUBJECTS:
+            of_subject = [seq for seq, of, _ in model.live if of == subject]
+            assert stream.log.last_by_subject(subject.encode()) == (of_subject[-1] if of_subject else 0)
+    finally:
+        await bench.close()
+
+
+@settings(max_examples=150, deadline=None)
+@given(configs(), PUBLISHES)
+def test_limits_keep_what_the_model_keeps(
+    config: dict[str, Any], publishes: list[tuple[str, int, str | None, str | None]]
+) -> None:
+    with TemporaryDirectory() as directory:
+        asyncio.run(play(config, publishes, Path(directory)))
+
+
+@pytest.mark.parametrize("storage", ["memory", "file"])
+async def test_stricter_limits_hold_at_once(tmp_path: Path, storage: str) -> None:
+    bench = StreamBench(tmp_path)
+    stream = bench.open(storage=storage)
+    for i in range(10):
+        bench.publish(f"s.{i % 2}")
+    await bench.settle()
+    stream.config.max_msgs_per_subject = 3
+    stream.apply_config(stream.config)
+    assert (stream.log.messages, stream.log.first_seq) == (6, 5)
+    stream.config.max_msgs = 2
+    stream.apply_config(stream.config)
+    assert (stream.log.messages, stream.log.first_seq) == (2, 9)
+    await bench.close()
+
+
+async def test_with_discard_new_stored_messages_stay_under_a_lower_limit(tmp_path: Path) -> None:
+    bench = StreamBench(tmp_path)
+    stream = bench.open()
+    for _ in range(5):
+        bench.publish("s.a", b"x" * 50)
+    await bench.settle()
+    stream.config.discard = "new"
+    stream.config.max_bytes = 100
+    stream.apply_config(stream.config)
+    assert stream.log.messages == 5
+    assert (await bench.ask("s.a"))["error"]["description"] == "maximum bytes exceeded"
+    await bench.close()
