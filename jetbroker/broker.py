@@ -126,7 +126,8 @@ class Broker:
         if error is not None:
             import traceback
 
-            self.log.error("".join(traceback.format_exception(error)).rstrip())
+            for line in "".join(traceback.format_exception(error)).splitlines():
+                self.log.error(line)
 
     def _facts(self) -> dict[str, str]:
         return {
@@ -161,7 +162,7 @@ class Broker:
         self.log.info(f"  Name:     {self.server_name}")
         self.log.info(f"  ID:       {self.server_id}")
         if self.options.config_file:
-            self.log.info(f"Using configuration file: {self.options.config_file}")
+            self.log.info(f"Using configuration file: {self.options.config_file} ({self.options.config_digest})")
         for warning in checks.warnings(self.options):
             self.log.warn(warning)
 

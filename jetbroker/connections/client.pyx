@@ -163,6 +163,7 @@ cdef class ClientOutput(Receiver):
             self.head += n
             if self.transport.get_write_buffer_size() > 0:
                 self.blocked = True
+                self.progress_ns = monotonic_ns()
             elif self.head < self.out.size:
                 self.shared.tick.schedule(PHASE_FLUSH, self)
         return self._after_send()
@@ -576,6 +577,11 @@ cdef class ClientProtocol(Parser):
             output.out.release()
         output.idle = True
         return heard
+
+    @property
+    def blocked_seconds(self) -> float:
+        """For how long the client has not taken a byte that waits for it; 0.0 when nothing waits."""
+        return (monotonic_ns() - self.output.progress_ns) / 1e9 if self.output.blocked else 0.0
 
     @property
     def login_pending(self) -> bool:

@@ -183,6 +183,9 @@ class Clients:
         now = self._loop.time()
         for client in list(self.connected.values()):
             heard = client.sweep()
+            if client.blocked_seconds > self.options.write_deadline > 0:
+                self.shared.slow_consumers += 1
+                client.abort("Slow Consumer (Write Deadline)")
             if client.login_pending or client.closed:
                 continue
             if heard:
