@@ -1,0 +1,77 @@
+"""The offline reader beside a running broker: what it reads equals what the broker serves."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import nats
+import pytest
+from nats.js.api import StorageType, StreamConfig
+from nats.js.client import JetStreamContext
+from nats.js.errors import NotFoundError
+
+from jetbroker.errors import StoreReadError
+from jetbroker.store.reader import list_streams, open_stream
+from tests.support import process
+
+pa = pytest.importorskip("pyarrow")
+
+
+async def online(stream: JetStreamContext, name: str) -> list[tuple[int, str, bytes, dict[str, list[str]]]]:
+    """Every message, one by one."""
+    state = (await stream.stream_info(name)).state
+    found = []
+    for seq in range(state.first_seq, state.last_seq + 1):
+        try:
+            message = await stream.get_msg(name, seq=seq)
+        except NotFoundError:
+            continue
+        headers = {key: [value] for key, value in (message.headers or {}).items()}
+        found.append((seq, message.subject, message.data or b"", headers))
+    return found
+
+
+def offline(store: Path, name: str) -> list[tuple[int, str, bytes, dict[str, list[str]]]]:
+    table = open_stream(store, name).to_arrow(["seq", "subject", "data", "headers"])
+    rows = table.to_pylist()
+    return [(row["seq"], row["subject"], row["data"], dict(row["headers"])) for row in rows]
+
+
+async def test_offline_equals_online_after_deletes_and_purges(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    with process.jetbroker("-js", "-sd", str(tmp_path)) as server:
+        client = await nats.connect(server.url)
+        stream = client.jetstream()
+        await stream.add_stream(StreamConfig("ORDERS", subjects=["orders.>"], max_msgs=700))
+        for i in range(1000):
+            headers = {"Nats-Msg-Id": str(i), "Kind": "odd"} if i % 2 else None
+            await stream.publish(f"orders.{i % 7}.new", b"%d" % i * rng.randrange(9), headers=headers)
+            if i % 50 == 49:
+                await stream.delete_msg("ORDERS", rng.randrange(max(1, i - 200), i + 1))
+        assert offline(tmp_path, "ORDERS") == await online(stream, "ORDERS")
+        await stream.purge_stream("ORDERS", subject="orders.3.>")
+        served = await online(stream, "ORDERS")
+        assert offline(tmp_path, "ORDERS") == served
+        state = (await stream.stream_info("ORDERS")).state
+        assert open_stream(tmp_path, "ORDERS").messages == state.messages
+        await client.close()
+    assert offline(tmp_path, "ORDERS") == served  # the broker is stopped
+    with process.jetbroker("-js", "-sd", str(tmp_path)):
+        assert offline(tmp_path, "ORDERS") == served  # and back
+
+
+async def test_a_deleted_stream_and_a_memory_stream_are_not_there(tmp_path: Path) -> None:
+    with process.jetbroker("-js", "-sd", str(tmp_path)) as server:
+        client = await nats.connect(server.url)
+        stream = client.jetstream()
+        await stream.add_stream(StreamConfig("GONE", subjects=["gone"]))
+        await stream.add_stream(StreamConfig("MEM", subjects=["mem"], storage=StorageType.MEMORY))
+        await stream.add_stream(StreamConfig("Größe_1", subjects=["there"]))
+        await stream.publish("mem", b"1")
+        await stream.delete_stream("GONE")
+        assert list_streams(tmp_path) == [("$G", "Größe_1")]
+        for name in ("GONE", "MEM"):
+            with pytest.raises(StoreReadError, match=f"no stream '{name}'.*memory storage are never on disk"):
+                open_stream(tmp_path, name)
+        await client.close()
