@@ -35,14 +35,17 @@ def stream_config(**fields: Any) -> StreamConfig:
 class StreamBench:
     """One account with one stream. `directory` is where a file stream goes; `interval` None: sync before each ack."""
 
-    def __init__(self, directory: Path, interval: float | None = None, domain: str = "") -> None:
+    def __init__(
+        self, directory: Path, interval: float | None = None, domain: str = "", disk: Disk | None = None
+    ) -> None:
         self.directory = directory
         self.tick = Tick(asyncio.get_running_loop())
         self.router = Router("$G", self.tick)
         self.js = SimpleNamespace(
             router=self.router, tick=self.tick, account_name="$G", server_info=SimpleNamespace(domain=domain)
         )
-        self.group = GroupCommit(self.tick, Disk(), interval)
+        self.disk = disk or Disk()
+        self.group = GroupCommit(self.tick, self.disk, interval)
         self.stream: Any = None
         self._answers: dict[bytes, asyncio.Queue[Answer]] = {}
         self._numbers = itertools.count(1)
@@ -59,7 +62,7 @@ class StreamBench:
         path = self.directory / f"stream-{next(_stream_ids)}"
         path.mkdir()
         meta = {"account": "$G", "stream": config.name, "created": 0, "config": config.to_json()}
-        log = FileLog(self.tick, Disk(), self.group, str(path), next(_stream_ids), meta)
+        log = FileLog(self.tick, self.disk, self.group, str(path), next(_stream_ids), meta)
         log.start()
         return log
 
