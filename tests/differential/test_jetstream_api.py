@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -18,7 +19,7 @@ from tests.support.process import ServerProcess
 pytestmark = pytest.mark.differential
 
 ROWS = conversations()
-SILENCE_S = 0.4
+SILENCE_S = 0.5
 # What is refused here and not by nats-server. Each is answered with "<feature> not supported yet".
 NOT_BUILT = {
     "mirror", "sources", "subject_transform", "republish", "compression", "allow_msg_counter", "allow_atomic",
@@ -59,17 +60,32 @@ async def both(reference_server: ServerProcess, broker: ServerProcess) -> AsyncI
         await client.close()
 
 
-async def _answer(client: Client, step: Step) -> Any:
+async def _answer(client: Client, step: Step, timeout: float) -> Any:
+    subject = step.subject if isinstance(step, Publish) else step.full_subject
     try:
-        if isinstance(step, Publish):
-            message = await client.request(step.subject, step.payload, SILENCE_S * 5, headers=step.headers or None)
-        else:
-            message = await client.request(step.full_subject, step.payload, SILENCE_S, headers=step.headers or None)
+        message = await client.request(subject, step.payload, timeout, headers=step.headers or None)
     except NoRespondersError:
         return "503"
     except TimeoutError:
         return "silence"
     return normalised(json.loads(message.data))
+
+
+async def _expected(client: Client, step: Step) -> Any:
+    """nats-server's answer. It removes a deleted stream's files late and fails to make another of that name."""
+    for _ in range(50):
+        answer = await _answer(client, step, SILENCE_S)
+        if not isinstance(answer, dict) or "error creating store" not in answer.get("error", {}).get("description", ""):
+            break
+        if "CONSUMER" in getattr(step, "subject", ""):
+            break
+        await asyncio.sleep(0.02)
+    return answer
+
+
+async def _got(client: Client, step: Step, expected: Any) -> Any:
+    """Our answer, with time enough to come when there should be one."""
+    return await _answer(client, step, SILENCE_S if expected == "silence" else 30)
 
 
 def normalised(value: Any) -> Any:
@@ -113,7 +129,8 @@ def test_conversations_have_names_of_their_own() -> None:
 async def test_replies_are_equal(row: Conversation, both: _Both) -> None:
     try:
         for step in row.steps:
-            expected, got = await _answer(both.expected, step), await _answer(both.got, step)
+            expected = await _expected(both.expected, step)
+            got = await _got(both.got, step, expected)
             feature = _not_built(got)
             if feature:
                 assert feature in NOT_BUILT
