@@ -74,7 +74,7 @@ cdef bint take_record(FileSegment segment, Walk walk, const char* r, uint64_t at
     cdef bytes subject
     if record_kind(r) == KIND_MESSAGE and seq < expected or seq >= segment.first_seq + MAX_SLOTS and seq >= expected:
         return False
-    if upto > expected and (damaged or record_kind(r) == KIND_MESSAGE):
+    if upto > expected:
         while segment.first_seq + segment.slots < upto:
             segment.push_empty(<uint32_t>OFFSET_LOST if damaged else OFFSET_EMPTY)
     walk.last_seq = max(walk.last_seq, seq)
@@ -182,7 +182,10 @@ cdef int count_segment(FileLog log, Segment segment) except -1:
         for i in range(<uint32_t>segment.subjects):
             if counts[i]:
                 subject = PyBytes_FromStringAndSize(segment.subject_text(i), segment.subject_len(i))
-                add_subject_count(log, subject, counts[i], segment.first_seq + firsts[i], segment.first_seq + lasts[i])
+                state = add_subject_count(log, subject, counts[i], segment.first_seq + firsts[i],
+                                          segment.first_seq + lasts[i])
+                state.segment_tag = segment.tag
+                state.subject_id = i
     finally:
         free(counts)
     log.messages += segment.live
@@ -190,7 +193,7 @@ cdef int count_segment(FileLog log, Segment segment) except -1:
     return 0
 
 
-cdef int add_subject_count(FileLog log, bytes subject, uint64_t count, uint64_t first, uint64_t last) except -1:
+cdef SubjectState add_subject_count(FileLog log, bytes subject, uint64_t count, uint64_t first, uint64_t last):
     cdef SubjectState state = <SubjectState>log.subjects.get(subject)
     if state is None:
         state = SubjectState(subject)
@@ -198,7 +201,7 @@ cdef int add_subject_count(FileLog log, bytes subject, uint64_t count, uint64_t 
         log.subjects[subject] = state
     state.count += count
     state.last = last
-    return 0
+    return state
 
 
 def assemble(FileLog log not None, list segments not None):

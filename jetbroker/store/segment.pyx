@@ -208,8 +208,9 @@ cdef class Segment:
         return <uint32_t>(self.subjects - 1)
 
     cdef uint32_t find_subject(self, const char* subject, Py_ssize_t n) noexcept nogil:
+        # from the end: a subject that came back after its last message went has a second entry, and only that lives
         cdef Py_ssize_t i
-        for i in range(self.subjects):
+        for i in range(self.subjects - 1, -1, -1):
             if self.text_offsets[i + 1] - self.text_offsets[i] == n and \
                     memcmp(self.text + self.text_offsets[i], subject, n) == 0:
                 return <uint32_t>i
