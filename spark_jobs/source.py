@@ -5,13 +5,14 @@
 The state of the stream is fixed when Spark plans the query; each task then reads its segments.  Options and columns
 are described in docs/SPARK.md.
 """
+
 from __future__ import annotations
 
 import inspect
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
@@ -30,7 +31,16 @@ from pyspark.sql.types import (
 )
 
 from jetbroker.errors import StoreReadError
-from jetbroker.store.reader import COLUMNS, MAX_SEQ, MAX_TIME_NS, MIN_TIME_NS, Query, SegmentPart, open_stream, read_part
+from jetbroker.store.reader import (
+    COLUMNS,
+    MAX_SEQ,
+    MAX_TIME_NS,
+    MIN_TIME_NS,
+    Query,
+    SegmentPart,
+    open_stream,
+    read_part,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -137,7 +147,7 @@ def joined(parts: Iterable[SegmentPart]) -> Iterator[SegmentsPartition]:
     gathered: list[SegmentPart] = []
     weight = 0
     for part in parts:
-        part_weight = part.bytes + part.messages * MESSAGE_OVERHEAD_BYTES
+        part_weight = part.size + part.messages * MESSAGE_OVERHEAD_BYTES
         if gathered and weight + part_weight > PARTITION_BYTES:
             yield SegmentsPartition(gathered)
             gathered, weight = [], 0
@@ -196,8 +206,8 @@ def _flag(options: Mapping[str, str], name: str) -> bool:
 def _microseconds(moment: datetime) -> int:
     """Since 1970, exactly: a float would round."""
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=timezone.utc)
-    passed = moment - datetime(1970, 1, 1, tzinfo=timezone.utc)
+        moment = moment.replace(tzinfo=UTC)
+    passed = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
 
 
@@ -219,8 +229,9 @@ def _arrow_schema(schema: StructType) -> pa.Schema:
         expected, given = SPARK_TYPES[field.name].simpleString(), field.dataType.simpleString()
         if expected != given:
             raise StoreReadError(f"column {field.name!r} is {expected}, not {given}")
-    utc = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
-    return to_arrow_schema(schema, **utc)
+    if "timezone" in inspect.signature(to_arrow_schema).parameters:  # since Spark 4.2; before, UTC was the default
+        return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema)
 
 
 def narrowed(query: Query, pushed: Filter) -> Query:
@@ -230,9 +241,11 @@ def narrowed(query: Query, pushed: Filter) -> Query:
     value = getattr(pushed, "value", None)
     if column == "seq":
         low, high = _bounds(kind, value)
-        low = query.start_seq if low is None else max(low, query.start_seq)
-        high = query.end_seq if high is None else min(high, query.end_seq)
-        return replace(query, start_seq=low, end_seq=max(high, 0)) if high >= 0 else replace(query, start_seq=1, end_seq=0)
+        return replace(
+            query,
+            start_seq=query.start_seq if low is None else max(low, query.start_seq),
+            end_seq=query.end_seq if high is None else max(0, min(high, query.end_seq)),  # there is no sequence 0
+        )
     if column == "time":
         low, high = _bounds(kind, _as_microseconds(value))
         return replace(

@@ -1,6 +1,6 @@
 """What is in a stream: messages, bytes, rate over time and the largest subjects, read from the store's files.
 
-    python -m spark_jobs.stream_report STORE STREAM
+python -m spark_jobs.stream_report STORE STREAM
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.box import HEAVY_HEAD
@@ -40,8 +40,8 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("stream", metavar="STREAM", help="the name of the stream")
     parser.add_argument("--account", default="$G", help="the account that owns the stream (default: %(default)s)")
     parser.add_argument("--subject", default="", metavar="PATTERN", help="only subjects that match, as orders.*.new")
-    parser.add_argument("--interval", type=_seconds, metavar="TIME",
-                        help="length of a line of the rate table: 30s, 5m, 1h, 1d (default: fits the stream)")  # fmt: skip
+    interval = "what one line of the rate table covers: 30s, 5m, 1h, 1d (default: fits the stream)"
+    parser.add_argument("--interval", type=_seconds, metavar="TIME", help=interval)
     parser.add_argument("--top", type=int, default=10, metavar="N", help="subjects to list (default: %(default)s)")
     return parser.parse_args(argv)
 
@@ -117,7 +117,7 @@ def report(args: argparse.Namespace, console: Console) -> None:
 
 
 def _utc(seconds: int) -> str:
-    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%d %H:%M:%S}"
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _table(console: Console, title: str, **options: Any) -> Table:

@@ -1,4 +1,5 @@
 """Arrow record batches out of decoded segment columns; the only module of the store that imports pyarrow."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -7,6 +7,7 @@ recorded up to there.  It takes no lock and writes nothing.  Segments are then r
 A message can be in the files a moment before its publish ack goes out; it may then be read here a little earlier than
 a consumer gets it.
 """
+
 from __future__ import annotations
 
 import json
@@ -60,7 +61,10 @@ class Query:
 
 @dataclass(frozen=True)
 class SegmentPart:
-    """One segment within a snapshot. `limit` is where its records end, None: its footer says so."""
+    """One segment within a snapshot: `messages` live messages of `size` bytes (headers and payload).
+
+    `limit` is where its records end; None: its footer says so. `deleted` are the merged ranges that touch it.
+    """
 
     path: str
     stream: str
@@ -70,7 +74,7 @@ class SegmentPart:
     records_start: int
     limit: int | None
     messages: int
-    bytes: int
+    size: int
     first_ns: int
     last_ns: int
     deleted: bytes
@@ -78,7 +82,7 @@ class SegmentPart:
 
 @dataclass
 class StreamSnapshot:
-    """A stream at one point: `messages` live messages of `bytes` headers and payload, in `parts`.
+    """A stream at one point: `messages` live messages of `size` bytes (headers and payload), in `parts`.
 
     `damaged` lists the (first, last) sequences that cannot be read, as far as known: reading adds to it.
     """
@@ -88,7 +92,7 @@ class StreamSnapshot:
     config: dict[str, Any]
     parts: list[SegmentPart]
     messages: int
-    bytes: int
+    size: int
     first_seq: int
     last_seq: int
     damaged: list[tuple[int, int]] = field(default_factory=list)
@@ -343,14 +347,16 @@ def _snapshot(directory: Path, stream: str, account: str, document: dict[str, An
     if newer is not None:
         damaged += _without(1, newer.first_seq - 1, deleted)
     parts.reverse()
-    config = document.get("config") or next((e.header.meta.get("config", {}) for e in reversed(listed) if e.header), {})
+    config: dict[str, Any] = document.get("config") or next(
+        (e.header.meta.get("config", {}) for e in reversed(listed) if e.header), {}
+    )
     return StreamSnapshot(
         stream,
         account,
         config,
         [part for part in parts if part.messages],
         sum(part.messages for part in parts),
-        sum(part.bytes for part in parts),
+        sum(part.size for part in parts),
         next((part.first_seq for part in parts if part.messages), 0),
         parts[-1].last_seq if parts else 0,
         sorted(damaged),

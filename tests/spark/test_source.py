@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.support.stores import StreamWriter
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 HEADERS = b"NATS/1.0\r\nTag: x\r\nTag: y\r\n\r\n"
-START = datetime(2026, 3, 1, tzinfo=timezone.utc)
+START = datetime(2026, 3, 1, tzinfo=UTC)
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 Load = Callable[..., Any]
@@ -25,7 +25,9 @@ def fill(store: Path) -> StreamWriter:
     writer = StreamWriter(store, "ORDERS")
     for i in range(300):
         time_ns = (int(START.timestamp()) + i) * 1_000_000_000
-        writer.append(b"orders.%s.%d" % ((b"eu", b"us")[i % 2], i % 5), b'{"n":%d}' % i, HEADERS if i % 3 else b"", time_ns)
+        writer.append(
+            b"orders.%s.%d" % ((b"eu", b"us")[i % 2], i % 5), b'{"n":%d}' % i, HEADERS if i % 3 else b"", time_ns
+        )
         if i in (99, 199):
             writer.seal()
     writer.delete([(11, 20), (150, 150)])
@@ -64,7 +66,7 @@ def test_rows_equal_what_the_reader_gives(load: Load, store: Path) -> None:
     for row, there in zip(rows, table.to_pylist(), strict=True):
         there["headers"] = dict(there["headers"])
         there["time"] = there["time"].replace(tzinfo=None)
-        row["time"] = row["time"].astimezone(timezone.utc).replace(tzinfo=None)
+        row["time"] = row["time"].astimezone(UTC).replace(tzinfo=None)
         row["data"] = bytes(row["data"])
         assert row == there
 

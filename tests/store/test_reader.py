@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle
 import shutil
@@ -115,7 +116,7 @@ def test_everything_live_is_read_once_and_in_order(
     expected = model.rows()
     assert rows_of(snapshot.to_arrow(verify=verify, batch_rows=batch_rows)) == expected
     assert snapshot.messages == len(expected)
-    assert snapshot.bytes == sum(row["size"] for row in expected)
+    assert snapshot.size == sum(row["size"] for row in expected)
     assert snapshot.damaged == []
     assert all(part.messages for part in snapshot.parts)
 
@@ -373,7 +374,7 @@ def test_merged_ranges_cover_the_same_sequences(pairs: list[tuple[int, int]], lo
     covered = {seq for first, last in pairs for seq in range(first, last + 1)}
     joined = list(zip(numbers[::2], numbers[1::2], strict=True))
     assert {seq for first, last in joined for seq in range(first, last + 1)} == covered
-    assert all(left[1] + 1 < right[0] for left, right in zip(joined, joined[1:], strict=False))
+    assert all(left[1] + 1 < right[0] for left, right in itertools.pairwise(joined))
     window = set(range(low, low + length + 1))
     assert ranges_cover(merged, low, low + length) == (window <= covered)
     clipped = clip_ranges(merged, low, low + length)
