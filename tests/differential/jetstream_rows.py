@@ -86,7 +86,6 @@ def _stream_configs() -> list[dict[str, Any]]:
     lists = [[], ["a", "a"], ["a.*", "a.b"], ["a.b", "a.*"], ["a.>", "a.b"], ["x", "a.b", "a.>"], ["a", "b", "b"]]
     numbers = ("max_consumers", "max_msgs", "max_bytes", "max_msgs_per_subject", "max_msg_size")
     async_mode = {"persist_mode": "async"}
-    marker = {"subject_delete_marker_ttl": SECOND}
     per_subject = {"discard_new_per_subject": True}
     return [
         {},
@@ -112,6 +111,12 @@ def _stream_configs() -> list[dict[str, Any]]:
         async_mode | {"storage": "memory"},
         async_mode | {"allow_atomic": True},
         async_mode | {"num_replicas": 3},
+    ]
+
+
+def _stream_features() -> list[dict[str, Any]]:
+    marker = {"subject_delete_marker_ttl": SECOND}
+    return [
         *({"subject_delete_marker_ttl": ttl} for ttl in (-1, 1, SECOND, 1_500_000_000)),
         marker | {"deny_purge": True},
         *(marker | {"pedantic": True} | more for more in (
@@ -256,11 +261,7 @@ def _bodies() -> list[bytes]:
 
 
 def _consumer_configs() -> list[dict[str, Any]]:
-    fc = DURABLE | PUSH | {"ack_policy": "flow_control"}
     backoff = DURABLE | EXPLICIT
-    overflow = DURABLE | {"priority_policy": "overflow"}
-    start = {"opt_start_seq": 5}
-    at = {"opt_start_time": TIME}
     return [
         {},
         DURABLE,
@@ -306,6 +307,12 @@ def _consumer_configs() -> list[dict[str, Any]]:
         *(DURABLE | how | {"max_batch": count} for how in ({}, PUSH) for count in (-1, 5)),
         *(DURABLE | how | {"max_expires": wait} for how in ({}, PUSH) for wait in (-1, 1, 1_000_000)),
         *(DURABLE | how | {"max_bytes": size} for how in ({}, PUSH) for size in (-1, 9)),
+    ]
+
+
+def _consumer_features() -> list[dict[str, Any]]:
+    overflow = DURABLE | {"priority_policy": "overflow"}
+    return [
         *(DURABLE | {"deliver_subject": text} for text in ("d e", "d.*", "d..e", "s.x", "w.x", "$JS.API.X")),
         *(DURABLE | how | {"deliver_group": text} for how in ({}, PUSH) for text in ("g", "g h")),
         *(DURABLE | {"inactive_threshold": wait} for wait in (-1, SECOND)),
@@ -330,6 +337,14 @@ def _consumer_configs() -> list[dict[str, Any]]:
         DURABLE | {"priority_policy": "none", "priority_groups": ["g"]},
         DURABLE | {"priority_policy": "none"},
         DURABLE | {"priority_policy": "x"},
+    ]
+
+
+def _consumer_starts() -> list[dict[str, Any]]:
+    fc = DURABLE | PUSH | {"ack_policy": "flow_control"}
+    start = {"opt_start_seq": 5}
+    at = {"opt_start_time": TIME}
+    return [
         DURABLE | {"ack_policy": "flow_control"},
         *(
             fc | more
@@ -446,7 +461,7 @@ def _consumer_forms() -> list[Conversation]:
 def _consumer_rows() -> list[Conversation]:
     rows = [
         Conversation(f"consumer {_short(config)}", (create(S), Publish("s.a"), Publish("s.b"), consumer(config)))
-        for config in _consumer_configs()
+        for config in _consumer_configs() + _consumer_features() + _consumer_starts()
     ]
     for config in _pedantic_consumers():
         rows.append(Conversation(f"pedantic consumer {_short(config)}", (create(S), consumer(config, pedantic=True))))
@@ -481,7 +496,7 @@ def _stream_rows() -> list[Conversation]:
         Conversation(
             f"stream {_short(config)}", (Call("STREAM.CREATE.S", {"name": "S"} | config), Call("STREAM.INFO.S"))
         )
-        for config in _stream_configs()
+        for config in _stream_configs() + _stream_features()
     ]
     for before, body in _stream_updates():
         steps = (create(before), Call("STREAM.UPDATE.S", body), Call("STREAM.INFO.S"))
