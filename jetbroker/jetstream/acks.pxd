@@ -11,12 +11,12 @@ cpdef enum AckKind:
 
 
 cdef struct AckNumbers:
-    uint64_t delivered
     uint64_t stream_seq
     uint64_t consumer_seq
 
 
-# The tokens from "<delivered>" on ("1.7.5.1700000000000000000.0"). False: one of the first three is not a number.
+# From the tokens "<delivered>.<stream seq>.<consumer seq>..." on. False: the stream sequence is not a number; a
+# consumer sequence that is none counts as 0.
 cdef bint parse_ack_numbers(const char* p, Py_ssize_t n, AckNumbers* out) noexcept nogil
 # The kind of an ack payload; rest[0:rest_len] is what follows the word (blanks stripped).
 cdef AckKind parse_ack_kind(const char* p, Py_ssize_t n, const char** rest, Py_ssize_t* rest_len) noexcept nogil

@@ -30,13 +30,15 @@ cdef inline Py_ssize_t parse_number(const char* p, Py_ssize_t n, Py_ssize_t at, 
 
 
 cdef bint parse_ack_numbers(const char* p, Py_ssize_t n, AckNumbers* out) noexcept nogil:
-    cdef Py_ssize_t at = parse_number(p, n, 0, &out.delivered)
+    cdef Py_ssize_t at = 0
+    while at < n and p[at] != c'.':
+        at += 1
+    at = parse_number(p, n, at + 1, &out.stream_seq)
     if at < 0:
         return False
-    at = parse_number(p, n, at, &out.stream_seq)
-    if at < 0:
-        return False
-    return parse_number(p, n, at, &out.consumer_seq) >= 0
+    if parse_number(p, n, at, &out.consumer_seq) < 0:
+        out.consumer_seq = 0
+    return True
 
 
 cdef inline bint is_blank(char c) noexcept nogil:

@@ -27,7 +27,7 @@ cdef struct StateRecordHead:
 
 cdef class StateBatch:
     """The operations of one tick, in order, merged into runs."""
-    cdef OutputBuffer buffer           # room for the head, then StateRecordOps
+    cdef OutputBuffer buffer           # the head, then StateRecordOps
     cdef readonly uint32_t ops
 
     cdef int deliver(self, uint64_t seq, uint64_t cseq) except -1
@@ -36,6 +36,6 @@ cdef class StateBatch:
     cdef int finish(self, uint64_t seq, bint lowest) except -1
     # The finished record; valid until clear().
     cdef const char* seal(self, int64_t wall_ns, uint64_t delivered_cseq, uint64_t delivered_seq,
-                          uint64_t floor_cseq, uint64_t floor_seq, Py_ssize_t* n) noexcept
+                          uint64_t floor_cseq, uint64_t floor_seq, Py_ssize_t* n) except NULL
     cdef void clear(self) noexcept
     cdef StateRecordOp* _last(self) noexcept

@@ -74,8 +74,12 @@ cdef class StateBatch:
         return self.add(OP_FINISH, seq, seq, 0)
 
     cdef const char* seal(self, int64_t wall_ns, uint64_t delivered_cseq, uint64_t delivered_seq,
-                          uint64_t floor_cseq, uint64_t floor_seq, Py_ssize_t* n) noexcept:
-        cdef StateRecordHead* head = <StateRecordHead*>self.buffer.data
+                          uint64_t floor_cseq, uint64_t floor_seq, Py_ssize_t* n) except NULL:
+        cdef StateRecordHead* head
+        if self.ops == 0:
+            self.buffer.reserve(sizeof(StateRecordHead))
+            self.buffer.size = sizeof(StateRecordHead)
+        head = <StateRecordHead*>self.buffer.data
         head.magic_kind = KIND_BATCH
         head.ops = self.ops
         head.wall_ns = wall_ns
