@@ -4,7 +4,7 @@
 import base64
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from jetbroker import limits
 from jetbroker.jetstream.config import StreamConfigRequest
@@ -23,6 +23,7 @@ from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.gotext import Timestamp, format_time
 from jetbroker.jetstream.metadata import API_LEVEL, shown_metadata
 from jetbroker.jetstream.stream_config import check_stream_config
+from jetbroker.store.log import StreamLog
 from jetbroker.wire.subjects import valid_subject
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ async def _purge(js: "JetStream", request: Request) -> dict[str, Any]:
         raise api_error("stream_purge_failed", err="stream purge not permitted")
     purged = stream.purge(asked.filter, asked.seq, asked.keep)
     if not asked.filter and asked.seq > stream.log.last_seq + 1:
-        stream.log.skip_to(asked.seq)
+        cast(StreamLog, stream.log).skip_to(asked.seq)
     await stream.commit()
     return {"success": True, "purged": purged}
 

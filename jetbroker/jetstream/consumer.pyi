@@ -2,14 +2,14 @@ from collections.abc import Callable
 from typing import Any
 
 from jetbroker.jetstream.config import ConsumerConfig
+from jetbroker.jetstream.interest import StreamConsumer
 from jetbroker.jetstream.tracker import AckTracker
 from jetbroker.store.log import SubjectFilter
-from jetbroker.tick import TickTask
 
 def filter_of(config: ConsumerConfig) -> SubjectFilter: ...
 def required_level_met(headers: bytes) -> bool: ...
 
-class Consumer(TickTask):
+class Consumer(StreamConsumer):
     stream: Any
     config: ConsumerConfig
     name: str

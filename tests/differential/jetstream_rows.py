@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-Body = bytes | str | dict[str, Any] | list[Any]
+Config = dict[str, Any]
+Body = bytes | str | Config | list[Any]
 # The tables are laid out by hand.
 # ruff: noqa: E501
 S: dict[str, Any] = {"name": "S", "subjects": ["s.>"]}
@@ -172,54 +173,52 @@ def _stream_features() -> list[dict[str, Any]]:
 
 def _stream_updates() -> list[tuple[dict[str, Any], Body]]:
     sealed = {"sealed": True, "deny_delete": True, "deny_purge": True}
+    changes: list[Config] = [
+        {"storage": "memory"},
+        {"retention": "interest"},
+        {"retention": "workqueue"},
+        {"num_replicas": 3},
+        {"num_replicas": 6},
+        {"num_replicas": -1},
+        {"sealed": True},
+        sealed,
+        {"deny_purge": True},
+        {"allow_msg_ttl": True},
+        {"allow_msg_counter": True},
+        {"persist_mode": "async"},
+        {"mirror_direct": True},
+        {"max_consumers": 5},
+        {"first_seq": 9},
+        {"duplicate_window": 0},
+        {"duplicate_window": 1000 * SECOND},
+        {"max_age": SECOND},
+        {"discard": "new"},
+        {"metadata": {"a": "b"}},
+        {"allow_direct": True},
+        {"subjects": ["$JS.x"]},
+        {"subjects": ["x", "x"]},
+        {"subjects": []},
+        {"subjects": ["t.>", "s.a"]},
+        {"max_msgs": -5, "pedantic": True},
+        {"placement": {"cluster": "x"}},
+        {"max_bytes": 2**63 - 1},
+        {"color": 1},
+        {"no_ack": True},
+        {"subjects": [">"], "no_ack": True},
+        {"description": "new"},
+        {"max_msgs": 5, "max_bytes": 5000, "max_msgs_per_subject": 2, "max_msg_size": 100},
+        {"compression": "s2"},
+        {"sources": [{"name": "A"}]},
+        {"allow_atomic": True},
+        {"mirror": {"name": "A"}},
+    ]
     return [
         (S, {"name": "S"}),
         (S, {"name": "T"}),
         (S, ""),
         (S, "{}"),
         (S, {"name": ""}),
-        *(
-            (S, S | change)
-            for change in (
-                {"storage": "memory"},
-                {"retention": "interest"},
-                {"retention": "workqueue"},
-                {"num_replicas": 3},
-                {"num_replicas": 6},
-                {"num_replicas": -1},
-                {"sealed": True},
-                sealed,
-                {"deny_purge": True},
-                {"allow_msg_ttl": True},
-                {"allow_msg_counter": True},
-                {"persist_mode": "async"},
-                {"mirror_direct": True},
-                {"max_consumers": 5},
-                {"first_seq": 9},
-                {"duplicate_window": 0},
-                {"duplicate_window": 1000 * SECOND},
-                {"max_age": SECOND},
-                {"discard": "new"},
-                {"metadata": {"a": "b"}},
-                {"allow_direct": True},
-                {"subjects": ["$JS.x"]},
-                {"subjects": ["x", "x"]},
-                {"subjects": []},
-                {"subjects": ["t.>", "s.a"]},
-                {"max_msgs": -5, "pedantic": True},
-                {"placement": {"cluster": "x"}},
-                {"max_bytes": 2**63 - 1},
-                {"color": 1},
-                {"no_ack": True},
-                {"subjects": [">"], "no_ack": True},
-                {"description": "new"},
-                {"max_msgs": 5, "max_bytes": 5000, "max_msgs_per_subject": 2, "max_msg_size": 100},
-                {"compression": "s2"},
-                {"sources": [{"name": "A"}]},
-                {"allow_atomic": True},
-                {"mirror": {"name": "A"}},
-            )
-        ),
+        *((S, S | change) for change in changes),
         (S | {"retention": "interest"}, S | {"retention": "workqueue"}),
         (S | {"retention": "interest"}, S),
         (S | {"retention": "workqueue"}, S),
@@ -439,7 +438,7 @@ def _consumer_updates() -> list[tuple[dict[str, Any], dict[str, Any]]]:
 def _consumer_forms() -> list[Conversation]:
     subjects = ("CREATE.S", "CREATE.S.C", "CREATE.S.C.s.a", "CREATE.S.C.s.*", "DURABLE.CREATE.S.C", "CREATE.S.a*",
                 "CREATE.S.a/b", "CREATE.S.a\\b", "CREATE.S.C.x")
-    configs = ({}, {"durable_name": "C"}, {"durable_name": "D"}, {"name": "C"}, {"name": "D"},
+    configs: tuple[Config, ...] = ({}, {"durable_name": "C"}, {"durable_name": "D"}, {"name": "C"}, {"name": "D"},
                {"name": "D", "durable_name": "C"}, {"filter_subject": "s.a"},
                {"filter_subject": "s.a", "durable_name": "C"}, {"filter_subjects": ["s.a"], "durable_name": "C"},
                {"durable_name": "a.b"}, {"name": "a.b"}, {"name": "a/b"}, {"durable_name": "a*"})
@@ -469,11 +468,12 @@ def _consumer_rows() -> list[Conversation]:
         steps = (create(S), Publish("s.a"), consumer(before), consumer(after), Call("CONSUMER.INFO.S.C"))
         rows.append(Conversation(f"consumer {_short(before)} becomes {_short(after)}", steps))
     limited = S | {"consumer_limits": {"max_ack_pending": 50, "inactive_threshold": 10 * SECOND}}
-    capped = ({}, DURABLE, DURABLE | EXPLICIT, DURABLE | EXPLICIT | {"max_ack_pending": 100}, DURABLE | EXPLICIT |
+    capped: tuple[Config, ...] = ({}, DURABLE, DURABLE | EXPLICIT, DURABLE | EXPLICIT | {"max_ack_pending": 100}, DURABLE | EXPLICIT |
               {"max_ack_pending": -1}, DURABLE | {"inactive_threshold": 20 * SECOND}, DURABLE | {"inactive_threshold":
               5 * SECOND}, DURABLE | PUSH)
     for config in capped:
-        for more in ({}, {"pedantic": True}):
+        pedantic: tuple[Config, ...] = ({}, {"pedantic": True})
+        for more in pedantic:
             rows.append(
                 Conversation(f"capped consumer {_short(config | more)}", (create(limited), consumer(config, **more)))
             )
@@ -485,9 +485,9 @@ def _consumer_rows() -> list[Conversation]:
     for first in ({}, {"filter_subject": "w.a"}):
         for second in ({}, {"filter_subject": "w.a"}, {"filter_subject": "w.*"}, {"filter_subject": "w.b"},
                        {"filter_subjects": ["w.b", "w.a"]}):
-            steps = (create(queue), consumer(DURABLE | EXPLICIT | first, "W"),
+            pair: tuple[Step, ...] = (create(queue), consumer(DURABLE | EXPLICIT | first, "W"),
                      consumer({"durable_name": "E"} | EXPLICIT | second, "W"))
-            rows.append(Conversation(f"work queue consumers {_short(first)} {_short(second)}", steps))
+            rows.append(Conversation(f"work queue consumers {_short(first)} {_short(second)}", pair))
     return rows + _consumer_forms()
 
 
@@ -527,14 +527,14 @@ def _stream_rows() -> list[Conversation]:
         )
     )
     for name in ("a_b", "S/x", "S\\x", "a*", "x" * 256, "x" * 255, "é"):
-        steps = (create({"name": name}), Call(f"STREAM.INFO.{name}"), update({"name": name}),
+        named: tuple[Step, ...] = (create({"name": name}), Call(f"STREAM.INFO.{name}"), update({"name": name}),
                  Call(f"CONSUMER.NAMES.{name}"), Call(f"STREAM.DELETE.{name}"))
-        rows.append(Conversation(f"stream name {_short(name)}", steps))
+        rows.append(Conversation(f"stream name {_short(name)}", named))
     return rows
 
 
 def _request_rows() -> list[Conversation]:
-    filled = (create(S), *(Publish(f"s.{name}", b"x" * size) for name, size in zip("abab", (1, 2, 3, 4), strict=True)))
+    filled: tuple[Step, ...] = (create(S), *(Publish(f"s.{name}", b"x" * size) for name, size in zip("abab", (1, 2, 3, 4), strict=True)))
     empty_bodies: tuple[Body, ...] = ("x", "[]", "[1]", '{"a":1}', " ", "{}", "{ }", "null", '{"offset":5}')
     per_request: dict[str, tuple[Body, ...]] = {
         "STREAM.NAMES": ("", "x", "[]", {"offset": "x"}, {"offset": -1}, {"offset": 5}, {"subject": 5}, {"subject":
@@ -568,15 +568,15 @@ def _request_rows() -> list[Conversation]:
     rows = []
     for subject, bodies in per_request.items():
         for body in bodies:
-            steps = (*filled, consumer(DURABLE | EXPLICIT), Call(subject, body), Call("STREAM.INFO.S"))
-            rows.append(Conversation(f"{subject} {_short(body)}", steps))
+            long: tuple[Step, ...] = (*filled, consumer(DURABLE | EXPLICIT), Call(subject, body), Call("STREAM.INFO.S"))
+            rows.append(Conversation(f"{subject} {_short(body)}", long))
     for subject in ("STREAM.INFO.T", "STREAM.DELETE.T", "STREAM.PURGE.T", "STREAM.MSG.GET.T", "STREAM.MSG.DELETE.T",
                     "STREAM.SNAPSHOT.T", "CONSUMER.NAMES.T", "CONSUMER.LIST.T", "CONSUMER.INFO.T.C",
                     "CONSUMER.DELETE.T.C", "CONSUMER.INFO.S.X", "CONSUMER.DELETE.S.X", "CONSUMER.PAUSE.S.X",
                     "CONSUMER.PAUSE.T.X", "STREAM.LEADER.STEPDOWN.S", "STREAM.PEER.REMOVE.S",
                     "CONSUMER.LEADER.STEPDOWN.S.C", "STREAM.UPDATE.T"):
-        body: Body = {"seq": 1} if ".MSG." in subject else {"name": "T"} if "UPDATE" in subject else ""
-        rows.append(Conversation(f"{subject} unknown", (create(S), Call(subject, body))))
+        asked: Body = {"seq": 1} if ".MSG." in subject else {"name": "T"} if "UPDATE" in subject else ""
+        rows.append(Conversation(f"{subject} unknown", (create(S), Call(subject, asked))))
     return rows
 
 

@@ -94,7 +94,7 @@ def normalised(value: Any) -> Any:
         return [normalised(entry) for entry in value]
     if not isinstance(value, dict):
         return value
-    out = {}
+    out: dict[str, Any] = {}
     for key, entry in value.items():
         if key in OWN and entry != "0001-01-01T00:00:00Z":
             out[key] = "..."

@@ -204,7 +204,11 @@ def test_caps_of_the_stream() -> None:
     parent = stream(consumer_limits={"max_ack_pending": 50, "inactive_threshold": 10 * SECOND})
     config = consumer(parent, ack_policy="explicit")
     assert (config.max_ack_pending, config.inactive_threshold) == (50, 10 * SECOND)
-    for fields, code in (({"max_ack_pending": 51}, 10121), ({"inactive_threshold": 11 * SECOND}, 10153)):
+    excess: list[tuple[dict[str, Any], int]] = [
+        ({"max_ack_pending": 51}, 10121),
+        ({"inactive_threshold": 11 * SECOND}, 10153),
+    ]
+    for fields, code in excess:
         with pytest.raises(ApiError) as caught:
             consumer(parent, ack_policy="explicit", **fields)
         assert caught.value.err_code == code
