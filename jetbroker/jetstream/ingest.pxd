@@ -5,8 +5,9 @@ from jetbroker.jetstream.dedup cimport DedupWindow
 from jetbroker.jetstream.pub_acks cimport PubAckQueue
 from jetbroker.jetstream.publish_headers cimport PublishHeaders, Text
 from jetbroker.routing.router cimport Receiver, Router, RouteSlot
-from jetbroker.store.log cimport StreamLog, SubjectState
+from jetbroker.store.log cimport StreamLog, SubjectFilter, SubjectState
 from jetbroker.tick cimport Tick
+from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.message cimport Message
 
 
@@ -26,6 +27,7 @@ cdef class Ingest(Receiver):
     cdef DedupWindow dedup
     cdef bytes last_msg_id             # of message last_msg_id_seq; worked out from the log when that is not the last
     cdef uint64_t last_msg_id_seq
+    cdef OutputBuffer evictions        # (append, removed) pairs of sequences that are not committed yet
     cdef list refusals                 # (reply, headers, body) of error acks, sent in the event phase
     cdef list consumers                # StreamConsumer; replaced, never changed in place
     cdef uint32_t generation           # counts changes of the consumers' interest
@@ -45,6 +47,7 @@ cdef class Ingest(Receiver):
     cdef bint sealed
     cdef bint no_ack
     cdef bint allow_rollup
+    cdef bint undoable                 # a file stream: a failed write gives back what the lost message evicted
     cdef bint interest_only            # interest retention: without an interested consumer nothing is stored
     # called at the next append, and at the next one with a Nats-Msg-Id: set while the stream has no timer running
     cdef object on_first_message
@@ -78,6 +81,10 @@ cdef class Ingest(Receiver):
     cdef bint _has_interest(self, SubjectEntry entry, const Message* msg) except -1
     cdef uint64_t _use_up_sequence(self) except? 0
     cdef int _evict(self) except -1
+    cdef int _note_eviction(self, uint64_t seq) except -1
+    cdef int _note_rolled_up(self, SubjectFilter subjects, uint64_t start) except -1
+    cdef list _evicted_for(self, uint64_t first_lost)
+    cdef int _forget_evictions(self, uint64_t committed) except -1
     cdef int _trim_subject(self, SubjectState state) except -1
     cdef int _remove_one(self, uint64_t seq) except -1
     cdef int _roll_up(self, SubjectEntry entry, Text rollup) except -1

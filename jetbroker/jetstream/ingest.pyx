@@ -8,7 +8,7 @@ first.
 import orjson
 
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memmove
 
 from jetbroker.jetstream.dedup cimport DedupWindow
 from jetbroker.jetstream.interest cimport StreamConsumer
@@ -18,8 +18,9 @@ from jetbroker.jetstream.publish_headers cimport (
 )
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
 from jetbroker.routing.router cimport Receiver, Router, RouteSlot, Subscription
-from jetbroker.store.log cimport FLAG_MSG_ID, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState
+from jetbroker.store.log cimport FLAG_MSG_ID, READ_MISSING, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState
 from jetbroker.tick cimport PHASE_EVENTS, Tick
+from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.headers cimport find_header
 from jetbroker.wire.message cimport Message
 
@@ -33,6 +34,8 @@ cdef extern from "string.h":
 
 cdef Py_ssize_t MAX_HEADER_BYTES = limits.JS_HEADER_BYTES
 cdef uint64_t MAX_UNCOMMITTED_BYTES = limits.JS_UNCOMMITTED_BYTES
+# A roll-up that replaces more messages than this is not undone when its own message cannot be written.
+cdef int MAX_UNDONE_ROLLUP = 65_536
 cdef bytes TOO_MANY_REQUESTS = b"NATS/1.0 429 Too Many Requests\r\n\r\n"
 
 
@@ -54,6 +57,7 @@ cdef class Ingest(Receiver):
         self.dedup = DedupWindow(duplicate_window_ns, log.last_seq)
         self.last_msg_id = b""
         self.refusals = []
+        self.evictions = OutputBuffer()
         self.consumers = []
         self.generation = 1
 
@@ -66,6 +70,7 @@ cdef class Ingest(Receiver):
         in_memory = config.storage == "memory"
         self.message_cost = 16 if in_memory else 30
         self.headers_cost = 0 if in_memory else 4
+        self.undoable = not in_memory
         self.discard_new = config.discard == "new"
         self.discard_new_per_subject = config.discard_new_per_subject
         self.sealed = config.sealed
@@ -339,9 +344,11 @@ cdef class Ingest(Receiver):
     cdef int _evict(self) except -1:
         if self.max_msgs:
             while self.log.messages > <uint64_t>self.max_msgs:
+                self._note_eviction(self.log.first_seq)
                 self.log.evict_first()
         if self.max_bytes:
             while self.log.bytes > <uint64_t>self.max_bytes and self.log.messages:
+                self._note_eviction(self.log.first_seq)
                 self.log.evict_first()
         return 0
 
@@ -352,6 +359,7 @@ cdef class Ingest(Receiver):
 
     cdef int _remove_one(self, uint64_t seq) except -1:
         cdef StreamConsumer consumer
+        self._note_eviction(seq)
         self.log.remove(seq, False)
         for consumer in self.consumers:
             consumer.on_removed(seq)
@@ -365,11 +373,57 @@ cdef class Ingest(Receiver):
                 return self._remove_one(self.log.first_of(entry.state))
             if entry.state.count < 2:
                 return 0
+            self._note_rolled_up(SubjectFilter(entry.state.subject), self.log.first_of(entry.state))
             self.log.purge(entry.state.subject, 0, 1)
         else:
+            self._note_rolled_up(SubjectFilter(), self.log.first_seq)
             self.log.purge(b"", 0, 1)
         for consumer in self.consumers:
             consumer.on_purged()
+        return 0
+
+    # --- undoing what a lost message evicted ---
+
+    cdef int _note_eviction(self, uint64_t seq) except -1:
+        """Message seq is removed for the sake of the last append; until that is committed it may have to come back."""
+        cdef uint64_t* pair
+        if self.undoable:
+            pair = <uint64_t*>self.evictions.reserve(2 * sizeof(uint64_t))
+            pair[0] = self.log.last_seq
+            pair[1] = seq
+            self.evictions.size += 2 * sizeof(uint64_t)
+        return 0
+
+    cdef int _note_rolled_up(self, SubjectFilter subjects, uint64_t start) except -1:
+        cdef StoredMessage stored
+        cdef int left = MAX_UNDONE_ROLLUP if self.undoable else 0
+        while left and self.log.next_message(subjects, start, self.log.last_seq - 1, &stored) != READ_MISSING:
+            self._note_eviction(stored.seq)
+            start = stored.seq + 1
+            left -= 1
+        return 0
+
+    cdef list _evicted_for(self, uint64_t first_lost):
+        """Takes out what was removed for messages from first_lost on."""
+        cdef uint64_t* pairs = <uint64_t*>self.evictions.data
+        cdef Py_ssize_t count = self.evictions.size // (2 * <Py_ssize_t>sizeof(uint64_t))
+        cdef Py_ssize_t i
+        cdef list removed = [pairs[2 * i + 1] for i in range(count)
+                             if pairs[2 * i] >= first_lost > pairs[2 * i + 1]]
+        self.evictions.clear()
+        return removed
+
+    cdef int _forget_evictions(self, uint64_t committed) except -1:
+        cdef uint64_t* pairs = <uint64_t*>self.evictions.data
+        cdef Py_ssize_t size = self.evictions.size
+        cdef Py_ssize_t at = 0
+        while at < size and pairs[at // 8] <= committed:
+            at += 2 * sizeof(uint64_t)
+        if at == size:
+            self.evictions.clear()
+        elif at:
+            memmove(self.evictions.data, self.evictions.data + at, size - at)
+            self.evictions.size -= at
         return 0
 
     # --- answers ---
@@ -399,6 +453,8 @@ cdef class Ingest(Receiver):
         # a group holds what was accepted before the commit of the group in front of it
         self.committed_bytes = self.accepted_bytes if seq >= self.log.last_seq else self.group_bytes
         self.group_bytes = self.accepted_bytes
+        if self.evictions.size:
+            self._forget_evictions(seq)
         return self.acks.release(seq)
 
     cdef int write_failed(self, uint64_t first_lost, object error) except -1:
@@ -406,6 +462,8 @@ cdef class Ingest(Receiver):
         refusal = api_error("stream_store_failed", err=error)
         self.committed_bytes = self.group_bytes = self.accepted_bytes
         self.dedup.forget_from(first_lost)
+        if self.evictions.size:
+            self.log.restore(self._evicted_for(first_lost))
         for reply in self.acks.fail_from(first_lost):
             self._refuse_reply(reply, refusal)
         return 0

@@ -2,6 +2,8 @@
 """A stream's log in segment files: write buffer, positions, sealing and reading (see filelog.pxd)."""
 import errno
 import os
+from functools import partial
+from bisect import bisect_left, bisect_right
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -15,9 +17,10 @@ from jetbroker.store.blocks cimport BlockCache
 from jetbroker.store.commit cimport GroupCommit
 from jetbroker.store.disk cimport Disk
 from jetbroker.store.format cimport (
-    KIND_CONFIG, KIND_DELETIONS, PREVIOUS_SEALED, RECORD_HEADER, SIZE_MASK, TRAILER_BYTES, build_footer,
-    crc32c_update, put_record, record_is_valid, record_length, record_seed, record_seq,
+    KIND_CONFIG, KIND_DELETIONS, OFFSET_EMPTY, OFFSET_LOST, PREVIOUS_SEALED, RECORD_HEADER, SIZE_MASK, TRAILER_BYTES,
+    build_footer, crc32c_update, put_record, record_is_valid, record_length, record_seed, record_seq,
 )
+from jetbroker.store.log cimport SubjectState
 from jetbroker.store.segment cimport Ranges, Segment
 from jetbroker.store.segmented cimport SegmentedLog
 from jetbroker.tick cimport PHASE_LOGS, Tick
@@ -173,6 +176,9 @@ cdef class FileLog(SegmentedLog):
             self.open_segment(segment)
             targets.append((<FileSegment>segment).fd)
         targets.append((<FileSegment>self.active).fd)
+        if (<FileSegment>self.active).temporary is not None:
+            targets.append(partial(self.disk.rename, (<FileSegment>self.active).temporary,
+                                   (<FileSegment>self.active).path))
         targets.extend(self.directories)
         self.erased = set()
         return targets
@@ -183,6 +189,10 @@ cdef class FileLog(SegmentedLog):
         if error is not None:
             self.sync_failed(error)
             return
+        if self.rewriting:
+            self.rewriting = False
+            self.failed = None
+        self.round_segment.temporary = None
         self.directories.clear()
         self.changes_synced = self.round_changes
         self.synced = self.round_seq
@@ -197,7 +207,24 @@ cdef class FileLog(SegmentedLog):
         self.finish_unlinks()
 
     def sync_failed(self, error):
+        """The group failed: its data goes to a new file; when that fails too, its appends are taken back."""
+        from jetbroker.store.rewrite import give_up, rewrite_unsynced
         self.failed = StorageError(f"{self.directory}: fdatasync failed: {error.strerror}")
+        self.retry_at = self.disk.monotonic() + RETRY_SECONDS
+        if not self.rewriting:
+            self.rewriting = True
+            try:
+                rewrite_unsynced(self)
+                self.changes_written = self.changes
+                self.written = self.last_seq
+                self.in_flight.clear()
+                self.pending.clear()
+                self.group.request(self)
+                return
+            except OSError as failure:
+                error = failure
+        self.rewriting = False
+        give_up(self, error)
 
     def finish_unlinks(self):
         """Remove the files of dead segments whose successors are on disk."""
@@ -426,6 +453,66 @@ cdef class FileLog(SegmentedLog):
         else:
             self.advance_committed()
             self.group.request_later(self)
+
+    def restore(self, list sequences not None):
+        """Undo removals that are not written yet: those that limits made for appends which were taken back.
+
+        Returns how many messages are back; one whose segment has been dropped stays removed.
+        """
+        cdef list back = sorted(sequences)
+        cdef Segment segment
+        cdef SubjectState state
+        cdef uint64_t seq
+        cdef uint64_t cost
+        cdef Py_ssize_t slot
+        cdef int restored = 0
+        self.unremove(back)
+        for seq in back:
+            segment = self.segment_of(seq)
+            if segment is None:
+                continue
+            slot = seq - segment.first_seq
+            self.load(segment)
+            if not segment.is_dead(slot) or segment.offsets[slot] in (OFFSET_EMPTY, OFFSET_LOST):
+                continue
+            segment.mark_live(slot)
+            cost = self.cost_of(segment, slot)
+            segment.live += 1
+            segment.live_bytes += cost
+            state = self.subject_state(segment.subject_text(segment.ids[slot]),
+                                       segment.subject_len(segment.ids[slot]))
+            if state.count == 0:
+                self.revive(state)
+                state.first_hint = state.last = seq
+            state.first_hint = min(state.first_hint, seq)
+            state.last = max(state.last, seq)
+            state.count += 1
+            if self.messages == 0 or seq < self.first_seq:
+                self.first_seq = seq
+            self.messages += 1
+            self.bytes += cost
+            self.account(1, cost)
+            restored += 1
+        return restored
+
+    def unremove(self, list back not None):
+        """Take these sequences (sorted) out of the removals that wait to be written."""
+        cdef Ranges left = Ranges()
+        cdef uint64_t first
+        cdef uint64_t last
+        cdef uint64_t seq
+        cdef Py_ssize_t i
+        self.pending.normalize()
+        for i in range(self.pending.count):
+            first = self.pending.data[2 * i]
+            last = self.pending.data[2 * i + 1]
+            for seq in back[bisect_left(back, first):bisect_right(back, last)]:
+                if first < seq:
+                    left.add(first, seq - 1)
+                first = seq + 1
+            if first <= last:
+                left.add(first, last)
+        self.pending = left
 
     cdef int take_back(self, uint64_t first_lost) except -1:
         """Undo the appends from first_lost on; all of them are in the active segment."""

@@ -217,3 +217,39 @@ async def test_without_consumers_an_interest_stream_only_counts(bench: StreamBen
     assert (stream.log.messages, stream.log.first_seq, stream.log.last_seq) == (0, 2_001, 2_000)
     if storage == "file":
         assert len(list(bench.directory.glob("*/*.seg"))) <= 2
+
+
+ROLLUP = b"NATS/1.0\r\nNats-Rollup: %s\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("config", "headers"),
+    [
+        ({"max_msgs_per_subject": 3}, b""),
+        ({"max_msgs": 3}, b""),
+        ({"max_bytes": 120}, b""),
+        ({"allow_rollup_hdrs": True}, ROLLUP % b"sub"),
+        ({"allow_rollup_hdrs": True}, ROLLUP % b"all"),
+    ],
+    ids=["per subject", "messages", "bytes", "roll-up of a subject", "roll-up of all"],
+)
+async def test_what_a_lost_message_evicted_comes_back(tmp_path: Path, config: dict[str, int], headers: bytes) -> None:
+    disk = FullDisk()
+    bench = StreamBench(tmp_path, disk=disk)
+    stream = bench.open(storage="file", **config)
+    for payload in (b"0", b"1", b"2"):
+        await bench.ask("s.x", payload)
+    before = stream.state(deleted_details=True)
+    disk.full = True
+    assert (await bench.ask("s.x", b"3", headers))["error"]["err_code"] == 10077
+    after = stream.state(deleted_details=True)
+    del before["last_ts"], after["last_ts"]
+    assert after == before
+    assert [stream.log.get(seq)[3] for seq in (1, 2, 3)] == [b"0", b"1", b"2"]
+    assert stream.log.last_by_subject(b"s.x") == 3
+    # a delete holds nevertheless, and goes on to hold when writing works again
+    assert stream.delete_message(2, erase=False)
+    disk.full = False
+    await stream.commit()
+    assert [stream.log.get(seq)[0] for seq in (1, 2, 3)] == [0, 1, 0]
+    await bench.close()
