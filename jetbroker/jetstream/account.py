@@ -23,6 +23,7 @@ from jetbroker.jetstream.consumer_config import (
     refuse_unsupported_consumer,
 )
 from jetbroker.jetstream.contracts import AccountLimits, ServerReservations
+from jetbroker.jetstream.decode import DecodeError
 from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.gojson import dumps
 from jetbroker.jetstream.gotext import format_time
@@ -31,7 +32,7 @@ from jetbroker.jetstream.stream import Stream
 from jetbroker.jetstream.stream_config import check_stream_config, check_stream_update, refuse_unsupported_stream
 from jetbroker.jetstream.subject_index import SubjectIndex, TooManySteps
 from jetbroker.routing.router import Router
-from jetbroker.store.store import RecoveredStream, Store
+from jetbroker.store.store import RecoveredConsumer, RecoveredStream, Store
 from jetbroker.tick import Tick
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class JetStream:
         self.strict = strict
         self.server = server or ServerReservations()
         self.streams: dict[str, Stream] = {}
+        self.offline: dict[str, str] = {}  # streams that could not be brought back, and why
         self.subjects = SubjectIndex()
         self.api = Api(self)
 
@@ -125,23 +127,36 @@ class JetStream:
             stream.stop()
 
     def _restore(self, recovered: RecoveredStream) -> None:
+        """Bring a stream back; what this release cannot read stays on disk, untouched, and is reported as offline."""
         for line in recovered.damage:
-            self.log.warn(f"Stream {self.account_name!r} > {recovered.name!r}: {line}")
-        config = StreamConfig.from_json(recovered.config)
+            self.log.warn(f"Stream '{self.account_name} > {recovered.name}': {line}")
+        try:
+            config = StreamConfig.from_json(recovered.config)
+        except DecodeError as error:
+            self.offline[recovered.name] = str(error)
+            self.log.error(f"Stream '{self.account_name} > {recovered.name}' is offline: {error}")
+            return
         stream = Stream(self, config, recovered.log, recovered.created_ns)
         self._reserve(config, 1)
         self.streams[config.name] = stream
         self.subjects.add(config.name, config.subjects)
-        restored = []
-        for entry in recovered.consumers:
-            consumer_config = ConsumerConfig.from_json(entry.config)
-            consumer = Consumer(stream, consumer_config, entry.state_log, entry.created_ns, entry.name)
-            consumer.on_inactive = self._consumer_inactive
-            stream.add_consumer(consumer)
-            restored.append(consumer)
+        restored = [self._restore_consumer(stream, entry) for entry in recovered.consumers]
         stream.start()
         for consumer in restored:
-            consumer.start()
+            if consumer is not None:
+                consumer.start()
+
+    def _restore_consumer(self, stream: Stream, recovered: RecoveredConsumer) -> Consumer | None:
+        try:
+            config = ConsumerConfig.from_json(recovered.config)
+        except DecodeError as error:
+            name = f"{self.account_name} > {stream.name} > {recovered.name}"
+            self.log.error(f"Consumer '{name}' is offline: {error}")
+            return None
+        consumer = Consumer(stream, config, recovered.state_log, recovered.created_ns, recovered.name)
+        consumer.on_inactive = self._consumer_inactive
+        stream.add_consumer(consumer)
+        return consumer
 
     # --- streams ---
 
@@ -153,6 +168,7 @@ class JetStream:
             if existing.config != config:
                 raise api_error("stream_name_exist")
             return existing
+        self._refuse_offline(config.name)
         if 0 <= self.limits.max_streams <= len(self.streams):
             raise api_error("maximum_streams_limit")
         self._check_overlap(config)
@@ -225,8 +241,13 @@ class JetStream:
         """The stream of this name. Raises ApiError 10059."""
         stream = self.streams.get(name)
         if stream is None:
+            self._refuse_offline(name)
             raise api_error("stream_not_found")
         return stream
+
+    def _refuse_offline(self, name: str) -> None:
+        if name in self.offline:
+            raise api_error("stream_offline_reason", err=self.offline[name])
 
     # --- consumers ---
 

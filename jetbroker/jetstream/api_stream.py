@@ -172,7 +172,8 @@ async def _list(js: "JetStream", request: Request) -> dict[str, Any]:
         info = stream_info(js, js.streams[name])
         info["config"]["metadata"] = js.streams[name].config.metadata
         page.append(info)
-    return {"total": len(names), "offset": offset, "limit": limits.JS_LIST_PAGE, "streams": page}
+    reply: dict[str, Any] = {"total": len(names), "offset": offset, "limit": limits.JS_LIST_PAGE, "streams": page}
+    return reply | ({"offline": js.offline} if js.offline else {})
 
 
 async def _info(js: "JetStream", request: Request) -> dict[str, Any]:

@@ -13,6 +13,8 @@ import pytest
 from nats.aio.client import Client
 from nats.errors import NoRespondersError
 
+from jetbroker.store.disk import Disk
+from jetbroker.store.recovery import read_checked_json, write_checked_json
 from tests.conftest import Connect, settle
 from tests.support import process
 
@@ -309,3 +311,39 @@ async def test_many_streams(api: Api) -> None:
     assert (first["total"], len(first["streams"]), len(rest["streams"])) == (300, 256, 44)
     assert [entry["config"]["name"] for entry in first["streams"] + rest["streams"]] == names
     assert (await api.good("STREAM.NAMES", {"subject": "S0123.x"}))["streams"] == ["S0123"]
+
+
+async def test_a_stream_this_release_cannot_read_is_offline_and_kept(tmp_path: Path) -> None:
+    with process.jetbroker("-js", "-sd", str(tmp_path)) as server:
+        client = await nats.connect(server.url, allow_reconnect=False)
+        for name in "ST":
+            await Api(client).good(f"STREAM.CREATE.{name}", stream(name))
+        await client.request("s.a", b"kept", 5)
+        await client.close()
+        server.stop()
+        file = tmp_path / "jetstream" / "%24G" / "S" / "stream.json"
+        meta = read_checked_json(Disk(), str(file))
+        assert meta is not None
+        meta["config"]["retention"] = "of the future"
+        write_checked_json(Disk(), str(file), meta)
+        server.start()
+        client = await nats.connect(server.url, allow_reconnect=False)
+        api = Api(client)
+        for subject, body in (("STREAM.INFO.S", b""), ("STREAM.CREATE.S", stream()), ("STREAM.DELETE.S", b"")):
+            assert await api.error(subject, body) == 10194
+        listed = await api.good("STREAM.LIST")
+        assert [entry["config"]["name"] for entry in listed["streams"]] == ["T"]
+        assert list(listed["offline"]) == ["S"]
+        await client.close()
+        assert any("offline" in line for line in server.log)
+
+
+async def test_too_many_requests_are_dropped_and_the_rest_goes_on(api: Api) -> None:
+    dropped = await api.client.subscribe("$JS.EVENT.ADVISORY.API.LIMIT_REACHED")
+    await settle(api.client)
+    for _ in range(60_000):
+        await api.client.publish("$JS.API.STREAM.PURGE.NONE", b"")
+    advisory = json.loads((await dropped.next_msg(20)).data)
+    assert advisory["type"] == "io.nats.jetstream.advisory.v1.api_limit_reached"
+    assert advisory["dropped"] >= 10_000
+    await api.good("STREAM.CREATE.S", stream())
