@@ -63,26 +63,29 @@ cdef int REPLY_ROUTES = 64             # inboxes and consumers that are busy at 
 
 
 cdef inline Py_ssize_t reply_prefix(const char* p, Py_ssize_t n, int* rest) noexcept nogil:
-    """Length of the part that many one-off subjects share, and the number of tokens behind it; 0: none."""
+    """Length of the part that many one-off subjects share, and the number of tokens behind it; 0: none.
+
+    `_INBOX.<id>.` and whatever follows with one token behind it, or `$JS.ACK.<stream>.<consumer>.`
+    """
     cdef Py_ssize_t i, prefix = 0
-    cdef int dots = 0, wanted
-    if p[0] == c'$':
-        wanted = 4
-    else:
-        wanted = 0
-        for i in range(n):
-            if p[i] == c'.':
-                wanted += 1
+    cdef int dots = 0
     rest[0] = 1
+    if p[n - 1] == c'.':
+        return 0
+    if p[0] == c'_':
+        for i in range(n - 2, 6, -1):
+            if p[i] == c'.':
+                return i + 1
+        return 7
     for i in range(n):
         if p[i] == c'.':
-            if i + 1 == n or p[i + 1] == c'.':
-                return 0
             dots += 1
-            if dots == wanted:
+            if dots == 4:
                 prefix = i + 1
-            elif dots > wanted:
+            elif dots > 4:
                 rest[0] += 1
+            if p[i + 1] == c'.':
+                return 0
     return prefix
 
 
