@@ -6,6 +6,7 @@ from jetbroker.jetstream.pub_acks cimport PubAckQueue
 from jetbroker.jetstream.publish_headers cimport PublishHeaders, Text
 from jetbroker.routing.router cimport Receiver, Router, RouteSlot
 from jetbroker.store.log cimport StreamLog, SubjectFilter, SubjectState
+from jetbroker.store.segmented cimport StoreTotals
 from jetbroker.tick cimport Tick
 from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.message cimport Message
@@ -47,6 +48,13 @@ cdef class Ingest(Receiver):
     cdef bint sealed
     cdef bint no_ack
     cdef bint allow_rollup
+    # room in the account and on the server
+    cdef object js
+    cdef str storage
+    cdef StoreTotals totals            # of all streams of this storage
+    cdef int64_t server_bytes          # their limit, -1: none
+    cdef int64_t account_bytes         # the account's limit, -1: none
+    cdef int64_t account_credit        # bytes that surely fit: asked for in portions, as asking costs a walk
     cdef bint undoable                 # a file stream: a failed write gives back what the lost message evicted
     cdef bint interest_only            # interest retention: without an interested consumer nothing is stored
     # called at the next append, and at the next one with a Nats-Msg-Id: set while the stream has no timer running
@@ -78,6 +86,7 @@ cdef class Ingest(Receiver):
     cdef object _check_room(self, SubjectEntry entry, const Message* msg, Py_ssize_t headers_len,
                             Py_ssize_t payload_len)
     cdef uint64_t _cost(self, Py_ssize_t subject_len, Py_ssize_t headers_len, Py_ssize_t payload_len) noexcept
+    cdef bint _account_has_room(self, uint64_t size) except -1
     cdef bint _has_interest(self, SubjectEntry entry, const Message* msg) except -1
     cdef uint64_t _use_up_sequence(self) except? 0
     cdef int _evict(self) except -1

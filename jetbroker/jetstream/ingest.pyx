@@ -36,6 +36,8 @@ cdef Py_ssize_t MAX_HEADER_BYTES = limits.JS_HEADER_BYTES
 cdef uint64_t MAX_UNCOMMITTED_BYTES = limits.JS_UNCOMMITTED_BYTES
 # A roll-up that replaces more messages than this is not undone when its own message cannot be written.
 cdef int MAX_UNDONE_ROLLUP = 65_536
+# Bytes a stream may store before it looks at its account's usage again: by so much a limit may be overrun per stream.
+cdef int64_t MAX_ACCOUNT_CREDIT = 64 * 1024
 cdef bytes TOO_MANY_REQUESTS = b"NATS/1.0 429 Too Many Requests\r\n\r\n"
 
 
@@ -46,15 +48,21 @@ cdef class SubjectEntry:
 cdef class Ingest(Receiver):
     """The receiver behind a stream's subscriptions."""
 
-    def __init__(self, Router router not None, Tick tick not None, StreamLog log not None, str name not None,
-                 str domain not None, int64_t duplicate_window_ns) -> None:
-        self.router = router
-        self.tick = tick
+    def __init__(self, object js, StreamLog log not None, object config) -> None:
+        cdef str name = config.name
+        cdef str domain = js.server_info.domain
+        self.js = js
+        self.router = js.router
+        self.tick = js.tick
         self.log = log
         self.name = name.encode()
+        self.storage = config.storage
+        self.totals = log.totals
+        self.server_bytes = js.server.max_memory if config.storage == "memory" else js.server.max_storage
+        self.account_bytes = js.limits.max_memory if config.storage == "memory" else js.limits.max_storage
         ack = orjson.dumps({"stream": name, "domain": domain} if domain else {"stream": name})
-        self.acks = PubAckQueue(router, ack.removesuffix(b"}") + b',"seq":')
-        self.dedup = DedupWindow(duplicate_window_ns, log.last_seq)
+        self.acks = PubAckQueue(self.router, ack.removesuffix(b"}") + b',"seq":')
+        self.dedup = DedupWindow(config.duplicate_window, log.last_seq)
         self.last_msg_id = b""
         self.refusals = []
         self.evictions = OutputBuffer()
@@ -181,8 +189,13 @@ cdef class Ingest(Receiver):
         cdef object refusal = self._check_size(headers_len, payload_len)
         if refusal is not None:
             pass
+        elif self.server_bytes >= 0 and self.totals.bytes > self.server_bytes:
+            refusal = api_error("insufficient_resources")
         elif self.interest_only and not self._has_interest(entry, msg):
             return self._use_up_sequence()
+        elif self.account_bytes >= 0 and not self._account_has_room(
+                self._cost(msg.subject_len, headers_len, payload_len)):
+            refusal = api_error("account_resources_exceeded")
         elif self.accepted_bytes - self.committed_bytes > MAX_UNCOMMITTED_BYTES:
             refusal = api_error("stream_too_many_requests")
         elif self.discard_new:
@@ -310,6 +323,17 @@ cdef class Ingest(Receiver):
     cdef uint64_t _cost(self, Py_ssize_t subject_len, Py_ssize_t headers_len, Py_ssize_t payload_len) noexcept:
         """What a message adds to the stream's bytes."""
         return self.message_cost + subject_len + headers_len + payload_len + (self.headers_cost if headers_len else 0)
+
+    cdef bint _account_has_room(self, uint64_t size) except -1:
+        """May the account store `size` bytes more?"""
+        cdef int64_t room
+        if <int64_t>size > self.account_credit:
+            room = self.account_bytes - <int64_t>self.js.used_bytes(self.storage)
+            if <int64_t>size > room:
+                return False
+            self.account_credit = max(<int64_t>size, min(room // (len(self.js.streams) + 1), MAX_ACCOUNT_CREDIT))
+        self.account_credit -= size
+        return True
 
     cdef bint _has_interest(self, SubjectEntry entry, const Message* msg) except -1:
         cdef StreamConsumer consumer

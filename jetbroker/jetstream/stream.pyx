@@ -46,7 +46,7 @@ cdef class Stream(LogObserver):
         self.consumers = {}
         self.subscriptions = {}
         self.direct_subscriptions = []
-        self.ingest = Ingest(self.router, self.tick, log, self.name, js.server_info.domain, config.duplicate_window)
+        self.ingest = Ingest(js, log, config)
         self.direct = DirectGet(self.router, self.tick, log, self.name)
         self.sweep = RetentionSweep(self)
         self._take(config)

@@ -172,3 +172,30 @@ async def test_with_discard_new_stored_messages_stay_under_a_lower_limit(tmp_pat
     assert stream.log.messages == 5
     assert (await bench.ask("s.a"))["error"]["description"] == "maximum bytes exceeded"
     await bench.close()
+
+
+async def test_an_account_limit_refuses_what_does_not_fit(tmp_path: Path) -> None:
+    bench = StreamBench(tmp_path)
+    bench.js.limits.max_memory = 1_000
+    stream = bench.open()
+    accepted = 0
+    while "error" not in (answer := await bench.ask("s.a", b"x" * 80)):
+        accepted += 1
+    assert answer["error"]["err_code"] == 10002
+    assert accepted == 1_000 // (16 + 3 + 80)
+    # something smaller may still fit
+    assert "seq" in await bench.ask("s.a", b"")
+    stream.purge()
+    assert "seq" in await bench.ask("s.a", b"x" * 80)
+    await bench.close()
+
+
+async def test_a_full_server_refuses(tmp_path: Path) -> None:
+    bench = StreamBench(tmp_path)
+    bench.js.server.max_memory = 100
+    bench.open()
+    assert (await bench.ask("s.a", b"x" * 100))["seq"] == 1
+    assert (await bench.ask("s.a"))["error"] == {
+        "code": 503, "err_code": 10023, "description": "insufficient resources",
+    }  # fmt: skip
+    await bench.close()

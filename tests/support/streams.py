@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from jetbroker.jetstream.config import StreamConfig
-from jetbroker.jetstream.contracts import AccountLimits
+from jetbroker.jetstream.contracts import AccountLimits, ServerReservations
 from jetbroker.jetstream.stream import Stream
 from jetbroker.jetstream.stream_config import check_stream_config
 from jetbroker.routing.router import CallbackReceiver, Router
@@ -42,7 +42,14 @@ class StreamBench:
         self.tick = Tick(asyncio.get_running_loop())
         self.router = Router("$G", self.tick)
         self.js = SimpleNamespace(
-            router=self.router, tick=self.tick, account_name="$G", server_info=SimpleNamespace(domain=domain)
+            router=self.router,
+            tick=self.tick,
+            account_name="$G",
+            server_info=SimpleNamespace(domain=domain),
+            limits=AccountLimits(),
+            server=ServerReservations(),
+            streams={},
+            used_bytes=lambda storage: self.stream.log.bytes,
         )
         self.disk = disk or Disk()
         self.group = GroupCommit(self.tick, self.disk, interval)
