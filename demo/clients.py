@@ -67,7 +67,10 @@ async def create_stream(url: str) -> None:
     await stream.add_consumer(
         STREAM,
         ConsumerConfig(
-            CONSUMER, ack_policy=AckPolicy.EXPLICIT, ack_wait=ACK_WAIT_SECONDS, max_ack_pending=20 * FETCH_MESSAGES
+            durable_name=CONSUMER,
+            ack_policy=AckPolicy.EXPLICIT,
+            ack_wait=ACK_WAIT_SECONDS,
+            max_ack_pending=20 * FETCH_MESSAGES,
         ),
     )
     await client.close()

@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import multiprocessing
 import shlex
+import signal
 import sys
 import tempfile
 import time
@@ -53,11 +54,13 @@ class Run:
             fork.Process(
                 target=clients.publish,
                 args=(broker.url, number, self.counters, subjects, payloads, range(number, self.count, PUBLISHERS)),
+                daemon=True,
             )
             for number in range(PUBLISHERS)
         ]
         self.workers: list[BaseProcess] = [
-            fork.Process(target=clients.consume, args=(broker.url, number, self.counters)) for number in range(WORKERS)
+            fork.Process(target=clients.consume, args=(broker.url, number, self.counters), daemon=True)
+            for number in range(WORKERS)
         ]
         self.down_seconds = 0.0
         self.publish_seconds = 0.0
@@ -169,6 +172,7 @@ def demo(args: argparse.Namespace, console: Console, directory: Path) -> int:
 
 def main() -> int:
     args = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the broker is stopped too
     console = Console(width=None if sys.stdout.isatty() else 120)
     try:
         java_version()

@@ -35,6 +35,7 @@ cdef class SegmentColumns:
     cdef Py_ssize_t subjects
     cdef const uint32_t* subject_offsets
     cdef const char* subject_text
+    cdef bint ascii_subjects
 
     cdef uint32_t* rows                    # the slots chosen by select()
     cdef readonly Py_ssize_t row_count
@@ -50,7 +51,7 @@ cdef class SegmentColumns:
     cdef bytes _wanted_subjects(self, bytes pattern)
     cdef bint _matches(self, Py_ssize_t slot, const char* ids, const char* pattern, Py_ssize_t n) noexcept nogil
     cdef int _note_damaged(self, Py_ssize_t slot) except -1 with gil
-    cdef int _add_subject(self, Py_ssize_t slot) except -1 nogil
+    cdef int _add_subjects(self, const uint32_t* good, Py_ssize_t count) except -1 nogil
     cdef Py_ssize_t _stretch(self, Py_ssize_t start, Py_ssize_t max_rows, Py_ssize_t* data_bytes) noexcept nogil
     cdef Py_ssize_t _decode(self, Py_ssize_t start, Py_ssize_t count, uint32_t* good, int want, char* data,
                             int* data_ends, bint check) except -1 nogil

@@ -7,7 +7,7 @@ walked once, up to its last whole record.  `select` chooses slots by sequence, t
 out is never wrong bytes, whatever happened to the file since it was planned.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort, realloc
 from libc.string cimport memcpy, memset
 
@@ -17,7 +17,7 @@ from jetbroker.store.format cimport (
     record_is_valid, record_length, record_payload, record_payload_len, record_seed, record_seq, record_size_entry,
     record_subject, record_subject_len, record_time,
 )
-from jetbroker.store.text_columns cimport HeaderColumn, TextColumn
+from jetbroker.store.text_columns cimport HeaderColumn, TextColumn, is_ascii
 from jetbroker.wire.subjects cimport pattern_matches
 
 from jetbroker.limits import READER_BATCH_BYTES
@@ -113,6 +113,7 @@ cdef class SegmentColumns:
         self.subjects = footer.subjects
         self.subject_offsets = <const uint32_t*>(base + footer.subject_offsets_at)
         self.subject_text = base + footer.subject_text_at
+        self.ascii_subjects = is_ascii(<const uint8_t*>self.subject_text, self.subject_offsets[self.subjects])
         self.deletions = PyBytes_FromStringAndSize(base + footer.ranges_at, 16 * footer.ranges)
         for slot in range(self.slots):
             if self.offsets[slot] == OFFSET_LOST:
@@ -291,6 +292,8 @@ cdef class SegmentColumns:
             with nogil:
                 decoded = self._decode(start, consumed, good, want, data_out, ends_out,
                                        check or self.subject_ids == NULL or want & (DATA | HEADERS))
+                if want & SUBJECT:
+                    self._add_subjects(good, decoded)
                 for i in range(decoded):
                     seq_out[i] = <int64_t>(self.first_seq + good[i])
                     time_out[i] = _microseconds(self.times[good[i]])
@@ -327,8 +330,6 @@ cdef class SegmentColumns:
                 self._note_damaged(slot)
                 continue
             record = self.data + self.offsets[slot]
-            if want & SUBJECT:
-                self._add_subject(slot)
             if want & HEADERS:
                 self.header_column.add(<const uint8_t*>record_headers(record), record_headers_len(record))
             if want & DATA:
@@ -344,17 +345,46 @@ cdef class SegmentColumns:
         self.damaged.append((self.first_seq + slot, self.first_seq + slot))
         return 0
 
-    cdef int _add_subject(self, Py_ssize_t slot) except -1 nogil:
+    cdef int _add_subjects(self, const uint32_t* good, Py_ssize_t count) except -1 nogil:
+        """The subjects of these slots into the subject column."""
         cdef const char* record
+        cdef Py_ssize_t i, length, needed = 0
         cdef uint32_t number
+        cdef char* text
+        cdef int32_t* ends
         if self.subject_ids == NULL:
-            record = self.data + self.offsets[slot]
-            return self.subject_column.add(<const uint8_t*>record_subject(record), record_subject_len(record))
-        number = self.subject_ids[slot]
-        if number >= <uint32_t>self.subjects:
-            return self.subject_column.add(NULL, 0)
-        return self.subject_column.add(<const uint8_t*>(self.subject_text + self.subject_offsets[number]),
-                                       self.subject_offsets[number + 1] - self.subject_offsets[number])
+            for i in range(count):
+                record = self.data + self.offsets[good[i]]
+                self.subject_column.add(<const uint8_t*>record_subject(record), record_subject_len(record))
+            return 0
+        for i in range(count):
+            number = self.subject_ids[good[i]]
+            if number >= <uint32_t>self.subjects:
+                return _raise_no_subject(number)
+            needed += self.subject_offsets[number + 1] - self.subject_offsets[number]
+        if not self.ascii_subjects:
+            for i in range(count):
+                number = self.subject_ids[good[i]]
+                self.subject_column.add(<const uint8_t*>(self.subject_text + self.subject_offsets[number]),
+                                        self.subject_offsets[number + 1] - self.subject_offsets[number])
+            return 0
+        # nearly every dictionary: nothing to check or to replace, so that only bytes are moved
+        self.subject_column.reserve(count, needed)
+        text = <char*>self.subject_column.text
+        ends = self.subject_column.ends
+        needed = 0
+        for i in range(count):
+            number = self.subject_ids[good[i]]
+            length = self.subject_offsets[number + 1] - self.subject_offsets[number]
+            memcpy(text + needed, self.subject_text + self.subject_offsets[number], length)
+            needed += length
+            ends[i + 1] = <int32_t>needed
+        self.subject_column.rows = count
+        return 0
+
+
+cdef int _raise_no_subject(uint32_t number) except -1 with gil:
+    raise ValueError(f"a footer names subject {number}, which its dictionary does not have")
 
 
 cdef inline int64_t _microseconds(int64_t time_ns) noexcept nogil:

@@ -19,6 +19,8 @@ cdef class TextColumn:
     cdef int add(self, const uint8_t* p, Py_ssize_t n) except -1 nogil
     cdef int _append_replaced(self, const uint8_t* p, Py_ssize_t n, Py_ssize_t start) except -1 with gil
     cdef int _append(self, const uint8_t* p, Py_ssize_t n, Py_ssize_t start) except -1 nogil
+    # Room for so many rows and bytes; the caller then fills text and ends[1:], and sets rows.
+    cdef int reserve(self, Py_ssize_t rows, Py_ssize_t size) except -1 nogil
     cdef void reset(self) noexcept nogil
     cdef tuple take(self)      # (offsets: bytes, text: bytes)
 
@@ -37,3 +39,6 @@ cdef class HeaderColumn:
     cdef int _link_by_dict(self, Py_ssize_t count) except -1 with gil
     cdef void reset(self) noexcept nogil
     cdef tuple take(self)      # (map offsets, name offsets, names, list offsets, value offsets, values)
+
+
+cdef bint is_ascii(const uint8_t* p, Py_ssize_t n) noexcept nogil

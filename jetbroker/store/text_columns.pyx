@@ -27,7 +27,7 @@ cdef void* _grown(void* block, Py_ssize_t* capacity, Py_ssize_t needed, size_t i
     return grown
 
 
-cdef inline bint _is_ascii(const uint8_t* p, Py_ssize_t n) noexcept nogil:
+cdef bint is_ascii(const uint8_t* p, Py_ssize_t n) noexcept nogil:
     cdef uint64_t word = 0
     cdef uint64_t seen = 0
     while n >= 8:
@@ -54,7 +54,7 @@ cdef class TextColumn:
 
     cdef int add(self, const uint8_t* p, Py_ssize_t n) except -1 nogil:
         cdef Py_ssize_t start = self.ends[self.rows]
-        if not _is_ascii(p, n):
+        if not is_ascii(p, n):
             return self._append_replaced(p, n, start)
         return self._append(p, n, start)
 
@@ -72,6 +72,15 @@ cdef class TextColumn:
         memcpy(self.text + start, p, n)
         self.rows += 1
         self.ends[self.rows] = <int32_t>(start + n)
+        return 0
+
+    cdef int reserve(self, Py_ssize_t rows, Py_ssize_t size) except -1 nogil:
+        if size > MAX_TEXT_BYTES:
+            _raise_too_long()
+        if size > self.text_capacity:
+            self.text = <uint8_t*>_grown(self.text, &self.text_capacity, size, 1)
+        if rows + 1 > self.rows_capacity:
+            self.ends = <int32_t*>_grown(self.ends, &self.rows_capacity, rows + 1, sizeof(int32_t))
         return 0
 
     cdef void reset(self) noexcept nogil:
