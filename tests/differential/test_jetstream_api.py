@@ -10,13 +10,15 @@ from typing import Any
 
 import nats
 import pytest
+import pytest_asyncio
 from nats.aio.client import Client
 from nats.errors import NoRespondersError
 
 from tests.differential.jetstream_rows import Call, Conversation, Publish, Step, conversations
 from tests.support.process import ServerProcess
 
-pytestmark = pytest.mark.differential
+# one loop for all: the connections are made once
+pytestmark = [pytest.mark.differential, pytest.mark.asyncio(loop_scope="module")]
 
 ROWS = conversations()
 SILENCE_S = 0.5
@@ -52,7 +54,7 @@ class _Both:
         self.got = got
 
 
-@pytest.fixture(scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def both(reference_server: ServerProcess, broker: ServerProcess) -> AsyncIterator[_Both]:
     clients = [await nats.connect(server.url, allow_reconnect=False) for server in (reference_server, broker)]
     yield _Both(*clients)
@@ -121,7 +123,7 @@ def _not_built(answer: Any) -> str:
     return feature if found else ""
 
 
-def test_conversations_have_names_of_their_own() -> None:
+async def test_conversations_have_names_of_their_own() -> None:
     assert len({row.name for row in ROWS}) == len(ROWS) > 500
 
 
@@ -152,5 +154,5 @@ def _key_order(value: Any) -> Any:
     return [(key, _key_order(entry)) for key, entry in value.items()] if isinstance(value, dict) else None
 
 
-def test_calls_are_told_from_publishes() -> None:
+async def test_calls_are_told_from_publishes() -> None:
     assert any(isinstance(step, Call) for step in ROWS[0].steps)
