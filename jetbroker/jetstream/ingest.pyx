@@ -186,6 +186,7 @@ cdef class Ingest(Receiver):
         """Append and enforce the limits; 0: refused, and the error ack is queued."""
         cdef Py_ssize_t payload_len = msg.body_len - msg.headers_len
         cdef uint64_t seq
+        cdef uint64_t previous = entry.state.last
         cdef object refusal = self._check_size(headers_len, payload_len)
         if refusal is not None:
             pass
@@ -214,7 +215,10 @@ cdef class Ingest(Receiver):
         if self.on_first_message is not None:
             self.on_first_message()
         if self.max_per_subject and entry.state.count > <uint64_t>self.max_per_subject:
-            self._trim_subject(entry.state)
+            if entry.state.count == 2:         # a key-value bucket without history: no search for the oldest
+                self._remove_one(previous)
+            else:
+                self._trim_subject(entry.state)
         if not self.discard_new and (self.max_msgs or self.max_bytes):
             self._evict()
         return seq

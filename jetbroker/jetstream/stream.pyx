@@ -76,6 +76,8 @@ cdef class Stream(LogObserver):
         self.direct_subscriptions = []
         self.ingest.on_first_message = None
         self.ingest.on_first_id = None
+        self.direct.requests = []
+        self.direct.batches = []
         for timer in (self.age_timer, self.dedup_timer):
             if timer is not None:
                 timer.cancel()
