@@ -23,6 +23,7 @@ cdef class FileSegment(Segment):
     cdef Ranges recorded               # deletion ranges in this file; None: look into the footer
     cdef bytes retained                # written but not synced records, from retained_at on
     cdef uint64_t retained_at
+    cdef public str temporary          # the file is still called this; renamed in the next round
 
 
 cdef class FileLog(SegmentedLog):
@@ -64,6 +65,9 @@ cdef class FileLog(SegmentedLog):
     cdef double retry_at               # monotonic seconds
     cdef object reserve                # callables of the store: free / restore the disk space kept for deletions
     cdef public object on_sealed       # called with each sealed segment, or None
+    cdef bint must_rewrite             # an fdatasync failed; the active file must not be synced again
+    cdef bint rewriting                # its data is in a new file that waits for its own fdatasync
+    cdef Py_ssize_t rewrites
     cdef bint closed
 
     cdef int grow_tail(self, Py_ssize_t n) except -1

@@ -162,6 +162,9 @@ cdef class FileLog(SegmentedLog):
 
     def begin_sync(self):
         """What the next round must sync; None when there is nothing."""
+        if self.must_rewrite:
+            self.tick.loop.call_soon(self.sync_failed, OSError(errno.EIO, os.strerror(errno.EIO)))
+            return None
         self.flush()
         if self.changes_synced == self.changes_written and not self.erased:
             self.advance_committed()
@@ -171,14 +174,13 @@ cdef class FileLog(SegmentedLog):
         self.round_seq = self.written
         self.round_offset = self.tail_written
         self.round_segment = <FileSegment>self.active
-        targets = [(<FileSegment>segment).fd for segment in self.unsynced]
-        for segment in self.erased:
+        targets = []
+        for segment in [*self.unsynced, *self.erased, self.active]:
             self.open_segment(segment)
             targets.append((<FileSegment>segment).fd)
-        targets.append((<FileSegment>self.active).fd)
-        if (<FileSegment>self.active).temporary is not None:
-            targets.append(partial(self.disk.rename, (<FileSegment>self.active).temporary,
-                                   (<FileSegment>self.active).path))
+            if (<FileSegment>segment).temporary is not None:
+                targets.append(partial(self.disk.rename, (<FileSegment>segment).temporary,
+                                       (<FileSegment>segment).path))
         targets.extend(self.directories)
         self.erased = set()
         return targets
@@ -192,7 +194,10 @@ cdef class FileLog(SegmentedLog):
         if self.rewriting:
             self.rewriting = False
             self.failed = None
-        self.round_segment.temporary = None
+        for segment in [*self.unsynced, self.round_segment]:
+            (<FileSegment>segment).temporary = None
+            if segment is self.round_segment:
+                break
         self.directories.clear()
         self.changes_synced = self.round_changes
         self.synced = self.round_seq
@@ -211,20 +216,20 @@ cdef class FileLog(SegmentedLog):
         from jetbroker.store.rewrite import give_up, rewrite_unsynced
         self.failed = StorageError(f"{self.directory}: fdatasync failed: {error.strerror}")
         self.retry_at = self.disk.monotonic() + RETRY_SECONDS
-        if not self.rewriting:
-            self.rewriting = True
-            try:
-                rewrite_unsynced(self)
-                self.changes_written = self.changes
-                self.written = self.last_seq
-                self.in_flight.clear()
-                self.pending.clear()
-                self.group.request(self)
-                return
-            except OSError as failure:
-                error = failure
-        self.rewriting = False
-        give_up(self, error)
+        if self.rewriting:
+            give_up(self, error)
+            return
+        self.must_rewrite = True
+        try:
+            rewrite_unsynced(self)
+        except OSError as failure:
+            if self.rewriting:
+                give_up(self, failure)
+            else:
+                # there is no new file: the next round tries again, the old one is never synced
+                self.group.request_later(self)
+            return
+        self.group.request(self)
 
     def finish_unlinks(self):
         """Remove the files of dead segments whose successors are on disk."""
@@ -355,7 +360,7 @@ cdef class FileLog(SegmentedLog):
         if self.failed is None:
             return 0
         now = self.disk.monotonic()
-        if now < self.retry_at:
+        if now < self.retry_at or self.rewriting or self.must_rewrite:
             raise self.failed
         self.retry_at = now + RETRY_SECONDS
         if self.reserve is not None and not self.reserve.restore():

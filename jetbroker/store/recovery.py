@@ -9,9 +9,9 @@ import json
 import os
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import pairwise
 from typing import Any
 
-from jetbroker.errors import StoreVersionError
 from jetbroker.store import format as store_format
 from jetbroker.store.disk import Disk
 from jetbroker.store.filelog import FileLog, FileSegment
@@ -133,7 +133,7 @@ def write_checked_json(disk: Disk, path: str, value: dict[str, Any]) -> None:
 
 
 def survey(disk: Disk, directory: str) -> StreamFiles:
-    """Look at a stream's directory without changing anything. Raises StoreVersionError."""
+    """Look at a stream's directory without changing anything."""
     files = StreamFiles(directory, read_checked_json(disk, f"{directory}/stream.json"), [])
     for name in disk.listdir(directory):
         stem, dot, suffix = name.partition(".")
@@ -153,9 +153,9 @@ def _survey_segment(disk: Disk, path: str, name_seq: int) -> SegmentFile:
         head = disk.read(fd, min(size, int.from_bytes(head[12:16], "little")), 0)
     try:
         header = store_format.decode_header(head)
-    except ValueError as error:
-        disk.close(fd)
-        raise StoreVersionError(f"{path}: {error}") from error
+    except ValueError:
+        # the store's own marker says the version is ours, so this byte is damaged
+        header = None
     found = SegmentFile(path, name_seq, size, fd, header)
     found.trailer = store_format.decode_trailer(disk.read(fd, 32, size - 32)) if size >= 32 else None
     if found.trailer is not None:
@@ -200,9 +200,14 @@ def recover_segments(disk: Disk, files: StreamFiles, log: FileLog) -> tuple[list
             disk.close(left.fd)
     out: list[FileSegment] = []
     active: FileSegment | None = None
+    _distrust_failed(usable)
     for index, found in enumerate(usable):
         place = Place.LAST if index == len(usable) - 1 else Place.INNER
         action = DECISIONS[found.header_state, found.body, place]
+        if out and found.name_seq < out[-1].first_seq + out[-1].slots:
+            files.damage.append(f"{found.path}: its sequences are in the segment before; it is left alone")
+            disk.close(found.fd)
+            continue
         segment = FileSegment(found.name_seq, found.path)
         segment.fd = found.fd
         segment.end = found.size
@@ -225,6 +230,15 @@ def recover_segments(disk: Disk, files: StreamFiles, log: FileLog) -> tuple[list
         if action is Action.CONTINUE:
             active = segment
     return out, active
+
+
+def _distrust_failed(usable: list[SegmentFile]) -> None:
+    """A segment whose fdatasync failed is followed by one that says how far it is valid; its footer is not used."""
+    for found, following in pairwise(usable):
+        header = following.header
+        if header is not None and header.previous_first_seq == found.name_seq:
+            if header.valid_before != store_format.PREVIOUS_WAS_SEALED:
+                found.body = Body.OPEN
 
 
 def _rebuild(

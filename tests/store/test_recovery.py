@@ -1,0 +1,215 @@
+"""Start-up after damage: every length, every byte, every combination."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from jetbroker.errors import StoreLockedError, StoreOpenError, StoreVersionError
+from jetbroker.store.recovery import DECISIONS, Body, Header, Place, write_checked_json
+from jetbroker.store.disk import Disk
+from jetbroker.store.segmented import SegmentedLog
+from tests.store.support import ACCOUNT, open_store, run, walk
+
+
+async def fill(path: Path, count: int, segment_bytes: int = 1 << 20, close: bool = False) -> Path:
+    """A stream with `count` messages; left as a kill would leave it unless `close`. Returns its folder."""
+    store = open_store(str(path), segment_bytes=segment_bytes)
+    log = await store.create_stream(ACCOUNT, "S", {"subjects": ["a.*"]}, "file", 1)
+    for i in range(1, count + 1):
+        log.append_message(b"a.%d" % (i % 3), b"payload %d" % i, b"", i)
+    log.remove(2)
+    await log.commit()
+    if close:
+        await store.close()
+    else:
+        await log.close()
+        os.close(store._lock_fd)
+    return path / "%24G" / "S"
+
+
+def segments(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.seg"))
+
+
+def found(path: Path) -> tuple[SegmentedLog, list[str]]:
+    store = open_store(str(path), segment_bytes=600)
+    recovered = store.recover(ACCOUNT)
+    os.close(store._lock_fd)
+    return recovered[0].log, recovered[0].damage
+
+
+def assert_sound(log: SegmentedLog) -> list[int]:
+    """Nothing wrong is served; returns what is there."""
+    seqs = []
+    for seq in range(1, log.last_seq + 1):
+        result, subject, _, payload, time_ns = log.get(seq)
+        if result == 0:
+            assert (subject, payload, time_ns) == (b"a.%d" % (seq % 3), b"payload %d" % seq, seq)
+            seqs.append(seq)
+    return seqs
+
+
+def test_decisions_are_total() -> None:
+    assert set(DECISIONS) == set(itertools.product(Header, Body, Place))
+
+
+def test_torn_tail_at_every_length(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        folder = await fill(tmp_path / "s", 8)
+        (segment,) = segments(folder)
+        data = segment.read_bytes()
+        previous = 8
+        for length in range(len(data) - 1, 200, -1):
+            segment.write_bytes(data[:length])
+            log, _ = found(tmp_path / "s")
+            seqs = assert_sound(log)
+            assert log.lost() == []
+            assert log.last_seq in (previous, previous - 1)
+            assert seqs == [s for s in range(1, log.last_seq + 1) if s != 2 or length < len(data)]
+            previous = log.last_seq
+        assert previous == 0
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_flip_of_every_byte_costs_at_most_its_record(tmp_path: Path, sealed: bool) -> None:
+    async def scenario() -> None:
+        folder = await fill(tmp_path / "s", 7, 420 if sealed else 1 << 20)
+        segment = segments(folder)[0]
+        data = segment.read_bytes()
+        total = [1, *range(3, 8)]
+        untouched = tmp_path / "untouched"
+        shutil.copytree(folder, untouched)
+        for at in range(len(data)):
+            flipped = bytearray(data)
+            flipped[at] ^= 1 << (at % 8)
+            shutil.rmtree(folder)
+            shutil.copytree(untouched, folder)
+            segment.write_bytes(flipped)
+            log, _ = found(tmp_path / "s")
+            seqs = assert_sound(log)
+            missing = [s for s in total if s not in seqs]
+            assert len(missing) <= 1, at
+            extra = [s for s in seqs if s not in total]
+            assert extra == [] or not sealed and at > len(data) - 80, at
+            if log.last_seq == 7:
+                assert log.lost() == missing, at
+
+    run(scenario())
+
+
+def test_missing_segment_is_a_lost_range(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        folder = await fill(tmp_path / "s", 30, 600)
+        files = segments(folder)
+        assert len(files) > 3
+        gone = range(int(files[1].stem), int(files[2].stem))
+        files[1].unlink()
+        (folder / "notes.txt").write_text("mine")
+        log, _ = found(tmp_path / "s")
+        assert log.lost() == list(gone)
+        assert log.last_seq == 30
+        assert log.get(gone[0])[0] == 2
+        assert assert_sound(log) == [s for s in range(1, 31) if s != 2 and s not in gone]
+        assert (folder / "notes.txt").read_text() == "mine"
+
+    run(scenario())
+
+
+def test_swapped_segments_are_noticed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        folder = await fill(tmp_path / "s", 30, 600)
+        one, two = segments(folder)[:2]
+        first, second = one.read_bytes(), two.read_bytes()
+        one.write_bytes(second)
+        two.write_bytes(first)
+        log, damage = found(tmp_path / "s")
+        assert len(damage) == 2
+        assert_sound(log)
+        assert one.read_bytes() == second
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"garbage\n", None])
+def test_damaged_stream_json_costs_nothing(tmp_path: Path, content: bytes | None) -> None:
+    async def scenario() -> None:
+        folder = await fill(tmp_path / "s", 5)
+        if content is None:
+            (folder / "stream.json").unlink()
+        else:
+            (folder / "stream.json").write_bytes(content)
+        store = open_store(str(tmp_path / "s"))
+        (recovered,) = store.recover(ACCOUNT)
+        assert (recovered.name, recovered.config) == ("S", {"subjects": ["a.*"]})
+        assert walk(recovered.log) == [1, 3, 4, 5]
+        assert len(recovered.damage) == 1
+        await store.close()
+
+    run(scenario())
+
+
+def test_kill_during_recovery_changes_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        await fill(tmp_path / "s", 30, 600)
+        for _ in range(3):
+            log, damage = found(tmp_path / "s")
+            assert damage == []
+            assert assert_sound(log) == [s for s in range(1, 31) if s != 2]
+
+    run(scenario())
+
+
+def try_to_open(path: str, answer: multiprocessing.Queue[str]) -> None:
+    async def attempt() -> None:
+        try:
+            open_store(path)
+        except StoreLockedError as error:
+            answer.put(f"locked by {error.pid}")
+
+    run(attempt())
+
+
+def test_second_process_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = open_store(str(tmp_path / "s"))
+        context = multiprocessing.get_context("spawn")
+        answer: multiprocessing.Queue[str] = context.Queue()
+        process = context.Process(target=try_to_open, args=(str(tmp_path / "s"), answer))
+        process.start()
+        assert answer.get(timeout=20) == f"locked by {os.getpid()}"
+        process.join()
+        await store.close()
+
+    run(scenario())
+
+
+def test_newer_version_is_refused_and_untouched(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        path = tmp_path / "s"
+        await fill(path, 3)
+        write_checked_json(Disk(), f"{path}/jetbroker.json", {"format": 2})
+        before = {p: p.read_bytes() for p in path.rglob("*") if p.is_file() and p.name != "lock"}
+        with pytest.raises(StoreVersionError):
+            open_store(str(path))
+        assert before == {p: p.read_bytes() for p in path.rglob("*") if p.is_file() and p.name != "lock"}
+
+    run(scenario())
+
+
+def test_a_file_is_no_store(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        (tmp_path / "s").write_text("x")
+        with pytest.raises(StoreOpenError, match="^storage directory is not a directory$"):
+            open_store(str(tmp_path / "s"))
+        with pytest.raises(StoreOpenError, match="^could not create storage directory - "):
+            open_store(str(tmp_path / "s" / "below"))
+
+    run(scenario())
