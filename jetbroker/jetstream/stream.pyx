@@ -22,6 +22,8 @@ from jetbroker import limits
 from jetbroker.jetstream.errors import api_error
 
 cdef uint64_t EVICTIONS_PER_TICK = limits.JS_EVICTIONS_PER_TICK
+# A purge may move the stream forward up to here: far enough for everybody, and no sequence ever overflows.
+MAX_SKIP = 2**63
 DIRECT_QUEUE = b"_sys_"
 SECOND_NS = 1_000_000_000
 RETENTION = {"limits": RETAIN_LIMITS, "interest": RETAIN_INTEREST, "workqueue": RETAIN_WORKQUEUE}
@@ -194,6 +196,8 @@ cdef class Stream(LogObserver):
         """Remove messages as STREAM.PURGE does; returns how many. Durable after `commit`."""
         cdef StreamConsumer consumer
         cdef uint64_t purged = self.log.purge(pattern.encode(), seq, keep)
+        if pattern in ("", ">") and not keep and self.log.last_seq + 1 < seq <= MAX_SKIP:
+            self.log.skip_to(seq)      # "below seq" holds for sequences to come, too
         for consumer in self.ingest.consumers:
             consumer.on_purged()
         self.wake_consumers()

@@ -202,6 +202,20 @@ async def test_purge_delete_and_the_subjects_page(bench: StreamBench, storage: s
     assert (state["messages"], state["first_seq"], state["deleted"]) == (3, 2, [3, 4])
 
 
+@pytest.mark.parametrize("storage", STORAGES)
+async def test_a_purge_behind_the_end_moves_the_stream_on(bench: StreamBench, storage: str) -> None:
+    stream = bench.open(storage=storage)
+    for _ in range(3):
+        await bench.ask("s.a")
+    assert stream.purge("", 10) == 3
+    assert (stream.log.first_seq, stream.log.last_seq) == (10, 9)
+    assert (await bench.ask("s.a"))["seq"] == 10
+    assert stream.purge("s.none") == 0
+    assert stream.purge(">") == 1
+    assert stream.purge("", 2**64 - 1) == 0
+    assert (await bench.ask("s.a"))["seq"] == 11
+
+
 async def test_a_first_sequence_of_its_own(bench: StreamBench) -> None:
     stream = bench.open(first_seq=100)
     assert (stream.log.first_seq, stream.log.last_seq) == (100, 99)
