@@ -361,6 +361,7 @@ cdef class Consumer(ConsumerDelivery):
             if self.waiting.count >= self.max_waiting:
                 return None if wanted.idle_heartbeat > 0 else texts.TOO_MANY_WAITING
         if wanted.no_wait:
+            self.tracker.next_redelivery()      # drops what is finished from the head of the queue
             at_hand = self.cursor.ahead + self.tracker.redeliveries.size
             if at_hand == 0 and not wanted.expires:
                 return texts.NO_MESSAGES

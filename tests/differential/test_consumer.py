@@ -10,6 +10,9 @@ from tests.support.jetstream_probe import Probe
 from tests.support.process import ServerProcess
 
 
+pytestmark = pytest.mark.differential
+
+
 async def _play(server: ServerProcess, scenario: Scenario) -> object:
     client = await nats.connect(server.url, allow_reconnect=False, connect_timeout=5)
     try:

@@ -138,6 +138,15 @@ async def test_naks_redeliver_in_their_order_before_new_messages(bench: Consumer
     assert [one.numbers[:2] for one in mailbox.take()] == [(2, 1)]
 
 
+async def test_an_acked_message_in_the_redelivery_queue_is_nothing_at_hand(bench: ConsumerBench) -> None:
+    await bench.fill("s.1")
+    bench.consumer()
+    (first,) = (await bench.pull()).take()
+    await bench.ack(first, b"-NAK")
+    await bench.ack(first)
+    assert [one.status for one in (await bench.pull({"no_wait": True})).take()] == ["404 No Messages"]
+
+
 async def test_progress_restarts_the_wait(bench: ConsumerBench) -> None:
     await bench.fill("s.1")
     bench.consumer(ack_wait=10 * 10**9)

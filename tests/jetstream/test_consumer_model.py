@@ -57,7 +57,7 @@ class Model:
             self.queue.append(seq)
 
     def pull(self, batch: int) -> list[tuple[int, int, int, int]]:
-        out = []
+        out: list[tuple[int, int, int, int]] = []
         while len(out) < batch:
             if self.queue:
                 seq = self.queue[0]

@@ -129,12 +129,12 @@ async def test_exhausted_messages_stay_exhausted(tmp_path: Path) -> None:
     await bench.fill("s.0", "s.1")
     fields = {"max_deliver": 1, "ack_wait": SECOND}
     consumer = bench.consumer("c", new_log(bench), **fields)
-    mailbox, found = await pull(bench, 3)
+    _, found = await pull(bench, 3)
     await bench.ack(found[1])
     await bench.advance(1.1)
     consumer = await restart(bench, consumer, **fields)
     await bench.advance(5)
-    mailbox, found = await pull(bench, 1)
+    _, found = await pull(bench, 1)
     assert (found, counts(consumer)[0]) == ([], 0)
     await bench.close()
 
