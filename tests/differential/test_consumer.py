@@ -9,7 +9,6 @@ from tests.differential.consumer_scenarios import SCENARIOS, Scenario
 from tests.support.jetstream_probe import Probe
 from tests.support.process import ServerProcess
 
-
 pytestmark = pytest.mark.differential
 
 
