@@ -68,6 +68,7 @@ cdef class FileLog(SegmentedLog):
     cdef bint must_rewrite             # an fdatasync failed; the active file must not be synced again
     cdef bint rewriting                # its data is in a new file that waits for its own fdatasync
     cdef Py_ssize_t rewrites
+    cdef uint64_t successor_valid_before
     cdef bint closed
 
     cdef int grow_tail(self, Py_ssize_t n) except -1

@@ -72,14 +72,23 @@ cdef class FileLog(SegmentedLog):
         self.directories = set()
         self.erased = set()
         self.reserve = reserve
+        self.successor_valid_before = PREVIOUS_SEALED
 
     def __dealloc__(self):
         free(self.tail)
 
     def start(self, uint64_t first_seq=1):
         """Make the first segment of a new log; it is on disk after the next commit."""
-        self.start_segment(self.new_segment(first_seq, PREVIOUS_SEALED, None))
+        self.start_segment(self.new_segment(first_seq, self.successor_valid_before, None))
+        self.successor_valid_before = PREVIOUS_SEALED
         self.changed()
+
+    def close_open_end(self, FileSegment segment not None):
+        """The last recovered segment is not appended to any more; its successor's header says how far it is valid."""
+        self.active = segment
+        if not segment.sealed:
+            segment.sealed = True
+            self.successor_valid_before = segment.end
 
     # --- positions ---
 

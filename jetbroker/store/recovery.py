@@ -223,9 +223,13 @@ def recover_segments(disk: Disk, files: StreamFiles, log: FileLog) -> tuple[list
                 limit = min(limit, following.valid_before)
         if action is Action.USE_FOOTER and found.trailer is not None:
             use_footer(segment, found.footer, found.trailer[0], found.trailer[2])
+            if index >= len(usable) - 3:
+                disk.fdatasync(found.fd)
             out.append(segment)
             continue
         _rebuild(disk, files, log, found, segment, limit, cut=action is Action.CONTINUE)
+        # a killed broker may have left it in the page cache only, and from here on it counts as synced
+        disk.fdatasync(found.fd)
         out.append(segment)
         if action is Action.CONTINUE:
             active = segment

@@ -204,8 +204,11 @@ cdef SubjectState add_subject_count(FileLog log, bytes subject, uint64_t count, 
     return state
 
 
-def assemble(FileLog log not None, list segments not None):
-    """Give `log` its recovered segments (in order, the last one active or None) and count what is alive."""
+def assemble(FileLog log not None, list segments not None, uint64_t expected_last=0):
+    """Give `log` its recovered segments (in order) and count what is alive.
+
+    Returns True when they end before `expected_last`: what is missing is listed as lost, sequences do not move back.
+    """
     cdef Ranges dead = Ranges()
     cdef FileSegment segment
     cdef uint64_t next_seq = 1
@@ -224,9 +227,14 @@ def assemble(FileLog log not None, list segments not None):
             bury(log, segment, dead.data, dead.count)
             count_segment(log, segment)
     log.last_seq = next_seq - 1
+    short = log.last_seq < expected_last
+    if short:
+        log.lost_gaps.append((next_seq, expected_last))
+        log.last_seq = expected_last
     log.first_seq = 1 if log.last_seq else 0
     log.advance_first()
     log.account(log.messages, log.bytes)
+    return short
 
 
 cdef int find_lost_gaps(FileLog log, Ranges dead, uint64_t first, uint64_t last) except -1:
@@ -248,6 +256,8 @@ cdef int find_lost_gaps(FileLog log, Ranges dead, uint64_t first, uint64_t last)
 def resume(FileLog log not None, FileSegment segment):
     """Go on appending to the recovered last segment, or start a new one when it is None."""
     if segment is None:
+        if log.segments:
+            log.close_open_end(log.segments[len(log.segments) - 1])
         log.start(log.last_seq + 1)
     else:
         log.active = segment

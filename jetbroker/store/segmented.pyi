@@ -1,3 +1,5 @@
+import builtins
+
 from jetbroker.store.log import StreamLog, SubjectFilter, SubjectState
 
 class StoreTotals:
@@ -11,12 +13,17 @@ class SegmentedLog(StreamLog):
     stream_id: int
     def read_next(
         self, filter: SubjectFilter | None, start: int, limit: int = ...
-    ) -> tuple[int, int, bytes, bytes, bytes, int]: ...
+    ) -> tuple[int, int, builtins.bytes, builtins.bytes, builtins.bytes, int]: ...
     def append_message(
-        self, subject: bytes, payload: bytes, headers: bytes = b"", time_ns: int = 0, flags: int = 0
+        self,
+        subject: builtins.bytes,
+        payload: builtins.bytes,
+        headers: builtins.bytes = b"",
+        time_ns: int = 0,
+        flags: int = 0,
     ) -> int: ...
     def evict(self) -> None: ...
-    def state_of(self, subject: bytes) -> SubjectState: ...
+    def state_of(self, subject: builtins.bytes) -> SubjectState: ...
     def filtered_states(self, filter: SubjectFilter) -> list[SubjectState]: ...
     async def commit(self) -> None:
         """Wait until everything accepted so far, removals included, is committed. Raises StorageError."""

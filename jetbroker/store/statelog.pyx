@@ -2,7 +2,7 @@
 """One consumer's state on disk (see statelog.pxd).
 
 File: `JBCON\\0\\0` and the version (1), then frames: AB 'J' 'S' + kind (`H` head, `S` state), u32 CRC-32C of the bytes
-behind it (started like the records of the stream), u32 length of the payload, payload.  The head is JSON with the
+behind it (started like the records of the stream, with the kind mixed in), u32 length of the payload, payload.  The head is JSON with the
 consumer's name, creation time and configuration; it is always written twice, so that no single bit costs a consumer.
 """
 import json
@@ -36,8 +36,10 @@ cdef bint frame_is_valid(const char* p, uint64_t available, uint32_t seed) noexc
     cdef uint64_t length
     if available < FRAME_HEADER or <unsigned char>p[0] != 0xAB or p[1] != c'J' or p[2] != c'S':
         return False
+    if p[3] != FRAME_HEAD and p[3] != FRAME_STATE:
+        return False
     length = load_u32(p + 8)
-    return FRAME_HEADER + length <= available and crc32c_update(seed, p + 8, 4 + length) == load_u32(p + 4)
+    return FRAME_HEADER + length <= available and crc32c_update(seed ^ p[3], p + 8, 4 + length) == load_u32(p + 4)
 
 
 cdef Py_ssize_t next_frame(const char* data, Py_ssize_t n, Py_ssize_t at, uint32_t seed) noexcept nogil:
@@ -218,7 +220,7 @@ cdef class StateLog(TickTask):
         w[3] = <char>kind
         store_u32(w + 8, <uint32_t>n)
         memcpy(w + FRAME_HEADER, p, n)
-        store_u32(w + 4, crc32c_update(self.seed, w + 8, 4 + n))
+        store_u32(w + 4, crc32c_update(self.seed ^ kind, w + 8, 4 + n))
         self.length += FRAME_HEADER + n
         self.size += FRAME_HEADER + n
         return 0

@@ -33,6 +33,7 @@ STORE_FORMAT = 1
 STORE_FILE = "jetbroker.json"
 LOCK_FILE = "lock"
 RESERVE_FILE = "reserve"
+CLEAN_FILE = "clean.json"
 CACHE_FOLDER = "cache.mdb"
 # Folders under construction and folders on their way out; both vanish at start-up.
 HIDDEN_PREFIX = "."
@@ -79,6 +80,15 @@ class Store:
         self._state_logs: dict[tuple[str, str, str], StateLog] = {}
         self._reserve = Reserve(disk, f"{path}/{RESERVE_FILE}")
         self._reserve.restore()
+        # what the last clean stop recorded: stream_id -> last sequence
+        self._expected = self._take_clean_positions()
+
+    def _take_clean_positions(self) -> dict[int, int]:
+        path = f"{self.path}/{CLEAN_FILE}"
+        found = read_checked_json(self.disk, path)
+        if found is None:
+            return {}
+        return {int(stream_id): int(last_seq) for stream_id, last_seq in found["positions"].items()}
 
     @classmethod
     def open(
@@ -147,7 +157,10 @@ class Store:
         segments, active = recover_segments(self.disk, files, log)
         if files.meta is not None:
             log.meta = files.meta
-        assemble(log, segments)
+        expected = self._expected.get(stream_id, 0)
+        if assemble(log, segments, expected):
+            files.damage.append(f"{directory}: ends before sequence {expected}, where the last clean stop left it")
+            active = None
         resume(log, active)
         meta = log.meta
         self._logs[account, meta["name"]] = log
@@ -301,10 +314,14 @@ class Store:
 
     async def close(self) -> None:
         """Commit everything, close all files and give up the lock."""
+        positions = {}
         for state_log in self._state_logs.values():
             await state_log.close()
         for log in self._logs.values():
             await log.close()
+            if isinstance(log, FileLog) and log.failed is None:
+                positions[str(log.stream_id)] = log.synced
+        await self._in_thread(write_checked_json, self.disk, f"{self.path}/{CLEAN_FILE}", {"positions": positions})
         self._state_logs.clear()
         self._logs.clear()
         await self.group.close()

@@ -180,7 +180,7 @@ def test_fdatasync_failing_twice_takes_the_group_back(tmp_path: Path) -> None:
         await asyncio.sleep(0.15)
         assert log.append_message(b"a", b"again") == 5
         await log.commit()
-        assert reopened(tmp_path / "s", tmp_path / "copy") == {**{s: b"kept" for s in range(1, 5)}, 5: b"again"}
+        assert reopened(tmp_path / "s", tmp_path / "copy") == {**dict.fromkeys(range(1, 5), b"kept"), 5: b"again"}
         await store.close()
 
     run(scenario())
@@ -220,7 +220,7 @@ def test_state_log_survives_failed_write_and_sync(tmp_path: Path) -> None:
         armed = False
 
         def rule(call: str, path: str, size: int) -> int | None:
-            if armed and path.endswith(".log") or ".log.new" in path:
+            if (armed and path.endswith(".log")) or ".log.new" in path:
                 if armed and left.get(call, 0):
                     left[call] -= 1
                     raise fail(errno.EIO)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from jetbroker.errors import StoreLockedError, StoreOpenError, StoreVersionError
-from jetbroker.store.recovery import DECISIONS, Body, Header, Place, write_checked_json
 from jetbroker.store.disk import Disk
+from jetbroker.store.recovery import DECISIONS, Body, Header, Place, write_checked_json
 from jetbroker.store.segmented import SegmentedLog
 from tests.store.support import ACCOUNT, open_store, run, walk
 
@@ -98,7 +98,7 @@ def test_a_flip_of_every_byte_costs_at_most_its_record(tmp_path: Path, sealed: b
             missing = [s for s in total if s not in seqs]
             assert len(missing) <= 1, at
             extra = [s for s in seqs if s not in total]
-            assert extra == [] or not sealed and at > len(data) - 80, at
+            assert extra == [] or (not sealed and at > len(data) - 80), at
             if log.last_seq == 7:
                 assert log.lost() == missing, at
 
@@ -207,9 +207,71 @@ def test_newer_version_is_refused_and_untouched(tmp_path: Path) -> None:
 def test_a_file_is_no_store(tmp_path: Path) -> None:
     async def scenario() -> None:
         (tmp_path / "s").write_text("x")
-        with pytest.raises(StoreOpenError, match="^storage directory is not a directory$"):
+        with pytest.raises(StoreOpenError, match=r"^storage directory is not a directory$"):
             open_store(str(tmp_path / "s"))
-        with pytest.raises(StoreOpenError, match="^could not create storage directory - "):
+        with pytest.raises(StoreOpenError, match=r"^could not create storage directory - "):
             open_store(str(tmp_path / "s" / "below"))
+
+    run(scenario())
+
+
+def test_a_cut_after_a_clean_stop_is_noticed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        folder = await fill(tmp_path / "s", 8, close=True)
+        (segment,) = segments(folder)
+        data = segment.read_bytes()
+        # at the record boundary behind message 5
+        segment.write_bytes(data[: data.index(b"a.0payload 6") - 36])
+        log, damage = found(tmp_path / "s")
+        assert log.last_seq == 8
+        assert log.lost() == [6, 7, 8]
+        assert len(damage) == 1
+        assert log.append_message(b"a", b"next") == 9
+        await log.commit()
+        log, _ = found(tmp_path / "s")
+        assert log.lost() == [6, 7, 8]
+        assert log.last_seq == 9
+
+    run(scenario())
+
+
+def test_damaged_state_log(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        path = tmp_path / "s"
+        store = open_store(str(path))
+        await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        state = await store.create_consumer(ACCOUNT, "S", "C", {"a": 1}, 1, False)
+        entries = [b"entry %d" % i for i in range(4)]
+        for entry in entries:
+            state.append_entry(entry)
+        await store.close()
+        file = path / "%24G" / "S" / "consumers" / "C.log"
+        data = file.read_bytes()
+        for at in range(len(data)):
+            flipped = bytearray(data)
+            flipped[at] ^= 1 << (at % 8)
+            for other in file.parent.iterdir():
+                other.unlink()
+            file.write_bytes(flipped)
+            store = open_store(str(path))
+            (recovered,) = store.recover(ACCOUNT)
+            os.close(store._lock_fd)
+            (consumer,) = recovered.consumers
+            assert consumer.config == {"a": 1}
+            got = consumer.state_log.recovered
+            assert got == entries[: len(got)]
+            hit = (at - data.index(b"entry 0") + 12) // 19 if at >= data.index(b"entry 0") - 12 else 4
+            assert len(got) == min(hit, 4), at
+        for length in range(len(data)):
+            for other in file.parent.iterdir():
+                other.unlink()
+            file.write_bytes(data[:length])
+            store = open_store(str(path))
+            (recovered,) = store.recover(ACCOUNT)
+            os.close(store._lock_fd)
+            for consumer in recovered.consumers:
+                got = consumer.state_log.recovered
+                assert got == entries[: len(got)]
+            assert recovered.consumers or file.read_bytes() == data[:length]
 
     run(scenario())
