@@ -168,12 +168,12 @@ cdef bint _descend(Node node, const char* p, const char* end, int rest, list nod
     """Follow the prefix, then wildcards for `rest` tokens; False where a literal below the prefix decides."""
     cdef const char* stop
     cdef Node literal
+    if p == end and rest == 0:
+        nodes.append(node)
+        return True
     if node.rest is not None:
         nodes.append(node.rest)
     if p == end:
-        if rest == 0:
-            nodes.append(node)
-            return True
         if node.literals is not None:
             return False
         return node.one is None or _descend(node.one, p, end, rest - 1, nodes)
