@@ -1,4 +1,4 @@
-# ruff: noqa: RUF009 -- embedded_field returns dataclasses.field(), which is made for this place
+# ruff: noqa: RUF009 -- json_field and embedded_field return dataclasses.field(), which is made for this place
 """API handlers: consumers."""
 
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
 from jetbroker.jetstream.config import ConsumerConfig, CreateConsumerRequest
-from jetbroker.jetstream.decode import embedded_field
+from jetbroker.jetstream.decode import TIME, embedded_field, json_field
 from jetbroker.jetstream.endpoints import (
     MANY,
     Endpoint,
@@ -19,7 +19,7 @@ from jetbroker.jetstream.endpoints import (
     read_optional_body,
 )
 from jetbroker.jetstream.errors import api_error
-from jetbroker.jetstream.gotext import ZERO_TIME_TEXT
+from jetbroker.jetstream.gotext import ZERO_TIME_TEXT, Timestamp
 from jetbroker.jetstream.metadata import shown_metadata
 
 if TYPE_CHECKING:
@@ -34,6 +34,13 @@ class ConsumerListRequest:
     """Body of CONSUMER.NAMES and CONSUMER.LIST."""
 
     page: PagedRequest = embedded_field(PagedRequest, "ApiPagedRequest")
+
+
+@dataclass
+class PauseRequest:
+    """Body of CONSUMER.PAUSE."""
+
+    pause_until: Timestamp | None = json_field(TIME)
 
 
 def consumer_info(js: "JetStream", consumer: "Consumer") -> dict[str, Any]:
@@ -132,6 +139,7 @@ async def _delete(js: "JetStream", request: Request) -> dict[str, Any]:
 
 
 async def _pause(js: "JetStream", request: Request) -> dict[str, Any]:
+    read_optional_body(js, PauseRequest, "JSApiConsumerPauseRequest", request.body)
     js.consumer(js.stream(request.tokens[2]), request.tokens[3])
     raise api_error("consumer_create", err="pause not supported yet")
 

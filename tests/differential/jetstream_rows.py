@@ -564,6 +564,7 @@ def _request_rows() -> list[Conversation]:
         "CONSUMER.LIST.S": ("", "x", "[]", {"offset": 5}, {"offset": -5}),
         "CONSUMER.INFO.S.C": empty_bodies,
         "CONSUMER.DELETE.S.C": empty_bodies,
+        "CONSUMER.PAUSE.S.X": ("", "x", "[]", {"a": 1}, {"pause_until": 5}, {"pause_until": "x"}, {}),
     }
     rows = []
     for subject, bodies in per_request.items():
