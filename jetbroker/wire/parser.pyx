@@ -9,6 +9,7 @@ from jetbroker import limits
 from jetbroker.errors import ProtocolError
 
 cdef int MAX_SIZE_DIGITS = limits.MAX_SIZE_DIGITS
+cdef int SHOWN_BYTES = limits.LOGGED_INPUT_BYTES
 
 cdef enum Op:
     OP_BAD = -1
@@ -27,13 +28,18 @@ cdef enum Op:
 cdef Py_ssize_t INCOMPLETE = -1
 
 
-cdef object unknown_operation():
-    return ProtocolError("Unknown Protocol Operation", "Parse Error")
+cdef str shown(const char* p, const char* end):
+    """The beginning of input for the log."""
+    return p[:min(end - p, <Py_ssize_t>SHOWN_BYTES)].decode("latin-1")
 
 
-cdef object bad_arguments():
+cdef object unknown_operation(const char* p, const char* end):
+    return ProtocolError("Unknown Protocol Operation", detail=f'Client parser ERROR: proto="{shown(p, end)}"...')
+
+
+cdef object bad_arguments(str command, const char* p, const char* end):
     """Wrong arguments close the connection without a word."""
-    return ProtocolError("", "Parse Error")
+    return ProtocolError("", detail=f'process{command} Parse Error: "{shown(p, end)}"')
 
 
 cdef inline int match_verb(const char* p, Py_ssize_t n, const char* verb, Py_ssize_t verb_len, int op) noexcept nogil:
@@ -146,12 +152,12 @@ cdef class Parser:
                 p = lf + 1
                 continue
             if self.login_due and p[0] != c'C' and p[0] != c'c':
-                raise ProtocolError("Authorization Violation", "Authentication Failure")
+                raise ProtocolError("Authorization Violation", "Authentication Failure", "authentication error")
             op = classify(p, end - p)
             if op == OP_PARTIAL:
                 break
             if op == OP_BAD:
-                raise unknown_operation()
+                raise unknown_operation(p, end)
             args = p + verb_length(op)
             if op >= OP_PING:
                 self.skipping = op
@@ -160,7 +166,7 @@ cdef class Parser:
             if args == end:
                 break
             if op != OP_CONNECT and op != OP_INFO and args[0] != c' ' and args[0] != c'\t':
-                raise unknown_operation()
+                raise unknown_operation(p, end)
             if op == OP_PUB or op == OP_HPUB:
                 taken = self._publish(p, args, end, op == OP_HPUB)
             else:
@@ -192,7 +198,7 @@ cdef class Parser:
             return INCOMPLETE
         while q < stop:
             if count == sizes + 2:
-                raise bad_arguments()
+                raise bad_arguments("HeaderPub" if with_headers else "Pub", args, stop)
             first[count] = q
             q = token_end(q, stop)
             last[count] = q
@@ -203,23 +209,24 @@ cdef class Parser:
                     plain = False
                     q = skip_blanks(q, stop)
         if count < sizes + 1 or (with_headers and not self.headers):
-            raise bad_arguments()
+            raise bad_arguments("HeaderPub" if with_headers else "Pub", args, stop)
         size = parse_size(first[count - 1], last[count - 1])
         if with_headers:
             headers_len = parse_size(first[count - 2], last[count - 2])
         if size < 0 or headers_len < 0 or headers_len > size:
-            raise bad_arguments()
+            raise bad_arguments("HeaderPub" if with_headers else "Pub", args, stop)
         if self.max_payload > 0 and size > self.max_payload:
-            raise ProtocolError("Maximum Payload Violation", "Maximum Message Payload Exceeded")
+            raise ProtocolError("Maximum Payload Violation", "Maximum Message Payload Exceeded",
+                                f"maximum payload exceeded: {size} vs {self.max_payload}")
         msg.body = lf + 1
         if end - msg.body < size + 2:
             # a terminator that is wrong already is not waited for
             if end - msg.body > size and msg.body[size] != c'\r':
-                raise unknown_operation()
+                raise unknown_operation(msg.body + size, end)
             self.need = (msg.body - p) + size + 2
             return INCOMPLETE
         if msg.body[size] != c'\r' or msg.body[size + 1] != c'\n':
-            raise unknown_operation()
+            raise unknown_operation(msg.body + size, end)
         msg.subject = first[0]
         msg.subject_len = last[0] - first[0]
         msg.reply = NULL
@@ -276,7 +283,8 @@ cdef class Parser:
             text = given[1]
             most = parse_size(<const char*>text, <const char*>text + len(text))
             return self.on_unsubscribe(given[0], most if most > 0 else 0)
-        raise bad_arguments()
+        text = b" ".join(words)
+        raise bad_arguments("Sub" if op == OP_SUB else "Unsub", text, <const char*>text + len(text))
 
     cdef int on_connect(self, bytes json) except -1:
         raise NotImplementedError
