@@ -28,7 +28,14 @@ if TYPE_CHECKING:
 
 API_LEVEL = 4
 GLOBAL_ACCOUNT = "$G"
-STOP_SIGNALS = {signal.SIGINT: "interrupt", signal.SIGTERM: "terminated"}
+SIGNALS = {
+    signal.SIGINT: "interrupt",
+    signal.SIGTERM: "terminated",
+    signal.SIGHUP: "hangup",
+    signal.SIGUSR1: "user defined signal 1",
+    signal.SIGUSR2: "user defined signal 2",
+}
+"""What the broker listens to, named as its log names them."""
 
 
 class StartError(JetbrokerError):
@@ -49,8 +56,11 @@ class Broker:
         self.accounts = make_accounts(options, self.tick)
         self.jetstream: JetStreamServer | None = None
         self.files = RunFiles(options, log)
+        self.exit_code = 0
         self._listener: asyncio.Server | None = None
         self._stopped = self.loop.create_future()
+        self._jetstream_end: asyncio.Task[None] | None = None
+        self._lame_duck: asyncio.Task[None] | None = None
         self.clients: Clients | None = None
 
     async def start(self) -> None:
@@ -91,34 +101,73 @@ class Broker:
     async def stop(self) -> None:
         """Close everything in order; what was acknowledged is on disk afterwards."""
         self.log.info("Initiating Shutdown...")
-        if self._listener is not None:
-            self._listener.close()
-        if self.jetstream is not None:
-            await self.jetstream.stop()
+        if self._lame_duck is not None:
+            self._lame_duck.cancel()
+        self._close_listener()
+        await self._stop_jetstream()
         if self.clients is not None:
-            self.clients.stop()
+            await self.clients.stop()
         self.files.remove_ports()
         self.log.info("Server Exiting..")
 
+    def _close_listener(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
+    async def _stop_jetstream(self) -> None:
+        """Once, whoever asks first; everybody waits for it. A failure is logged: the clients are closed all the same."""
+        if self.jetstream is None or self.jetstream.store is None:
+            return
+        if self._jetstream_end is None:
+            self._jetstream_end = self.loop.create_task(self.jetstream.stop())
+        try:
+            await asyncio.shield(self._jetstream_end)
+        except (JetbrokerError, OSError) as error:
+            self.exit_code = 1
+            self.log.error(f"JetStream was not stopped cleanly: {error}")
+
     async def run(self) -> int:
         """Start, serve until a signal ends it, stop. Returns the exit code."""
-        for number, name in STOP_SIGNALS.items():
-            self.loop.add_signal_handler(number, self._trapped, name)
-        self.loop.add_signal_handler(signal.SIGUSR1, self.log.reopen)
-        self.loop.add_signal_handler(signal.SIGHUP, self._refuse, "reload")
-        self.loop.add_signal_handler(signal.SIGUSR2, self._trapped, "lame duck")
-        await self.start()
+        for number, name in SIGNALS.items():
+            self.loop.add_signal_handler(number, self._trapped, number, name)
+        try:
+            await self.start()
+        except (JetbrokerError, OSError):
+            await self._stop_jetstream()
+            raise
         await self._stopped
         await self.stop()
-        return 0
+        return self.exit_code
 
-    def _trapped(self, name: str) -> None:
+    def _trapped(self, number: int, name: str) -> None:
         self.log.info(f'Trapped "{name}" signal')
+        if number == signal.SIGUSR1:
+            self.log.reopen()
+        elif number == signal.SIGHUP:
+            self.log.error("Failed to reload server configuration: not supported yet, restart the server instead")
+        elif number == signal.SIGUSR2 and self.clients is not None:
+            if self._lame_duck is None:
+                self._lame_duck = self.loop.create_task(self._retire(self.clients))
+        elif number != signal.SIGTERM or self._lame_duck is None:  # a lame duck that is asked to end does so already
+            self._finish()
+
+    def _finish(self) -> None:
         if not self._stopped.done():
             self._stopped.set_result(None)
 
-    def _refuse(self, what: str) -> None:
-        self.log.error(f"Failed to {what} server configuration: not supported yet, restart the server instead")
+    async def _retire(self, clients: Clients) -> None:
+        """Lame duck: no new clients, those connected are told and get time to leave, then are closed bit by bit."""
+        grace = self.options.lame_duck_grace_period
+        self.log.info("Entering lame duck mode, stop accepting new clients")
+        self._close_listener()
+        await self._stop_jetstream()
+        if clients.connected:
+            clients.announce_lame_duck()
+            await asyncio.sleep(grace)
+            self.log.info("Closing existing clients")
+            await clients.close_gradually(self.options.lame_duck_duration - grace)
+        self._finish()
 
     def _internal_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
@@ -177,7 +226,7 @@ def make_accounts(options: Options, tick: Tick) -> dict[str, Account]:
         jetstream = configured.jetstream if configured else None
         if name == GLOBAL_ACCOUNT and jetstream is None and alone:
             # with no other accounts $G has JetStream without limits of its own
-            jetstream = AccountJetStreamOptions()
+            jetstream = AccountJetStreamOptions.model_construct()
         found[name] = Account(name, tick, is_system=name == system, jetstream=jetstream)
     return found
 

@@ -10,12 +10,16 @@ class ConfigError(JetbrokerError):
 
 
 class ProtocolError(JetbrokerError):
-    """The peer broke the protocol. `text` goes out as -ERR when not empty; the connection closes."""
+    """The peer broke the protocol. `text` goes out as -ERR when not empty; the connection closes.
 
-    def __init__(self, text: str, reason: str = "Protocol Violation") -> None:
+    `reason` is why it closed, `detail` what the log says ("": the text).
+    """
+
+    def __init__(self, text: str, reason: str = "Protocol Violation", detail: str = "") -> None:
         super().__init__(text or reason)
         self.text = text
         self.reason = reason
+        self.detail = detail or text
 
 
 class StorageError(JetbrokerError):

@@ -6,6 +6,7 @@ MAX_PAYLOAD_BYTES = 1024 * 1024  # nats-server's default
 MAX_PENDING_BYTES = 64 * 1024 * 1024  # per connection, before it is cut off as slow
 MAX_CONNECTIONS = 65_536  # nats-server's default
 MAX_SIZE_DIGITS = 9  # a longer size is a parse error in nats-server, whatever its value
+LOGGED_INPUT_BYTES = 32  # of what a client sent wrong
 READ_BUFFER_BYTES = 256 * 1024  # shared by all connections; stays in the L2 cache
 OUTPUT_IDLE_BYTES = 4 * 1024  # output memory a connection may keep from one sweep to the next with nothing to send
 SOFT_PENDING_BYTES = 1024 * 1024  # a receiver this far behind slows its publishers while it takes bytes at all
@@ -21,8 +22,11 @@ ROUTE_CACHE_ENTRIES = 16_384  # literal subjects remembered per account
 PING_INTERVAL_SECONDS = 120.0
 PING_MAX_OUTSTANDING = 2
 AUTH_TIMEOUT_SECONDS = 2.0
+PASSWORD_THREADS = 2  # check bcrypt hashes: each keeps a core busy for a tenth of a second and more
+STOP_FLUSH_SECONDS = 1.0  # at the end, for what is queued for clients to be sent
 WRITE_DEADLINE_SECONDS = 10.0
 LAME_DUCK_DURATION_SECONDS = 120.0  # over which clients are closed
+LAME_DUCK_STEP_SECONDS = 1.0  # the longest wait between two of them
 LAME_DUCK_GRACE_SECONDS = 10.0  # before the first one is closed
 
 # --- JetStream ---

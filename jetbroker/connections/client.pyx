@@ -347,7 +347,7 @@ cdef class ClientProtocol(Parser):
             used = self.parse(p, n)
             self._keep(p + used, n - used)
         except ProtocolError as error:
-            self.close(error.reason, error.text)
+            self.shared.server.client_failed(self, error)
         finally:
             self.shared.tick.run()
         behind = self.shared.congested
@@ -505,7 +505,7 @@ cdef class ClientProtocol(Parser):
         return 0
 
     cdef int on_error(self, bytes text) except -1:
-        raise ProtocolError("", "Client Closed")
+        raise ProtocolError("", "Parse Error", f"Client Error {text.decode('utf-8', 'replace')}")
 
     # --- for the server's event handlers ---
 

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import orjson
@@ -10,6 +11,7 @@ import orjson
 from jetbroker import limits
 from jetbroker.accounts.account import Account
 from jetbroker.auth.passwords import Authenticator, Login
+from jetbroker.config.durations import format_duration
 from jetbroker.config.options import Options
 from jetbroker.connections.client import ClientProtocol, Shared
 from jetbroker.connections.handshake import ConnectOptions, check_info, decode_connect
@@ -18,6 +20,8 @@ from jetbroker.logs import Logger
 from jetbroker.tick import Tick
 
 FIRST_PING_SECONDS = 2.0
+PENDING_BYTES = "Slow Consumer (Pending Bytes)"
+WRITE_DEADLINE = "Slow Consumer (Write Deadline)"
 
 
 class Clients:
@@ -47,7 +51,10 @@ class Clients:
         self._loop = tick.loop
         self._login_timers: dict[int, asyncio.TimerHandle] = {}
         self._sweeper: asyncio.TimerHandle | None = None
+        self._closing_since: dict[int, float] = {}
         self._stopping = False
+        self._nobody_left: asyncio.Future[None] | None = None
+        self._password_threads: ThreadPoolExecutor | None = None
         no_login = authenticator.login_without_credentials()
         self._first_account = accounts[no_login.account if no_login else "$G"]
 
@@ -61,13 +68,34 @@ class Clients:
         """Begin with pings and the clean-up of idle memory."""
         self._sweeper = self._loop.call_later(limits.SWEEP_SECONDS, self._sweep)
 
-    def stop(self) -> None:
-        """Close every connection without a word."""
+    async def stop(self) -> None:
+        """Close every connection without a word. What is queued is sent, unless a client does not take it in time."""
         self._stopping = True
         if self._sweeper is not None:
             self._sweeper.cancel()
+        if self._password_threads is not None:
+            self._password_threads.shutdown(wait=False, cancel_futures=True)
         for client in list(self.connected.values()):
             client.close("Server Shutdown")
+        if self.connected:
+            self._nobody_left = self._loop.create_future()
+            await asyncio.wait([self._nobody_left], timeout=limits.STOP_FLUSH_SECONDS)
+
+    def announce_lame_duck(self) -> None:
+        """Tell the clients that understand it to go elsewhere."""
+        info = {**self.info, "ldm": True}
+        for client in list(self.connected.values()):
+            if client.connected and client.protocol_level > 0:
+                self._send_info(client, info)
+
+    async def close_gradually(self, seconds: float) -> None:
+        """Close every connection, spread over this time (a few: within seconds), so that not all reconnect at once."""
+        clients = list(self.connected.values())
+        step = min(seconds / max(len(clients), 1), limits.LAME_DUCK_STEP_SECONDS)
+        for client in clients:
+            client.close("Server Shutdown")
+            if client is not clients[-1]:
+                await asyncio.sleep(random.uniform(step / 2, step))
 
     # --- events from ClientProtocol ---
 
@@ -93,12 +121,16 @@ class Clients:
     def client_lost(self, client: ClientProtocol, error: Exception | None) -> None:
         """The connection is gone."""
         self.connected.pop(client.cid, None)
+        self._closing_since.pop(client.cid, None)
         self._forget_timer(client)
         if client.connected:
             client.account.connections -= 1
         reason = client.close_reason or ("Read Error" if error else "Client Closed")
-        if reason.startswith("Slow Consumer"):
-            self.log.info(f"{self._who(client)} - Slow Consumer Detected: {reason}")
+        if reason == PENDING_BYTES:
+            limit = self.options.max_pending
+            self.log.info(f"{self._who(client)} - Slow Consumer Detected: MaxPending of {limit} Exceeded")
+        if self._nobody_left is not None and not self.connected and not self._nobody_left.done():
+            self._nobody_left.set_result(None)
         self.log.debug(f"{self._who(client)} - Client connection closed: {reason}")
 
     def client_connect(self, client: ClientProtocol, raw: bytes) -> None:
@@ -130,31 +162,41 @@ class Clients:
         """INFO from a client means nothing, unless it is no JSON. Raises ProtocolError."""
         check_info(raw)
 
+    def client_failed(self, client: ClientProtocol, error: ProtocolError) -> None:
+        """The client said something that ends its connection."""
+        if error.detail:
+            self.log.error(f"{self._who(client)} - {error.detail}")
+        client.close(error.reason, error.text)
+
     # --- login ---
 
     async def _check_in_thread(
         self, client: ClientProtocol, options: ConnectOptions, check: Callable[[], Login | None]
     ) -> None:
-        login = await self._loop.run_in_executor(None, check)
+        def check_if_there() -> Login | None:
+            # who timed out while the threads were busy is not worth their time any more
+            return None if client.closed else check()
+
+        if self._password_threads is None:
+            self._password_threads = ThreadPoolExecutor(limits.PASSWORD_THREADS, "jetbroker-passwords")
+        login = await self._loop.run_in_executor(self._password_threads, check_if_there)
         if client.closed:
             return
         try:
             self._judge(client, options, login)
         except ProtocolError as error:
-            client.close(error.reason, error.text)
+            self.client_failed(client, error)
             return
         client.unpark()
 
     def _judge(self, client: ClientProtocol, options: ConnectOptions, login: Login | None) -> None:
         if login is None:
-            who = f' - User "{options.user}"' if options.user else ""
-            self.log.error(f"{self._who(client)} - authentication error{who}")
-            raise ProtocolError("Authorization Violation", "Authentication Failure")
+            raise _login_refused(options)
         self._accept(client, options, login)
 
     def _accept(self, client: ClientProtocol, options: ConnectOptions, login: Login) -> None:
         if options.account or options.new_account:
-            raise ProtocolError("Authorization Violation", "Authentication Failure")
+            raise _login_refused(options)
         if options.protocol not in (0, 1):
             raise ProtocolError("invalid client protocol", "Bad Client Protocol Version")
         if options.no_responders and not options.headers:
@@ -182,17 +224,33 @@ class Clients:
     def _sweep(self) -> None:
         now = self._loop.time()
         for client in list(self.connected.values()):
+            if client.closed:
+                self._end(client, now)
+                continue
             heard = client.sweep()
             if client.blocked_seconds > self.options.write_deadline > 0:
-                self.shared.slow_consumers += 1
-                client.abort("Slow Consumer (Write Deadline)")
-            if client.login_pending or client.closed:
+                self._cut_off(client)
+            if client.login_pending or client.closed:  # it may have been cut off right now
                 continue
             if heard:
                 client.pings_out = 0
             if now >= client.last_ping_at:
                 self._ping(client, now)
         self._sweeper = self._loop.call_later(limits.SWEEP_SECONDS, self._sweep)
+
+    def _end(self, client: ClientProtocol, now: float) -> None:
+        """A closed connection stays until its last bytes are taken, but not for ever."""
+        if now - self._closing_since.setdefault(client.cid, now) > self.options.write_deadline:
+            client.transport.abort()
+
+    def _cut_off(self, client: ClientProtocol) -> None:
+        deadline = format_duration(self.options.write_deadline)
+        self.shared.slow_consumers += 1
+        self.log.info(
+            f"{self._who(client)} - Slow Consumer Detected: "
+            f"WriteDeadline of {deadline} exceeded with {client.pending_bytes} total bytes."
+        )
+        client.abort(WRITE_DEADLINE)
 
     def _ping(self, client: ClientProtocol, now: float) -> None:
         client.last_ping_at = now + self.options.ping_interval
@@ -218,3 +276,16 @@ class Clients:
             user = f"/user:{client.user}" if client.user else ""
             described += f' - "{client.account.name}{user}"'
         return described
+
+
+def _login_refused(options: ConnectOptions) -> ProtocolError:
+    """For the log: who it was that gave no valid login."""
+    if options.nkey:
+        who = f' - Nkey "{options.nkey}"'
+    elif options.auth_token:
+        who = ' - Token "[REDACTED]"'
+    elif options.user:
+        who = f' - User "{options.user}"'
+    else:
+        who = ""
+    return ProtocolError("Authorization Violation", "Authentication Failure", f"authentication error{who}")

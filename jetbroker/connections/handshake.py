@@ -67,7 +67,7 @@ def _decode_object(raw: bytes) -> dict[str, Any]:
     try:
         found = json.loads(raw.decode("utf-8", "replace"), object_pairs_hook=_lower, parse_constant=_refuse)
     except (ValueError, RecursionError):
-        raise ProtocolError("", "Parse Error") from None
+        raise ProtocolError("", detail="CONNECT or INFO is not valid JSON") from None
     if found is None:
         return {}
     _require(isinstance(found, dict))
@@ -85,4 +85,4 @@ def _refuse(constant: str) -> None:
 
 def _require(condition: bool) -> None:
     if not condition:
-        raise ProtocolError("", "Parse Error")
+        raise ProtocolError("", detail="CONNECT or INFO has a field of the wrong type")
