@@ -398,6 +398,7 @@ cdef class FileLog(SegmentedLog):
         self.pending.clear()
         if first_lost <= self.last_seq:
             self.take_back(first_lost)
+            self.release_waiters(0, self.failed)
         else:
             first_lost = 0
         for i in range(kept.count):

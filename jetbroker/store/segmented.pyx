@@ -609,6 +609,7 @@ cdef class SegmentedLog(StreamLog):
         cdef uint64_t removed = self.messages
         cdef Segment segment
         cdef SubjectState state
+        cdef Py_ssize_t slot
         cdef dict subjects = self.subjects
         self.account(-<int64_t>self.messages, -<int64_t>self.bytes)
         self.subjects = {}
@@ -618,8 +619,10 @@ cdef class SegmentedLog(StreamLog):
             if Py_REFCNT(<PyObject*>state) > 2:
                 self.retired[state.subject] = state
         for segment in self.segments:
-            for slot in range(segment.slots):
-                segment.mark_dead(slot)
+            if segment is self.active:
+                # the others are dropped
+                for slot in range(segment.slots):
+                    segment.mark_dead(slot)
             segment.live = 0
             segment.live_bytes = 0
             segment.lost = None

@@ -218,8 +218,9 @@ class Store:
             log.start()
             await log.commit()
             await self._in_thread(self._publish_directory, hidden, directory)
-        except OSError as error:
-            raise StorageError(f"{directory}: {error.strerror}") from error
+        except (OSError, StorageError) as error:
+            await self._in_thread(self._remove_tree, hidden)
+            raise StorageError(f"{directory}: {error}") from error
         log.moved_to(directory)
         self._logs[account, name] = log
         return log

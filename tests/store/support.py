@@ -59,7 +59,7 @@ class Model:
         return [seq for seq in sorted(self.live) if not pattern or matches(pattern, self.live[seq][0])]
 
     def purge(self, pattern: bytes, seq: int, keep: int) -> int:
-        chosen = [s for s in self.matching(pattern)]
+        chosen = self.matching(pattern)
         if keep:
             chosen = chosen[: max(0, len(chosen) - keep)]
         if seq:
