@@ -38,6 +38,7 @@ from jetbroker.store.reader import (
     MIN_TIME_NS,
     Query,
     SegmentPart,
+    is_literal,
     open_stream,
     read_part,
 )
@@ -285,14 +286,12 @@ def _bounds(kind: str, value: Any) -> tuple[int | None, int | None]:
 
 def _subject_pattern(kind: str, value: Any) -> str:
     """A pattern that every subject passing the filter matches, "" when there is none to be had."""
-    from jetbroker.wire.subjects import valid_literal
-
     # where text was not UTF-8 the column shows U+FFFD, which is not what the record holds
     if not isinstance(value, str) or "\ufffd" in value:
         return ""
     if kind in ("EqualTo", "EqualNullSafe"):
-        return value if valid_literal(value.encode()) else ""
+        return value if is_literal(value) else ""
     if kind == "StringStartsWith" and "." in value:
         tokens = value.rpartition(".")[0]
-        return f"{tokens}.>" if valid_literal(tokens.encode()) else ""
+        return f"{tokens}.>" if is_literal(tokens) else ""
     return ""

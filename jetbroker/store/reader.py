@@ -24,7 +24,7 @@ from jetbroker.limits import READER_BATCH_ROWS
 from jetbroker.store.columns import SegmentColumns, clip_ranges, merge_ranges
 from jetbroker.store.format import FORMAT_VERSION, PREVIOUS_WAS_SEALED, SegmentHeader, crc32c, decode_header
 from jetbroker.store.names import decode_name, encode_name
-from jetbroker.wire.subjects import valid_subject
+from jetbroker.wire.subjects import valid_literal, valid_subject
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -164,6 +164,11 @@ def read_part(
         log.warning("stream %r: the record of sequence %d in %s is damaged, skipped", part.stream, first, part.path)
         if damaged is not None:
             damaged.append((first, last))
+
+
+def is_literal(subject: str) -> bool:
+    """Can this be the subject of a message, and as a pattern match nothing else?"""
+    return valid_literal(subject.encode())
 
 
 def list_streams(store_dir: str | os.PathLike[str]) -> list[tuple[str, str]]:
