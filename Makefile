@@ -75,7 +75,7 @@ bench: build $(DEV)
 	$(PY) -m benchmarks.run $(ARGS)
 
 demo: java build $(DEV)
-	$(PY) -m spark_jobs.demo $(ARGS)
+	$(PY) demo/flights.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .build build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
