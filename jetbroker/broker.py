@@ -116,7 +116,7 @@ class Broker:
             self._listener = None
 
     async def _stop_jetstream(self) -> None:
-        """Once, whoever asks first; everybody waits for it. A failure is logged: the clients are closed all the same."""
+        """Once, whoever asks first; everybody waits for it. A failure is logged, clients are closed all the same."""
         if self.jetstream is None or self.jetstream.store is None:
             return
         if self._jetstream_end is None:

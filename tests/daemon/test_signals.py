@@ -1,0 +1,186 @@
+"""Signals, under load too: how a broker ends, reopens its log, and retires."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.support.daemon import ANY_PORT, CONNECT, Daemon
+from tests.support.process import ROOT
+
+PROMPT_S = 5.0  # generous: what this finds is an exit that waits for some time-out
+LAME_DUCK = 'lame_duck_duration: "30s"\nlame_duck_grace_period: "1s"\n'
+
+
+@contextmanager
+def load(daemon: Daemon, subject: bytes) -> Iterator[None]:
+    """A client that publishes as fast as it can, and one that receives it all; both end when the broker does."""
+    publisher, subscriber = daemon.open(), daemon.open()
+    subscriber.exchange(CONNECT + b"SUB %b 1\r\n" % subject)
+    publisher.exchange(CONNECT)
+    block = b"PUB %b acks 100\r\n%b\r\n" % (subject, b"x" * 100) * 500
+
+    def publish() -> None:
+        with suppress(OSError):
+            while True:
+                publisher.socket.sendall(block)
+
+    def read() -> None:
+        with suppress(OSError):
+            while subscriber.socket.recv(1 << 20):
+                started.set()
+
+    started = threading.Event()
+    threads = [threading.Thread(target=publish), threading.Thread(target=read)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert started.wait(PROMPT_S)
+        yield
+    finally:
+        for thread in threads:
+            thread.join(2 * PROMPT_S)
+        publisher.close()
+        subscriber.close()
+
+
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGTERM, "terminated"), (signal.SIGINT, "interrupt")])
+def test_ends_promptly_under_load(number: signal.Signals, name: str, tmp_path: Path) -> None:
+    with Daemon("-js", "-sd", str(tmp_path)) as daemon:
+        with daemon.open() as client:
+            body = b'{"name":"S","subjects":["s"]}'
+            client.send(CONNECT + b"SUB r 1\r\nPUB $JS.API.STREAM.CREATE.S r %d\r\n%b\r\n" % (len(body), body))
+            client.until(b'"did_create":true')
+        with load(daemon, b"s"):
+            sent = time.monotonic()
+            daemon.send(number)
+            assert daemon.wait_end() == 0
+            assert time.monotonic() - sent < PROMPT_S
+        text = "\n".join(daemon.log)
+        lines = [f'Trapped "{name}" signal', "Initiating Shutdown...", "JetStream Shutdown", "Server Exiting.."]
+        assert sorted(lines, key=text.index) == lines
+        assert "[ERR]" not in text
+
+
+def test_a_client_that_does_not_read_holds_up_nothing() -> None:
+    with Daemon() as daemon, daemon.open() as deaf:
+        deaf.exchange(CONNECT + b"SUB s 1\r\n")
+        with daemon.open() as publisher:
+            publisher.exchange(CONNECT + (b"PUB s 100000\r\n" + b"x" * 100_000 + b"\r\n") * 100)
+        sent = time.monotonic()
+        daemon.send(signal.SIGTERM)
+        assert daemon.wait_end() == 0
+        assert time.monotonic() - sent < PROMPT_S
+
+
+def test_what_was_queued_is_sent_before_the_end() -> None:
+    with Daemon() as daemon, daemon.open() as reader:
+        reader.exchange(CONNECT + b"SUB s 1\r\n")
+        with daemon.open() as publisher:
+            publisher.exchange(CONNECT + (b"PUB s 1000\r\n" + b"x" * 1000 + b"\r\n") * 2000)
+        daemon.send(signal.SIGTERM)
+        assert reader.to_end().count(b"MSG s 1 1000\r\n") == 2000
+        assert daemon.wait_end() == 0
+
+
+def test_usr1_reopens_the_log(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    process = subprocess.Popen([sys.executable, "-m", "jetbroker", *ANY_PORT, "-l", str(path)], cwd=ROOT)
+    try:
+        wait_for_text(path, "Server is ready")
+        path.rename(tmp_path / "old")
+        process.send_signal(signal.SIGUSR1)
+        wait_for_text(path, "File log re-opened")
+        process.terminate()
+        assert process.wait(PROMPT_S) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert "Server Exiting.." in path.read_text()
+    assert "Server Exiting.." not in (tmp_path / "old").read_text()
+
+
+def test_hup_says_that_reload_is_not_there_yet() -> None:
+    with Daemon() as daemon:
+        daemon.send(signal.SIGHUP)
+        line = daemon.wait_for("Failed to reload server configuration")
+        assert "[ERR]" in line and "not supported yet" in line
+        assert daemon.stop() == 0
+
+
+def test_lame_duck_without_clients_ends_at_once(tmp_path: Path) -> None:
+    with Daemon("-js", "-sd", str(tmp_path)) as daemon:
+        sent = time.monotonic()
+        daemon.send(signal.SIGUSR2)
+        assert daemon.wait_end() == 0
+        assert time.monotonic() - sent < PROMPT_S
+        text = "\n".join(daemon.log)
+        assert "Entering lame duck mode, stop accepting new clients" in text
+        assert "Closing existing clients" not in text
+
+
+def test_lame_duck_tells_waits_and_closes(tmp_path: Path) -> None:
+    (tmp_path / "conf").write_text(LAME_DUCK)
+    with Daemon("-c", str(tmp_path / "conf")) as daemon, daemon.open() as told, daemon.open() as old:
+        told.exchange(CONNECT + b"SUB s 1\r\n")
+        told.line()  # the second INFO
+        old.exchange(b'CONNECT {"verbose":false}\r\n')
+        daemon.send(signal.SIGUSR2)
+        info = told.line()
+        assert info.startswith(b"INFO {") and b'"ldm":true' in info and b"connect_info" not in info
+        with pytest.raises(ConnectionRefusedError):
+            daemon.open()
+        daemon.send(signal.SIGTERM)  # it is on its way out: not hurried
+        old.exchange(b"PUB s 2\r\nhi\r\n")
+        assert told.until(b"hi\r\n") == b"MSG s 1 2\r\nhi\r\n"
+        assert (told.to_end(), old.to_end()) == (b"", b"")
+        assert daemon.wait_end() == 0
+        text = "\n".join(daemon.log)
+        lines = [
+            'Trapped "user defined signal 2" signal',
+            "Entering lame duck mode, stop accepting new clients",
+            'Trapped "terminated" signal',
+            "Closing existing clients",
+            "Initiating Shutdown...",
+            "Server Exiting..",
+        ]
+        assert sorted(lines, key=text.index) == lines
+
+
+def test_an_interrupt_ends_a_lame_duck(tmp_path: Path) -> None:
+    with Daemon("-js", "-sd", str(tmp_path)) as daemon, daemon.open() as client:
+        client.exchange(CONNECT)
+        client.line()
+        daemon.send(signal.SIGUSR2)
+        assert b'"ldm":true' in client.line()
+        sent = time.monotonic()
+        daemon.send(signal.SIGINT)
+        assert daemon.wait_end() == 0
+        assert time.monotonic() - sent < PROMPT_S  # the grace period alone is 10 s
+
+
+def test_a_restart_after_each_way_to_end_finds_a_clean_store(tmp_path: Path) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):
+        with Daemon("-js", "-sd", str(tmp_path)) as daemon:
+            assert not [line for line in daemon.log if "[WRN]" in line or "[ERR]" in line]
+            daemon.send(number)
+            assert daemon.wait_end() == 0
+
+
+def wait_for_text(path: Path, text: str) -> None:
+    """The broker writes the file; there is no event to wait for."""
+    end = time.monotonic() + PROMPT_S
+    while time.monotonic() < end:
+        with suppress(FileNotFoundError):
+            if text in path.read_text():
+                return
+        threading.Event().wait(0.01)
+    raise AssertionError(f"{text!r} never appeared in {path}")

@@ -1,0 +1,135 @@
+"""A broker process whose log and signals are what is tested, and raw sockets to play with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from tests.support.process import ROOT, STOP_TIMEOUT_S, ServerProcess
+
+LINE_TIMEOUT_S = 15.0
+ANY_PORT = ("-a", "127.0.0.1", "-p", "-1")
+CONNECT = b'CONNECT {"verbose":false,"protocol":1}\r\n'
+
+
+class Daemon(ServerProcess):
+    """A jetbroker (or `command`) whose log lines can be awaited and that can be signalled."""
+
+    def __init__(self, *arguments: str, command: Sequence[str] = (sys.executable, "-m", "jetbroker")) -> None:
+        super().__init__(command, arguments)
+        self._grown = threading.Condition()
+
+    def _read_log(self, stream: IO[str], ready: threading.Event) -> None:
+        with stream:
+            for line in stream:
+                with self._grown:
+                    self.log.append(line.rstrip())
+                    self._grown.notify_all()
+                if "Server is ready" in line:
+                    ready.set()
+        ready.set()
+
+    def wait_for(self, text: str, after: int = 0) -> str:
+        """The first line with `text` behind the first `after` lines; waits for it."""
+
+        def found() -> str | None:
+            return next((line for line in self.log[after:] if text in line), None)
+
+        with self._grown:
+            if not self._grown.wait_for(lambda: found() is not None, LINE_TIMEOUT_S):
+                raise AssertionError(f"no line with {text!r} in:\n" + "\n".join(self.log[after:]))
+            return found() or ""
+
+    def send(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def wait_end(self) -> int:
+        """The exit code; the process must end by itself."""
+        return self._wait()
+
+    def rss_bytes(self) -> int:
+        """Resident memory."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def open(self) -> Raw:
+        """A raw connection, INFO read."""
+        return Raw(self.port)
+
+
+class Raw:
+    """A blocking socket that speaks the client protocol by hand."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=STOP_TIMEOUT_S)
+        self._rest = b""
+        self.info = self.line()
+
+    def send(self, data: bytes) -> None:
+        """Send all; a server that closed already is no error here: what it said is what counts."""
+        try:
+            self.socket.sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            return
+
+    def line(self) -> bytes:
+        """The next line without its end; b"" when the server closed."""
+        return self.until(b"\r\n").removesuffix(b"\r\n")
+
+    def until(self, end: bytes) -> bytes:
+        """Everything up to and with `end`, or to the end of the connection."""
+        while end not in self._rest:
+            data = self._receive()
+            if not data:
+                found, self._rest = self._rest, b""
+                return found
+            self._rest += data
+        found, _, self._rest = self._rest.partition(end)
+        return found + end
+
+    def to_end(self) -> bytes:
+        """Everything until the server closes."""
+        while data := self._receive():
+            self._rest += data
+        found, self._rest = self._rest, b""
+        return found
+
+    def exchange(self, data: bytes) -> bytes:
+        """What comes up to the PONG that answers a PING behind `data`."""
+        self.send(data + b"PING\r\n")
+        return self.until(b"PONG\r\n")
+
+    def _receive(self) -> bytes:
+        try:
+            return self.socket.recv(65536)
+        except ConnectionResetError:
+            return b""
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def __enter__(self) -> Raw:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Start a broker that is expected to end at once."""
+    return subprocess.run(
+        [sys.executable, "-m", "jetbroker", *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
