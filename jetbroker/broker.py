@@ -5,6 +5,7 @@ then signals; then the way back: listeners closed, JetStream stopped and synced,
 """
 
 import asyncio
+import gc
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
@@ -85,6 +86,8 @@ class Broker:
         self.files.write_ports({"nats": [f"nats://{_joined(_reachable(host), port)}"]})
         self.log.info(f"Server id is {self.server_id}")
         self.log.info("Server is ready")
+        gc.freeze()  # modules and streams found on disk stay: later collections need not walk them
+        gc.enable()
 
     async def _listen(self, clients: Clients) -> tuple[str, int]:
         port = 0 if self.options.port == -1 else self.options.port

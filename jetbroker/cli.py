@@ -3,6 +3,7 @@
 The broker itself is imported last, so that `--version`, `-t` and `--signal` answer at once.
 """
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -96,6 +97,7 @@ def _run(line: flags.CommandLine, program: str) -> int:
         raise ConfigError(f"flag --{line.refused[0]} not supported yet")
     if line.actions.get("test"):
         return _test(str(line.actions.get("config", "")), program)
+    gc.disable()  # a start keeps nearly all it makes; the broker switches it on again when it is ready
     options = load_options(line)
     from jetbroker import broker
 

@@ -6,22 +6,20 @@ takes a tenth of a second.
 
 import hmac
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 BCRYPT_PREFIXES = ("$2a$", "$2b$", "$2x$", "$2y$")
 BCRYPT_MAX_BYTES = 72  # bcrypt reads no more of a password; the library refuses longer ones
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
+class Login(NamedTuple):
     """A successful login: the user's name ("" for a token) and the account it belongs to."""
 
     user: str
     account: str
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
+class Credential(NamedTuple):
     """One way to log in. `secret` is plain or a bcrypt hash."""
 
     login: Login

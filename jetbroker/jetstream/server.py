@@ -1,7 +1,6 @@
 """JetStream of the whole server: one store, and a JetStream for each account."""
 
 import os
-import shutil
 
 from jetbroker.accounts.account import Account
 from jetbroker.config.options import Options
@@ -67,7 +66,8 @@ class JetStreamServer:
         if memory < 0:
             memory = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * DEFAULT_SHARE)
         if storage < 0:
-            storage = int(shutil.disk_usage(self.options.store_path).free * DEFAULT_SHARE)
+            disk = os.statvfs(self.options.store_path)  # what shutil gives, without its imports
+            storage = int(disk.f_bavail * disk.f_frsize * DEFAULT_SHARE)
         return ServerReservations(max_memory=memory, max_storage=storage)
 
     def _log_settings(self, server: ServerReservations) -> None:
