@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from jetbroker.jetstream.dedup cimport DedupWindow
 from jetbroker.jetstream.pub_acks cimport PubAckQueue
 from jetbroker.jetstream.publish_headers cimport PublishHeaders, Text
+from jetbroker.jetstream.ttl cimport TtlHeap
 from jetbroker.routing.router cimport Receiver, Router, RouteSlot
 from jetbroker.store.log cimport StreamLog, SubjectFilter, SubjectState
 from jetbroker.store.segmented cimport StoreTotals
@@ -48,6 +49,11 @@ cdef class Ingest(Receiver):
     cdef bint sealed
     cdef bint no_ack
     cdef bint allow_rollup
+    # messages with a TTL; the Expiry of the stream removes them
+    cdef TtlHeap ttls
+    cdef bint allow_ttl
+    cdef int64_t least_ttl             # seconds; shorter ones are raised to it, 0: none
+    cdef bytes marker_headers          # of delete markers
     # room in the account and on the server
     cdef object js
     cdef str storage
@@ -64,7 +70,12 @@ cdef class Ingest(Receiver):
     cdef int configure(self, object config) except -1
     cdef int set_consumers(self, list consumers) except -1
     cdef int committed(self, uint64_t seq) except -1
-    cdef int write_failed(self, uint64_t first_lost, object error) except -1
+    # Answers who waits; the sequences of messages that are back because what had replaced them is lost.
+    cdef list write_failed(self, uint64_t first_lost, object error)
+    # A message's time has come.
+    cdef int remove_expired(self, uint64_t seq) except -1
+    # The same for the only message of a subject, which leaves a delete marker. Raises StorageError.
+    cdef int replace_by_marker(self, SubjectState state, int64_t ttl, int64_t now_ns) except -1
     cdef int enforce_limits(self) except -1
 
     cdef SubjectEntry entry_of(self, RouteSlot slot, const Message* msg)
@@ -76,7 +87,7 @@ cdef class Ingest(Receiver):
     cdef int refuse(self, const Message* msg, object error) except -1
 
     cdef int _deliver_with_headers(self, SubjectEntry entry, const Message* msg) except -1
-    cdef object _check_features(self, PublishHeaders* found)
+    cdef object _check_features(self, PublishHeaders* found, int64_t ttl)
     cdef object _check_schedule(self, PublishHeaders* found)
     cdef object _check_size(self, Py_ssize_t headers_len, Py_ssize_t payload_len)
     cdef object _check_expectations(self, SubjectEntry entry, PublishHeaders* found)

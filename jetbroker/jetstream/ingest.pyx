@@ -8,7 +8,7 @@ first.
 import orjson
 
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memmove
+from libc.string cimport memcmp, memmove, memset
 
 from jetbroker.jetstream.dedup cimport DedupWindow
 from jetbroker.jetstream.interest cimport StreamConsumer
@@ -17,8 +17,11 @@ from jetbroker.jetstream.publish_headers cimport (
     PublishHeaders, Text, parse_sequence, scan_publish_headers, without_header, without_status,
 )
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
+from jetbroker.jetstream.ttl cimport TTL_INVALID, TTL_NONE, TtlHeap, expiry_ns, parse_ttl
 from jetbroker.routing.router cimport Receiver, Router, RouteSlot, Subscription
-from jetbroker.store.log cimport FLAG_MSG_ID, READ_MISSING, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState
+from jetbroker.store.log cimport (
+    FLAG_MSG_ID, FLAG_TTL, READ_MISSING, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState,
+)
 from jetbroker.tick cimport PHASE_EVENTS, Tick
 from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.headers cimport find_header
@@ -27,7 +30,7 @@ from jetbroker.wire.message cimport Message
 from jetbroker import limits
 from jetbroker.errors import StorageError
 from jetbroker.jetstream.errors import ApiError, api_error
-from jetbroker.jetstream.publish_headers import is_valid_increment, is_valid_ttl
+from jetbroker.jetstream.publish_headers import is_valid_increment
 
 cdef extern from "string.h":
     void* memmem(const void* haystack, size_t n, const void* needle, size_t m) noexcept nogil
@@ -38,6 +41,7 @@ cdef uint64_t MAX_UNCOMMITTED_BYTES = limits.JS_UNCOMMITTED_BYTES
 cdef int MAX_UNDONE_ROLLUP = 65_536
 # Bytes a stream may store before it looks at its account's usage again: by so much a limit may be overrun per stream.
 cdef int64_t MAX_ACCOUNT_CREDIT = 64 * 1024
+cdef int64_t SECOND_NS = 1_000_000_000
 cdef bytes TOO_MANY_REQUESTS = b"NATS/1.0 429 Too Many Requests\r\n\r\n"
 
 
@@ -63,6 +67,7 @@ cdef class Ingest(Receiver):
         ack = orjson.dumps({"stream": name, "domain": domain} if domain else {"stream": name})
         self.acks = PubAckQueue(self.router, ack.removesuffix(b"}") + b',"seq":')
         self.dedup = DedupWindow(config.duplicate_window, log.last_seq)
+        self.ttls = TtlHeap(log)
         self.last_msg_id = b""
         self.refusals = []
         self.evictions = OutputBuffer()
@@ -84,6 +89,9 @@ cdef class Ingest(Receiver):
         self.sealed = config.sealed
         self.no_ack = config.no_ack
         self.allow_rollup = config.allow_rollup_hdrs and not config.deny_purge
+        self.allow_ttl = config.allow_msg_ttl
+        # a subject that keeps one message only never shows an older one when the newest is gone
+        self.least_ttl = config.subject_delete_marker_ttl // SECOND_NS if config.max_msgs_per_subject != 1 else 0
         self.interest_only = config.retention == "interest"
         self.dedup.resize(config.duplicate_window)
         return 0
@@ -149,7 +157,9 @@ cdef class Ingest(Receiver):
         cdef bytes msg_id = None
         cdef bytes stored = block
         cdef uint64_t seq
-        cdef object refusal = self._check_features(found)
+        cdef uint16_t flags = 0
+        cdef int64_t ttl = parse_ttl(found.ttl.p, found.ttl.n)
+        cdef object refusal = self._check_features(found, ttl)
         if refusal is None:
             refusal = self._check_expectations(entry, found)
         if refusal is None:
@@ -163,14 +173,22 @@ cdef class Ingest(Receiver):
             refusal = self._check_rollup(found.rollup)
         if found.request_info.p != NULL:
             stored = without_header(block, b"Nats-Request-Info")
-        if refusal is None and found.ttl.n and not is_valid_ttl(found.ttl.p[:found.ttl.n]):
+        if refusal is None and ttl == TTL_INVALID:
             refusal = self._check_size(len(stored), msg.body_len - msg.headers_len) or api_error("message_ttl_invalid")
         if refusal is not None:
             return self.refuse(msg, refusal)
-        seq = self.store(entry, msg, <const char*>stored, len(stored), FLAG_MSG_ID if msg_id is not None else 0,
-                         now_ns)
+        if 0 < ttl < self.least_ttl:
+            ttl = self.least_ttl
+            stored = with_ttl(stored, ttl)
+        if ttl != TTL_NONE:
+            flags = FLAG_TTL
+        if msg_id is not None:
+            flags |= FLAG_MSG_ID
+        seq = self.store(entry, msg, <const char*>stored, len(stored), flags, now_ns)
         if not seq:
             return 0
+        if ttl > 0:
+            self.ttls.add(seq, expiry_ns(max(now_ns, self.log.last_time_ns), ttl))
         if msg_id is not None:
             self.dedup.remember(msg_id, seq, now_ns)
             self.last_msg_id = msg_id
@@ -225,9 +243,8 @@ cdef class Ingest(Receiver):
 
     # --- checks ---
 
-    cdef object _check_features(self, PublishHeaders* found):
+    cdef object _check_features(self, PublishHeaders* found, int64_t ttl):
         """Headers of features this stream does not have, and the expected stream; None: go on."""
-        cdef bytes ttl
         if found.batch_id.n:
             return api_error("atomic_publish_disabled")
         if found.increment.n:
@@ -236,11 +253,9 @@ cdef class Ingest(Receiver):
         if found.expected_stream.n and (found.expected_stream.n != len(self.name) or memcmp(
                 found.expected_stream.p, <const char*>self.name, found.expected_stream.n) != 0):
             return api_error("stream_not_match")
-        if found.ttl.n:
-            ttl = found.ttl.p[:found.ttl.n]
-            # one that is invalid is refused as such, but only after all other checks
-            if is_valid_ttl(ttl) and ttl != b"00":
-                return api_error("message_ttl_disabled")
+        # one that is invalid is refused as such, but only after all other checks
+        if ttl != TTL_NONE and ttl != TTL_INVALID and not self.allow_ttl:
+            return api_error("message_ttl_disabled")
         return None
 
     cdef object _check_expectations(self, SubjectEntry entry, PublishHeaders* found):
@@ -410,6 +425,35 @@ cdef class Ingest(Receiver):
             consumer.on_purged()
         return 0
 
+    # --- expiry ---
+
+    cdef int remove_expired(self, uint64_t seq) except -1:
+        cdef StreamConsumer consumer
+        if self.log.remove(seq, False):
+            for consumer in self.consumers:
+                consumer.on_removed(seq)
+        return 0
+
+    cdef int replace_by_marker(self, SubjectState state, int64_t ttl, int64_t now_ns) except -1:
+        cdef bytes subject = state.subject
+        cdef uint64_t replaced = state.last
+        cdef uint64_t seq
+        cdef Message msg
+        memset(&msg, 0, sizeof(Message))
+        msg.subject = subject
+        msg.subject_len = len(subject)
+        if self.interest_only and not self._has_interest(self.entry_of(None, &msg), &msg):
+            return self.remove_expired(replaced)
+        # it takes the place of another message, so that no limit on new messages holds it up
+        seq = self.log.append(msg.subject, msg.subject_len, self.marker_headers, len(self.marker_headers), NULL, 0,
+                              now_ns, FLAG_TTL, state)
+        self.accepted_bytes += len(self.marker_headers) + msg.subject_len
+        self.ttls.add(seq, expiry_ns(max(now_ns, self.log.last_time_ns), ttl))
+        self._remove_one(replaced)
+        if not self.discard_new:
+            self._evict()
+        return 0
+
     # --- undoing what a lost message evicted ---
 
     cdef int _note_eviction(self, uint64_t seq) except -1:
@@ -485,16 +529,18 @@ cdef class Ingest(Receiver):
             self._forget_evictions(seq)
         return self.acks.release(seq)
 
-    cdef int write_failed(self, uint64_t first_lost, object error) except -1:
+    cdef list write_failed(self, uint64_t first_lost, object error):
         """The log took back everything from first_lost on: answer those who wait for it."""
         refusal = api_error("stream_store_failed", err=error)
         self.committed_bytes = self.group_bytes = self.accepted_bytes
         self.dedup.forget_from(first_lost)
+        restored = []
         if self.evictions.size:
-            self.log.restore(self._evicted_for(first_lost))
+            restored = self._evicted_for(first_lost)
+            self.log.restore(restored)
         for reply in self.acks.fail_from(first_lost):
             self._refuse_reply(reply, refusal)
-        return 0
+        return restored
 
     cdef int run_tick(self) except -1:
         cdef list refusals = self.refusals
@@ -503,6 +549,12 @@ cdef class Ingest(Receiver):
         for reply, headers, body in refusals:
             self.router.publish_bytes(reply, None, headers, body)
         return 0
+
+
+cdef bytes with_ttl(bytes block, int64_t seconds):
+    """The block with this Nats-TTL at its end instead of its own."""
+    cdef bytes others = without_header(block, b"Nats-TTL") or b"NATS/1.0\r\n\r\n"
+    return others.removesuffix(b"\r\n") + b"Nats-TTL: %d\r\n\r\n" % seconds
 
 
 cdef bytes escape_html(bytes text):

@@ -105,24 +105,8 @@ cdef bytes without_status(bytes block):
 
 
 _INCREMENT = re.compile(rb"[+-]?[0-9]+")
-_DURATION = re.compile(rb"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|\xc2\xb5s|\xce\xbcs|ms|s|m|h))+", re.ASCII)
-_PART = re.compile(rb"(\d+\.?\d*|\.\d+)(ns|us|\xc2\xb5s|\xce\xbcs|ms|s|m|h)")
-_UNIT_SECONDS = {
-    b"ns": 1e-9, b"us": 1e-6, b"\xc2\xb5s": 1e-6, b"\xce\xbcs": 1e-6, b"ms": 1e-3, b"s": 1.0, b"m": 60.0, b"h": 3600.0,
-}
 
 
 def is_valid_increment(bytes text not None) -> bool:
     """Is this a Nats-Incr the server would take: a whole number of any size?"""
     return _INCREMENT.fullmatch(text) is not None
-
-
-def is_valid_ttl(bytes text not None) -> bool:
-    """Is this a Nats-TTL the server would take: `never`, whole seconds, or a Go duration of a second or more?"""
-    if text == b"never":
-        return True
-    if text.isdigit():
-        return text == b"00" or int(text) > 0
-    if _DURATION.fullmatch(text) is None or text.startswith(b"-"):
-        return False
-    return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in _PART.findall(text)) >= 1.0

@@ -2,6 +2,7 @@
 from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.jetstream.direct cimport DirectGet
+from jetbroker.jetstream.expiry cimport Expiry
 from jetbroker.jetstream.ingest cimport Ingest
 from jetbroker.jetstream.interest cimport StreamConsumer
 from jetbroker.routing.router cimport Router
@@ -26,12 +27,11 @@ cdef class Stream(LogObserver):
     cdef Router router
     cdef Ingest ingest
     cdef DirectGet direct
+    cdef Expiry expiry
     cdef TickTask sweep                # removes what no consumer needs any more, some per tick
     cdef int retention
-    cdef int64_t max_age_ns
     cdef dict subscriptions            # subject -> Subscription
     cdef list direct_subscriptions
-    cdef object age_timer
     cdef object dedup_timer
 
     # A consumer is done with message seq (acked, or delivered with ack none). Removes it when retention says so.
@@ -39,5 +39,4 @@ cdef class Stream(LogObserver):
     # A consumer's filters have changed: publishes are judged by the new ones from now on.
     cpdef int interest_changed(self) except -1
     cdef int wake_consumers(self) except -1
-    cdef int watch_age(self) except -1
     cdef int _resume_retention(self) except -1

@@ -9,6 +9,7 @@ from collections import deque
 from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.jetstream.direct cimport DirectGet
+from jetbroker.jetstream.expiry cimport Expiry
 from jetbroker.jetstream.ingest cimport Ingest
 from jetbroker.jetstream.interest cimport StreamConsumer
 from jetbroker.jetstream.timestamps cimport format_timestamp, wall_clock_ns
@@ -49,6 +50,7 @@ cdef class Stream(LogObserver):
         self.subscriptions = {}
         self.direct_subscriptions = []
         self.ingest = Ingest(js, log, config)
+        self.expiry = Expiry(self.ingest)
         self.direct = DirectGet(self.router, self.tick, log, self.name)
         self.sweep = RetentionSweep(self)
         self._take(config)
@@ -67,23 +69,22 @@ cdef class Stream(LogObserver):
         self._resume_retention()
         self.ingest.on_first_id = self._on_first_id
         self.ingest.enforce_limits()
-        self.watch_age()
+        self.expiry.start()
 
     def stop(self) -> None:
         """Take all interest back; what has been accepted still commits and is acked as long as the log works."""
         self.running = False
+        self.expiry.stop()
         for subscription in [*self.subscriptions.values(), *self.direct_subscriptions]:
             self.router.unsubscribe(subscription)
         self.subscriptions = {}
         self.direct_subscriptions = []
-        self.ingest.on_first_message = None
         self.ingest.on_first_id = None
         self.direct.requests = []
         self.direct.batches = []
-        for timer in (self.age_timer, self.dedup_timer):
-            if timer is not None:
-                timer.cancel()
-        self.age_timer = self.dedup_timer = None
+        if self.dedup_timer is not None:
+            self.dedup_timer.cancel()
+            self.dedup_timer = None
 
     def apply_config(self, config: object) -> None:
         """Go over to a new configuration, already checked; stricter limits hold at once."""
@@ -93,10 +94,6 @@ cdef class Stream(LogObserver):
             return
         self._subscribe(config)
         self.ingest.enforce_limits()
-        if self.age_timer is not None:
-            self.age_timer.cancel()
-            self.age_timer = None
-        self.watch_age()
         for consumer in self.ingest.consumers:
             consumer.on_purged()
         self.wake_consumers()
@@ -111,8 +108,8 @@ cdef class Stream(LogObserver):
     def _take(self, config: object) -> None:
         self.config = config
         self.retention = RETENTION[config.retention]
-        self.max_age_ns = config.max_age
         self.ingest.configure(config)
+        self.expiry.configure(config)
 
     def _subscribe(self, config: object) -> None:
         """Make the router's subscriptions fit the configuration."""
@@ -279,37 +276,9 @@ cdef class Stream(LogObserver):
         return self.wake_consumers()
 
     cdef int on_write_failed(self, uint64_t first_lost, object error) except -1:
-        return self.ingest.write_failed(first_lost, error)
+        return self.expiry.look_again(first_lost, self.ingest.write_failed(first_lost, error))
 
     # --- timers ---
-
-    cdef int watch_age(self) except -1:
-        """Have a timer running for the oldest message, or be called when there is one."""
-        cdef int64_t due
-        if self.max_age_ns <= 0 or not self.running or self.age_timer is not None:
-            return 0
-        if not self.log.messages:
-            self.ingest.on_first_message = self._on_first_message
-            return 0
-        self.ingest.on_first_message = None
-        due = self.log.time_of(self.log.first_seq) + self.max_age_ns - wall_clock_ns()
-        self.age_timer = self.tick.loop.call_later(max(due, 0) / SECOND_NS, self._on_age)
-        return 0
-
-    def _on_first_message(self) -> None:
-        self.watch_age()
-
-    def _on_age(self) -> None:
-        """Remove what is too old, a bounded number of sequences at a time."""
-        cdef uint64_t keep_from
-        self.age_timer = None
-        if self.max_age_ns <= 0 or not self.running:
-            return
-        keep_from = self.log.seq_at_time(wall_clock_ns() - self.max_age_ns + 1)
-        if self.log.messages:
-            self.log.remove_before(min(keep_from, self.log.first_seq + EVICTIONS_PER_TICK))
-            self.wake_consumers()
-        self.watch_age()
 
     def _on_first_id(self) -> None:
         self.ingest.on_first_id = None

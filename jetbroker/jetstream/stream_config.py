@@ -95,10 +95,7 @@ _FORBIDDEN_CHANGES: tuple[tuple[str, Callable[[StreamConfig, StreamConfig], bool
 
 
 def refuse_unsupported_stream(config: StreamConfig) -> None:
-    """Refuse what is well-formed but not built, so that no setting is ever silently without effect.
-
-    allow_msg_ttl passes: clients set it on every key-value bucket, and a publish with a TTL is refused on its own.
-    """
+    """Refuse what is well-formed but not built, so that no setting is ever silently without effect."""
     wanted = {
         "mirror": config.mirror is not None,
         "sources": bool(config.sources),
@@ -109,7 +106,6 @@ def refuse_unsupported_stream(config: StreamConfig) -> None:
         "allow_atomic": config.allow_atomic,
         "allow_batched": config.allow_batched,
         "allow_msg_schedules": config.allow_msg_schedules,
-        "subject_delete_marker_ttl": config.subject_delete_marker_ttl > 0,
     }
     feature = next((name for name, is_wanted in wanted.items() if is_wanted), "")
     if feature:

@@ -10,6 +10,7 @@ from jetbroker.tick cimport TickTask
 
 cpdef enum RecordFlag:
     FLAG_MSG_ID = 1        # the headers hold a Nats-Msg-Id: the dedup window is rebuilt from these only
+    FLAG_TTL = 2           # the headers hold a Nats-TTL that is not empty: expiry is rebuilt from these only
 
 cpdef enum ReadResult:
     READ_OK = 0

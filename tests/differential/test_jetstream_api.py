@@ -25,7 +25,7 @@ SILENCE_S = 0.5
 # What is refused here and not by nats-server. Each is answered with "<feature> not supported yet".
 NOT_BUILT = {
     "mirror", "sources", "subject_transform", "republish", "compression", "allow_msg_counter", "allow_atomic",
-    "allow_batched", "allow_msg_schedules", "subject_delete_marker_ttl", "priority_groups",
+    "allow_batched", "allow_msg_schedules", "priority_groups",
     "pause_until", "sourcing", "ack_policy flow_control",
 }  # fmt: skip
 # Where the answers differ on purpose, or where nats-server's depends on its inner workings: conversation -> why.

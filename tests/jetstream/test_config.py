@@ -148,7 +148,6 @@ def test_sealing_fixes_the_rest() -> None:
         {"mirror": {"name": "A"}, "subjects": []}, {"sources": [{"name": "A"}]}, {"compression": "s2"},
         {"subject_transform": {"src": "a", "dest": "b"}}, {"republish": {"dest": "r.>"}}, {"allow_atomic": True},
         {"allow_batched": True}, {"allow_msg_counter": True}, {"allow_msg_schedules": True},
-        {"subject_delete_marker_ttl": SECOND},
     ],
     ids=str,
 )  # fmt: skip

@@ -1,0 +1,48 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Finding messages by the flags of their records (see flagged.pxd)."""
+from libc.stdint cimport uint16_t, uint64_t
+
+from jetbroker.store.format cimport SIZE_HAS_HEADERS, record_flags
+from jetbroker.store.log cimport READ_MISSING, READ_OK, StoredMessage, StreamLog
+from jetbroker.store.segment cimport Segment
+from jetbroker.store.segmented cimport SegmentedLog
+
+
+cdef int next_flagged(StreamLog log, uint16_t flag, uint64_t start, uint64_t limit, Py_ssize_t slots,
+                      StoredMessage* out) except -1:
+    cdef SegmentedLog segmented = <SegmentedLog?>log
+    cdef Segment segment
+    cdef Py_ssize_t i = max(segmented.index_of(start), 0)
+    cdef Py_ssize_t slot
+    cdef Py_ssize_t end
+    cdef const char* record
+    limit = min(limit, log.last_seq)
+    while i < len(segmented.segments):
+        segment = <Segment>segmented.segments[i]
+        if segment.first_seq > limit:
+            break
+        slot = start - segment.first_seq if start > segment.first_seq else 0
+        end = min(segment.slots, <Py_ssize_t>(limit - segment.first_seq + 1))
+        if segment.live and slot < end:
+            segmented.load(segment)
+            while slots and slot < end:
+                if not segment.is_dead(slot) and segment.sizes[slot] & SIZE_HAS_HEADERS:
+                    record = segmented.fetch(segment, slot)
+                    if record == NULL:
+                        segmented.found_damaged(segment, slot)
+                    elif record_flags(record) & flag:
+                        segmented.fill(segment, slot, out)
+                        return READ_OK
+                slots -= 1
+                slot += 1
+            if slot < end:
+                out.seq = segment.first_seq + slot
+                return READ_MISSING
+        i += 1
+    out.seq = limit + 1
+    return READ_MISSING
+
+
+cdef bint is_stored(StreamLog log, uint64_t seq) except -1:
+    cdef Segment segment = (<SegmentedLog?>log).segment_of(seq)
+    return segment is not None and not segment.is_dead(seq - segment.first_seq)
