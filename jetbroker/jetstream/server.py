@@ -35,8 +35,6 @@ class JetStreamServer:
         server = self._reservations()
         self._log_settings(server)
         for account in self.accounts.values():
-            if account.is_system:
-                continue
             jetstream = JetStream(
                 account.router,
                 account.name,

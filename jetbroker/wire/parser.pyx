@@ -39,7 +39,7 @@ cdef object unknown_operation(const char* p, const char* end):
 
 cdef object bad_arguments(str command, const char* p, const char* end):
     """Wrong arguments close the connection without a word."""
-    return ProtocolError("", detail=f'process{command} Parse Error: "{shown(p, end)}"')
+    return ProtocolError("", detail=f'process{command} Parse Error: "{shown(skip_blanks(p, end), end)}"')
 
 
 cdef inline int match_verb(const char* p, Py_ssize_t n, const char* verb, Py_ssize_t verb_len, int op) noexcept nogil:
