@@ -148,7 +148,9 @@ class Options(_Model):
     @property
     def store_path(self) -> str:
         """The directory of the store, `/jetstream` appended as nats-server does."""
-        import tempfile  # only needed without a store_dir; its imports cost start-up time
+        base = self.jetstream.store_dir
+        if not base:
+            import tempfile  # its imports cost start-up time
 
-        base = self.jetstream.store_dir or os.path.join(tempfile.gettempdir(), "nats")
+            base = os.path.join(tempfile.gettempdir(), "nats")
         return os.path.join(base, "jetstream")
