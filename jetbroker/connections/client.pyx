@@ -293,6 +293,8 @@ cdef class ClientProtocol(Parser):
             self.subscriptions = None
         self.shared.server.client_lost(self, exc)
         self.output.out.release()
+        self.output.finished = None
+        self.output.protocol = None  # a cycle less: the memory is free now, not at the next full collection
         self.unparsed = None
         stalled = self.output.stalled
         self.output.stalled = None
