@@ -8,9 +8,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+import bcrypt
 import pytest
 
 from tests.support.daemon import ANY_PORT, CONNECT, Daemon
@@ -75,6 +76,20 @@ def test_a_client_that_does_not_read_holds_up_nothing() -> None:
         deaf.exchange(CONNECT + b"SUB s 1\r\n")
         with daemon.open() as publisher:
             publisher.exchange(CONNECT + (b"PUB s 100000\r\n" + b"x" * 100_000 + b"\r\n") * 100)
+        sent = time.monotonic()
+        daemon.send(signal.SIGTERM)
+        assert daemon.wait_end() == 0
+        assert time.monotonic() - sent < PROMPT_S
+
+
+def test_password_checks_that_wait_hold_up_nothing(tmp_path: Path) -> None:
+    hashed = bcrypt.hashpw(b"right", bcrypt.gensalt(12)).decode()  # some tenths of a second each
+    (tmp_path / "conf").write_text(f'authorization {{ users: [ {{user: u, password: "{hashed}"}} ], timeout: 60s }}\n')
+    with Daemon("-c", str(tmp_path / "conf")) as daemon, ExitStack() as stack:
+        clients = [stack.enter_context(daemon.open()) for _ in range(60)]
+        for client in clients:
+            client.send(b'CONNECT {"user":"u","pass":"wrong"}\r\n')
+        assert clients[0].to_end() == b"-ERR 'Authorization Violation'\r\n"
         sent = time.monotonic()
         daemon.send(signal.SIGTERM)
         assert daemon.wait_end() == 0
