@@ -163,6 +163,7 @@ cdef class Expiry(TickTask):
         cdef uint64_t seq
         cdef int64_t ttl
         self.age_cursor = min(self.age_cursor, first_lost)
+        self.ttls.compact()            # sequences that are given out again must not be in it twice
         for seq in restored:
             if self.log.read(seq, &message) == READ_OK:
                 self.age_cursor = min(self.age_cursor, seq)

@@ -210,6 +210,10 @@ cdef class Stream(LogObserver):
         self.wake_consumers()
         return True
 
+    def waiting_for_expiry(self) -> int:
+        """How many entries the stream keeps of messages that have a TTL; some may be of messages that are gone."""
+        return self.expiry.ttls.count
+
     # --- consumers and retention ---
 
     def add_consumer(self, consumer: StreamConsumer) -> None:
