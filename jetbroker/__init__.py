@@ -15,6 +15,7 @@ The rooms depend on each other in one direction only; `tests/test_house.py` keep
     auth/, accounts/             who somebody is, and what belongs to whom
     connections/                 sockets
     jetstream/                   streams, consumers and their API
+    monitor/                     the HTTP monitoring port
     broker, cli                  the whole, and its command line
     testing/                     a broker for users' own tests
 """

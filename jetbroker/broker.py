@@ -26,6 +26,7 @@ from jetbroker.tick import Tick
 
 if TYPE_CHECKING:
     from jetbroker.jetstream.server import JetStreamServer
+    from jetbroker.monitor.monitor import Monitor
 
 API_LEVEL = 4
 GLOBAL_ACCOUNT = "$G"
@@ -56,6 +57,7 @@ class Broker:
         self.tick = Tick(self.loop)
         self.accounts = make_accounts(options, self.tick)
         self.jetstream: JetStreamServer | None = None
+        self.monitor: Monitor | None = None
         self.files = RunFiles(options, log)
         self.exit_code = 0
         self._listener: asyncio.Server | None = None
@@ -68,6 +70,7 @@ class Broker:
         """Open the store, recover, listen. Raises JetbrokerError or OSError with a text for the operator."""
         self._log_start()
         self.files.write_pid()
+        self._open_monitor()
         if self.options.jetstream.enabled:
             # a core-only broker does without the imports
             from jetbroker.jetstream.server import JetStreamServer
@@ -83,11 +86,23 @@ class Broker:
         info["port"] = port
         self.log.info(f"Listening for client connections on {_joined(host, port)}")
         self.clients.start()
-        self.files.write_ports({"nats": [f"nats://{_joined(_reachable(host), port)}"]})
+        urls = {"nats": [f"nats://{_joined(_reachable(host), port)}"]}
+        if self.monitor is not None:
+            urls["monitoring"] = [self.monitor.url]
+            await self.monitor.serve(self.options, self.accounts, self.clients, self.jetstream, info)
+        self.files.write_ports(urls)
         self.log.info(f"Server id is {self.server_id}")
         self.log.info("Server is ready")
         gc.freeze()  # modules and streams found on disk stay: later collections need not walk them
         gc.enable()
+
+    def _open_monitor(self) -> None:
+        options = self.options
+        if options.http_port:
+            from jetbroker.monitor.monitor import Monitor
+
+            host = options.http_host or options.host
+            self.monitor = Monitor(host, options.http_port, self.log)
 
     async def _listen(self, clients: Clients) -> tuple[str, int]:
         port = 0 if self.options.port == -1 else self.options.port
@@ -110,6 +125,8 @@ class Broker:
         await self._stop_jetstream()
         if self.clients is not None:
             await self.clients.stop()
+        if self.monitor is not None:
+            self.monitor.close()
         self.files.remove_ports()
         self.log.info("Server Exiting..")
 

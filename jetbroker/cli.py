@@ -26,6 +26,7 @@ Server Options:
     -n, --name
         --server_name <server_name>  Server name (default: auto)
     -P, --pid <file>                 File to store PID
+    -m, --http_port <port>           Use port for http monitoring (-1: any free one)
     -c, --config <file>              Configuration file
     -t                               Test configuration and exit
     -sl,--signal <signal>[=<pid>]    Send signal to {program} process (ldm, stop, quit, term, reopen, reload)

@@ -36,6 +36,7 @@ _SUPPORTED: dict[str, tuple[type, str]] = {
     "p port": (int, "port"),
     "n name server_name": (str, "server_name"),
     "P pid": (str, "pid_file"),
+    "m http_port": (int, "http_port"),
     "ports_file_dir": (str, "ports_file_dir"),
     "l log": (str, "log_file"),
     "T logtime": (bool, "logtime"),
@@ -57,7 +58,7 @@ _ACTIONS: dict[str, tuple[type, str]] = {
     "h help": (bool, "help"),
 }
 _UNSUPPORTED: dict[str, type] = {
-    "m http_port ms https_port profile connect_retries log_size_limit max_traced_msg_len": int,
+    "ms https_port profile connect_retries log_size_limit max_traced_msg_len": int,
     "VV DVV s syslog tls tlsverify no_advertise help_tls": bool,
     "client_advertise r remote_syslog tlscert tlskey tlscacert": str,
     "routes cluster cluster_name cluster_advertise cluster_listen": str,

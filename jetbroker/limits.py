@@ -15,6 +15,10 @@ RECEIVER_PROGRESS_NS = 10_000_000  # a receiver that took nothing for so long no
 PUBLISHER_STALL_SECONDS = 0.01  # the longest one stall lasts, as in nats-server
 SWEEP_SECONDS = 1.0  # pings, login time-outs and idle memory are looked at so often
 
+CLOSED_CONNECTIONS = 10_000  # remembered for monitoring, nats-server's default
+CLOSED_CONNECTION_SUBSCRIPTIONS = 16  # of each that are remembered: a few kilobytes in all
+CLOSED_CONNECTION_SUBJECT_BYTES = 1024  # and the text of these
+
 # --- routing ---
 ROUTE_CACHE_ENTRIES = 16_384  # literal subjects remembered per account
 
@@ -53,6 +57,18 @@ JS_DIRECT_BYTES_PER_TICK = 1024 * 1024
 CONFIG_MAX_NESTING = 200  # open `{` and `[`; keeps everything that walks the tree away from Python's recursion limit
 CONFIG_MAX_BYTES = 16 * 1024 * 1024  # of one file; a device or a log named by mistake is refused instead of read
 CONFIG_MAX_INCLUDES = 1000  # files in all, so that includes which include each other twice end
+
+# --- monitoring ---
+MONITOR_CONNECTIONS = 128  # at the same time; a scraper and a few people need less than ten
+MONITOR_HEADER_BYTES = 16 * 1024  # request line and headers of one request
+MONITOR_HEADERS = 100  # of one request
+MONITOR_BODY_BYTES = 64 * 1024  # of one request; nothing reads it
+MONITOR_REQUEST_SECONDS = 10.0  # from the first byte of a request to its end
+MONITOR_IDLE_SECONDS = 60.0  # an open connection between two requests
+MONITOR_WRITE_SECONDS = 30.0  # for the client to take an answer
+MONITOR_ROWS = 65_536  # connections, subscriptions, or streams in one answer, whatever its limit says
+MONITOR_SUBSCRIPTIONS = 262_144  # listed in one answer about connections
+MONITOR_ROWS_AT_ONCE = 64  # made without a break: a fraction of a millisecond of the event loop
 
 # --- offline reader ---
 READER_BATCH_ROWS = 8192  # larger Arrow batches leave the caches

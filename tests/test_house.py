@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("config", "wire", "routing", "store", "auth", "accounts", "connections", "jetstream", "testing")
+ROOMS = ("config", "wire", "routing", "store", "auth", "accounts", "connections", "jetstream", "monitor", "testing")
 BASE = {"limits", "errors", "tick", "logs"}
 
 # docs/ARCHITECTURE.md's table. A room may always import itself; "wire.subjects" allows that one module.
@@ -31,6 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "accounts": BASE | {"routing", "auth", "config"},
     "connections": BASE | {"accounts", "auth", "config", "routing", "wire"},
     "jetstream": BASE | {"accounts", "routing", "store", "wire", "config"},
+    "monitor": BASE | {"accounts", "config", "connections", "jetstream", "routing", "wire"},
     "broker": (BASE | set(ROOMS) | {"runfiles", "signals"}) - {"testing"},
     "cli": BASE | {"broker", "config", "flags", "runfiles", "signals"},
     "__main__": {"cli", "broker", "config"},

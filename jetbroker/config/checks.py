@@ -18,6 +18,7 @@ _ZERO_MEANS: dict[str, int | float | str] = {
     "max_payload": limits.MAX_PAYLOAD_BYTES,
     "max_pending": limits.MAX_PENDING_BYTES,
     "max_connections": limits.MAX_CONNECTIONS,
+    "max_closed_clients": limits.CLOSED_CONNECTIONS,
     "ping_interval": limits.PING_INTERVAL_SECONDS,
     "ping_max": limits.PING_MAX_OUTSTANDING,
     "write_deadline": limits.WRITE_DEADLINE_SECONDS,

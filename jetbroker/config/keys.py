@@ -34,6 +34,10 @@ TOP: Table = {
     "max_conn": ("max_connections", values.integer),
     "max_subscriptions": ("max_subscriptions", values.integer),
     "max_subs": ("max_subscriptions", values.integer),
+    "max_closed_clients": ("max_closed_clients", values.integer),
+    "http_port": ("http_port", values.integer),
+    "monitor_port": ("http_port", values.integer),
+    "http_base_path": ("http_base_path", values.string),
     "ping_interval": ("ping_interval", values.duration),
     "ping_max": ("ping_max", values.integer),
     "write_deadline": ("write_deadline", values.duration),
@@ -87,9 +91,9 @@ STORE_DIR = ("store_dir", "storedir", "store")  # `store` only inside of `jetstr
 TOP_UNSUPPORTED = frozenset(
     (
         "account_resolver accounts_resolver allow_non_tls client_advertise cluster connect_error_reports "
-        "default_js_domain default_sentinel disable_sublist_cache feature_flags gateway http http_base_path "
-        "http_port https https_port jwt leaf leafnodes log_max_num log_size_limit logfile_max_num "
-        "logfile_size_limit mappings maps max_closed_clients max_sub_tokens max_traced_msg_len monitor_port mqtt "
+        "default_js_domain default_sentinel disable_sublist_cache feature_flags gateway "
+        "https https_port jwt leaf leafnodes log_max_num log_size_limit logfile_max_num "
+        "logfile_size_limit mappings maps max_sub_tokens max_traced_msg_len mqtt "
         "msg_trace no_fast_producer_stall no_header_support no_system_account ocsp ocsp_cache operator operators "
         "prof_block_rate prof_port proxies proxy_protocol reconnect_error_reports remote_syslog resolver "
         "resolver_pinned_accounts resolver_preload resolver_tls root roots root_operator root_operators "

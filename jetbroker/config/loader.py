@@ -158,6 +158,7 @@ class _Loader:
     def top(self, tree: dict[str, Node]) -> None:
         blocks = {
             "listen": self.listen,
+            "http": self.http,
             "authorization": self.authorization,
             "accounts": self.accounts,
             "jetstream": self.jetstream,
@@ -182,6 +183,15 @@ class _Loader:
             return
         if host is not None:
             self.options.host = host
+
+    def http(self, key: str, node: Node) -> None:
+        try:
+            host, self.options.http_port = values.address(node.value)
+        except ConfigError as error:
+            self.fail(node.place, error)
+            return
+        if host is not None:
+            self.options.http_host = host
 
     def store_dir(self, key: str, node: Node) -> None:
         if self.has_store_dir:

@@ -97,6 +97,11 @@ class Options(_Model):
     server_name: str = ""  # empty: the server's id
     server_tags: list[str] = Field(default_factory=list)
 
+    # monitoring
+    http_host: str = ""  # empty: `host`
+    http_port: int = 0  # 0: no monitoring; -1: any free port
+    http_base_path: str = ""
+
     # logging and run files
     debug: bool = False
     trace: bool = False
@@ -112,6 +117,7 @@ class Options(_Model):
     max_pending: int = limits.MAX_PENDING_BYTES
     max_connections: int = limits.MAX_CONNECTIONS  # negative: unlimited
     max_subscriptions: int = 0  # per connection; 0: unlimited
+    max_closed_clients: int = limits.CLOSED_CONNECTIONS  # remembered for monitoring
 
     # timers
     ping_interval: float = limits.PING_INTERVAL_SECONDS

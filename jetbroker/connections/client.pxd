@@ -19,17 +19,14 @@ cdef class Shared:
     cdef public Py_ssize_t max_control_line
     cdef public Py_ssize_t max_subscriptions   # per connection, 0: no limit
     cdef ClientOutput congested        # a receiver that fell behind while this input was handled, or None
-    cdef readonly uint64_t in_msgs
-    cdef readonly uint64_t in_bytes
-    cdef readonly uint64_t out_msgs
-    cdef readonly uint64_t out_bytes
     cdef public uint64_t slow_consumers
+    cdef readonly uint64_t stalls              # how often a publisher was slowed for a receiver
 
 
 cdef class ClientOutput(Receiver):
     cdef Shared shared
     cdef object transport
-    cdef object protocol               # the ClientProtocol
+    cdef readonly object protocol      # the ClientProtocol
     cdef int fd                        # plain TCP: sent to directly; -1: everything goes through the transport
     cdef OutputBuffer out
     cdef Py_ssize_t head               # bytes of `out` that are sent already
@@ -39,6 +36,8 @@ cdef class ClientOutput(Receiver):
     cdef bint overflowed               # pending bytes passed max_pending: to be cut off
     cdef bint idle                     # nothing was sent since the last sweep
     cdef int64_t progress_ns           # when the kernel last took bytes (monotonic)
+    cdef int64_t sent_ns               # when messages were last sent (monotonic)
+    cdef uint64_t sent_msgs            # out_msgs at that time
     cdef list finished                 # subscriptions that reached their max, to be removed at the end of the tick
     cdef list stalled                  # ClientProtocols whose reading waits for this output to drain
     cdef readonly uint64_t out_msgs
@@ -78,6 +77,10 @@ cdef class ClientProtocol(Parser):
     cdef public double last_ping_at
     cdef public int pings_out
     cdef bint heard                    # something arrived since the last sweep
+    cdef int64_t heard_ns              # when a message or a change of interest last arrived (monotonic)
+    cdef int64_t asked_ns              # when the PING that is not answered yet was sent; 0: none is out
+    cdef readonly int64_t rtt_ns       # from the last PING, before the first from INFO to CONNECT; 0: not known yet
+    cdef readonly uint64_t stalls
     cdef public str name
     cdef public str lang
     cdef public str version

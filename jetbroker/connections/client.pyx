@@ -9,7 +9,7 @@ kernel takes less, a small piece goes through the transport, whose drain tells w
 from cpython.buffer cimport PyBUF_WRITE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memmove
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
@@ -150,6 +150,9 @@ cdef class ClientOutput(Receiver):
         if size == 0:
             return 0
         self.idle = False
+        if self.out_msgs != self.sent_msgs:
+            self.sent_msgs = self.out_msgs
+            self.sent_ns = monotonic_ns()
         if self.fd >= 0:
             with nogil:
                 n = c_send(self.fd, self.out.data + self.head, size, MSG_DONTWAIT | MSG_NOSIGNAL)
@@ -277,6 +280,7 @@ cdef class ClientProtocol(Parser):
         transport.set_write_buffer_limits(high=0)
         peername = transport.get_extra_info("peername")
         self.peer = f"{peername[0]}:{peername[1]}" if peername else "pipe"
+        self.heard_ns = self.asked_ns = monotonic_ns()
         if transport.get_extra_info("sslcontext") is None:
             self.output.fd = transport.get_extra_info("socket").fileno()
         self.shared.server.client_opened(self)
@@ -290,8 +294,8 @@ cdef class ClientProtocol(Parser):
         if self.subscriptions is not None:
             for sub in self.subscriptions.values():
                 self.router.unsubscribe(sub)
-            self.subscriptions = None
         self.shared.server.client_lost(self, exc)
+        self.subscriptions = None
         self.output.out.release()
         self.output.finished = None
         self.output.protocol = None  # a cycle less: the memory is free now, not at the next full collection
@@ -343,10 +347,13 @@ cdef class ClientProtocol(Parser):
     cdef int _handle(self, const char* p, Py_ssize_t n) except -1:
         cdef Py_ssize_t used
         cdef ClientOutput behind
+        cdef uint64_t in_msgs = self.in_msgs
         self.shared.tick.begin()
         self.shared.congested = None
         try:
             used = self.parse(p, n)
+            if self.in_msgs != in_msgs:
+                self.heard_ns = monotonic_ns()
             self._keep(p + used, n - used)
         except ProtocolError as error:
             self.shared.server.client_failed(self, error)
@@ -387,6 +394,8 @@ cdef class ClientProtocol(Parser):
         if behind.stalled is None:
             behind.stalled = []
         behind.stalled.append(self)
+        self.stalls += 1
+        self.shared.stalls += 1
         self.paused = True
         self.transport.pause_reading()
         self.shared.tick.loop.call_later(STALL_SECONDS, self.go_on)
@@ -458,6 +467,7 @@ cdef class ClientProtocol(Parser):
         return 0
 
     cdef int on_subscribe(self, bytes subject, bytes queue, bytes sid) except -1:
+        self.heard_ns = monotonic_ns()
         if self.subscriptions is None:
             self.subscriptions = {}
         if queue == b"_sys_":
@@ -473,6 +483,7 @@ cdef class ClientProtocol(Parser):
 
     cdef int on_unsubscribe(self, bytes sid, long max_deliveries) except -1:
         cdef Subscription sub = None
+        self.heard_ns = monotonic_ns()
         if self.subscriptions is not None:
             sub = <Subscription>self.subscriptions.get(sid)
         if sub is not None:
@@ -500,6 +511,7 @@ cdef class ClientProtocol(Parser):
 
     cdef int on_pong(self) except -1:
         self.pings_out = 0
+        self._answered()
         return 0
 
     cdef int on_info(self, bytes json) except -1:
@@ -533,12 +545,28 @@ cdef class ClientProtocol(Parser):
         self.version = options.version
         self.login_due = False
         self.connected = True
+        self._answered()
         if self.verbose:
             self._ok()
 
     def send(self, bytes data not None) -> None:
         """Queue protocol bytes for this client."""
         self.output.write(data)
+
+    def ping(self) -> None:
+        """Send a PING; its answer gives the round trip time."""
+        self.pings_out += 1
+        self.asked_ns = monotonic_ns()
+        self.output.write(b"PING\r\n")
+
+    def _answered(self) -> None:
+        if self.asked_ns:
+            self.rtt_ns = monotonic_ns() - self.asked_ns
+            self.asked_ns = 0
+
+    def subscription_list(self) -> list:
+        """The client's subscriptions, oldest first."""
+        return list(self.subscriptions.values()) if self.subscriptions is not None else []
 
     def set_max_payload(self, Py_ssize_t max_payload) -> None:
         """Bound of this client's messages in bytes; 0: none."""
@@ -579,6 +607,11 @@ cdef class ClientProtocol(Parser):
             output.out.release()
         output.idle = True
         return heard
+
+    @property
+    def active_ns(self) -> int:
+        """When messages last came or went, or interest changed, on the monotonic clock: keep-alive does not count."""
+        return max(self.heard_ns, self.output.sent_ns)
 
     @property
     def blocked_seconds(self) -> float:

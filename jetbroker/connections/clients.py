@@ -14,12 +14,14 @@ from jetbroker.auth.passwords import Authenticator, Login
 from jetbroker.config.durations import format_duration
 from jetbroker.config.options import Options
 from jetbroker.connections.client import ClientProtocol, Shared
+from jetbroker.connections.closed import ClosedConnections, Traffic
 from jetbroker.connections.handshake import ConnectOptions, check_info, decode_connect
 from jetbroker.errors import ProtocolError
 from jetbroker.logs import Logger
 from jetbroker.tick import Tick
 
 FIRST_PING_SECONDS = 2.0
+REDACTED = "[REDACTED]"  # stands where a token was
 PENDING_BYTES = "Slow Consumer (Pending Bytes)"
 WRITE_DEADLINE = "Slow Consumer (Write Deadline)"
 
@@ -43,6 +45,9 @@ class Clients:
         self.log = log
         self.connected: dict[int, ClientProtocol] = {}
         self.total = 0
+        self.stale = 0
+        self.closed = ClosedConnections(options.max_closed_clients)
+        self.closed_traffic: dict[str, Traffic] = {}  # of connections that are gone, by account
         self.shared = Shared(tick, self)
         self.shared.max_pending = options.max_pending
         self.shared.max_payload = options.max_payload
@@ -126,6 +131,8 @@ class Clients:
         if client.connected:
             client.account.connections -= 1
         reason = client.close_reason or ("Read Error" if error else "Client Closed")
+        self.closed_traffic.setdefault(client.account.name, Traffic()).add(client)
+        self.closed.add(client, reason)
         if reason == PENDING_BYTES:
             limit = self.options.max_pending
             self.log.info(f"{self._who(client)} - Slow Consumer Detected: MaxPending of {limit} Exceeded")
@@ -136,6 +143,8 @@ class Clients:
     def client_connect(self, client: ClientProtocol, raw: bytes) -> None:
         """CONNECT: check the credentials, then apply what it asks for. Raises ProtocolError."""
         options = decode_connect(raw)
+        client.name, client.lang, client.version = options.name, options.lang, options.version
+        client.user = options.user or (REDACTED if options.auth_token else None)
         if not self.authenticator.configured:
             self._accept(client, options, Login("", "$G"))
             return
@@ -205,7 +214,7 @@ class Clients:
         if client.connected:
             client.account.connections -= 1
         account.connections += 1
-        client.user = login.user or None
+        client.user = login.user or client.user
         client.apply_connect(options, account.router, account)
         self._forget_timer(client)
 
@@ -256,10 +265,10 @@ class Clients:
         client.last_ping_at = now + self.options.ping_interval
         if client.pings_out + 1 > self.options.ping_max:
             self.log.debug(f"{self._who(client)} - Stale Client Connection - Closing")
+            self.stale += 1
             client.close("Stale Connection", "Stale Connection")
             return
-        client.pings_out += 1
-        client.send(b"PING\r\n")
+        client.ping()
 
     # --- INFO ---
 
@@ -274,6 +283,8 @@ class Clients:
             version = f"v{client.version}" if client.version else "v"
             described += f' - "{version}:{client.lang}:{client.name}"'
             user = f"/user:{client.user}" if client.user else ""
+            if client.user == REDACTED:
+                user = "/token"
             described += f' - "{client.account.name}{user}"'
         return described
 
@@ -283,7 +294,7 @@ def _login_refused(options: ConnectOptions) -> ProtocolError:
     if options.nkey:
         who = f' - Nkey "{options.nkey}"'
     elif options.auth_token:
-        who = ' - Token "[REDACTED]"'
+        who = f' - Token "{REDACTED}"'
     elif options.user:
         who = f' - User "{options.user}"'
     else:

@@ -45,7 +45,11 @@ class Number(str):
 
 def dumps(value: Any) -> bytes:
     """`value` as Go encodes it: compact, with `<`, `>`, `&`, U+2028 and U+2029 escaped."""
-    out = orjson.dumps(value)
+    return escape_html(orjson.dumps(value))
+
+
+def escape_html(out: bytes) -> bytes:
+    """JSON with `<`, `>`, `&`, U+2028 and U+2029 escaped."""
     for plain, escaped in _HTML_ESCAPES:
         if plain in out:
             out = out.replace(plain, escaped)

@@ -62,7 +62,8 @@ cdef class Router:
     cdef readonly uint32_t route_count
     cdef uint32_t clock_hand           # where eviction goes on
     cdef uint64_t random_state
-    cdef uint64_t generation           # grows with every change of interest
+    cdef readonly uint64_t generation  # grows with every change of interest: subscriptions made and taken back
+    cdef readonly uint64_t builds      # routes worked out because the cache did not hold them
     cdef list replies                  # ReplyRoute or None, direct mapped
     cdef readonly uint64_t subscriptions
 

@@ -128,6 +128,7 @@ cdef class Router:
         cdef Node node
         cdef Subscription sub
         cdef RouteSlot slot
+        self.builds += 1
         route.subject = PyBytes_FromStringAndSize(subject, n)
         route.plain = []
         (<Sublist>self.sublist).match(subject, n, nodes)
@@ -358,6 +359,38 @@ cdef class Router:
                 head = <object>PyList_GET_ITEM(self.buckets, self.clock_hand)
             self.clock_hand = (self.clock_hand + 1) & self.bucket_mask
         return 0
+
+    def fanout(self) -> tuple:
+        """Over the cached routes: the most receivers of one, and those of all together. A queue group counts as one."""
+        cdef Py_ssize_t most = 0, total = 0, receivers
+        cdef object head
+        cdef Route route
+        for head in self.buckets:
+            while head is not None:
+                route = <Route>head
+                receivers = len(route.plain) + (len(route.queues) if route.queues is not None else 0)
+                most = max(most, receivers)
+                total += receivers
+                head = route.chain
+        return most, total
+
+    def subscription_list(self, Py_ssize_t offset, Py_ssize_t count) -> list:
+        """`count` of the account's subscriptions behind the first `offset`, in an order that stays while they do."""
+        cdef list found = []
+        (<Sublist>self.sublist).collect(offset, offset + count, found)
+        return found
+
+    def matching(self, bytes subject not None) -> list:
+        """Every subscription a message on this literal subject may reach, all members of queue groups included."""
+        cdef list nodes = []
+        cdef list found = []
+        cdef Node node
+        (<Sublist>self.sublist).match(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject), nodes)
+        for node in nodes:
+            found.extend(node.plain or ())
+            for members in (node.queues or {}).values():
+                found.extend(members)
+        return found
 
     cpdef int publish_bytes(self, bytes subject, bytes reply, bytes headers, bytes payload) except -1:
         """Publish from Python; `headers` is a complete header block or b"", `reply` may be None."""

@@ -18,6 +18,8 @@ cdef class Sublist:
     cdef bint remove(self, Subscription sub) except -1
     # Collects the nodes whose subscriptions match a literal subject. Subjects with empty tokens match nothing.
     cdef int match(self, const char* subject, Py_ssize_t n, list nodes) except -1
+    # Appends the subscriptions number start..stop-1 of all to `found`; an explicit stack: subjects may be deep.
+    cdef int collect(self, Py_ssize_t start, Py_ssize_t stop, list found) except -1
     # The subscriptions of every subject that starts with prefix (whole tokens and a dot) and has `rest` more tokens,
     # when they are the same for all of them (only wildcards below the prefix) and none is in a queue; else None.
     cdef list match_below(self, const char* prefix, Py_ssize_t n, int rest)

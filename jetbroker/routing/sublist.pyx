@@ -80,6 +80,30 @@ cdef class Sublist:
             return 0
         return _match(self.root, subject, subject + n, nodes)
 
+    cdef int collect(self, Py_ssize_t start, Py_ssize_t stop, list found) except -1:
+        cdef list stack = [self.root]
+        cdef Py_ssize_t seen = 0
+        cdef Node node
+        cdef dict members
+        while stack and seen < stop:
+            node = <Node>stack.pop()
+            groups = [] if node.plain is None else [node.plain]
+            if node.queues is not None:
+                groups.extend(node.queues.values())
+            for members in groups:
+                if seen + len(members) > start:
+                    found.extend(list(members)[max(start - seen, 0):stop - seen])
+                seen += len(members)
+                if seen >= stop:
+                    break
+            if node.rest is not None:
+                stack.append(node.rest)
+            if node.one is not None:
+                stack.append(node.one)
+            if node.literals is not None:
+                stack.extend(node.literals.values())
+        return 0
+
     cdef list match_below(self, const char* prefix, Py_ssize_t n, int rest):
         cdef list nodes = []
         cdef list subs = []

@@ -115,7 +115,7 @@ def test_wrong_flag_shows_the_usage_and_succeeds() -> None:
         (["-c", "nofile"], "jetbroker: open nofile: no such file or directory\n"),
         (["-t", "-c", "nofile"], "jetbroker: open nofile: no such file or directory\n"),
         (["--cluster", "nats://localhost:1"], "jetbroker: flag --cluster not supported yet\n"),
-        (["-m", "8222"], "jetbroker: flag --m not supported yet\n"),
+        (["-ms", "8222"], "jetbroker: flag --ms not supported yet\n"),
         (["-n", "a b"], "jetbroker: server name cannot contain spaces\n"),
         (["-sl", "reload=4194305"], 'jetbroker: \nsignal "reload" 4194305: no such process\n'),
         (["-sl", "nope=5"], 'jetbroker: unknown signal "nope"\n'),

@@ -151,7 +151,7 @@ ERRORS = [
     ("store_dir: a\njetstream {store_dir: b}", "conf:2:12: Duplicate 'store_dir' configuration"),
     ("system_account: 5", "conf:1:0: system account name must be a string"),
     ("tls {}", 'conf:1:0: "tls" not supported yet'),
-    ("\nhttp: 8222", 'conf:2:1: "http" not supported yet'),
+    ("\nhttps: 8222", 'conf:2:1: "https" not supported yet'),
     ("accounts {A {imports: []}}", 'conf:1:13: "imports" not supported yet'),
     ("authorization {users: [{nkey: U}]}", 'conf:1:24: "nkey" not supported yet'),
     ("jetstream {key: abc}", 'conf:1:11: "key" not supported yet'),

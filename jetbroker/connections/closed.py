@@ -1,0 +1,156 @@
+"""What is remembered of connections that are gone: the last of them for monitoring, and the traffic of all."""
+
+import time
+from collections import deque
+from dataclasses import dataclass
+from itertools import islice
+
+from jetbroker import limits
+from jetbroker.connections.client import ClientProtocol
+from jetbroker.routing.router import Subscription
+
+
+_EPOCH_NS = time.time_ns() - time.monotonic_ns()
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionRecord:
+    """A subscription a connection had when it ended. `queue` is "" for a plain one."""
+
+    subject: str
+    queue: str
+    sid: str
+    delivered: int
+    max_deliveries: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedConnection:
+    """A connection that is gone. Times are nanoseconds since 1970; `user` is None without a login.
+
+    `subscriptions` are the first of `subscription_count`: a bounded number.
+    """
+
+    cid: int
+    peer: str
+    reason: str
+    started_ns: int
+    active_ns: int
+    stopped_ns: int
+    rtt_ns: int
+    account: str
+    user: str | None
+    logged_in: bool
+    name: str
+    lang: str
+    version: str
+    pending_bytes: int
+    in_msgs: int
+    in_bytes: int
+    out_msgs: int
+    out_bytes: int
+    stalls: int
+    subscription_count: int
+    subscriptions: tuple[SubscriptionRecord, ...]
+
+
+class Traffic:
+    """Messages and payload bytes of connections that are gone."""
+
+    __slots__ = ("in_bytes", "in_msgs", "out_bytes", "out_msgs")
+
+    def __init__(self) -> None:
+        self.in_msgs = self.in_bytes = self.out_msgs = self.out_bytes = 0
+
+    def add(self, client: ClientProtocol) -> None:
+        """Keep what a connection that ends has moved."""
+        self.in_msgs += client.in_msgs
+        self.in_bytes += client.in_bytes
+        self.out_msgs += client.out_msgs
+        self.out_bytes += client.out_bytes
+
+    def merge(self, other: "Traffic") -> None:
+        """Count another sum in."""
+        self.in_msgs += other.in_msgs
+        self.in_bytes += other.in_bytes
+        self.out_msgs += other.out_msgs
+        self.out_bytes += other.out_bytes
+
+
+class ClosedConnections:
+    """The last connections that ended, oldest first; nothing is kept before `keep` is set."""
+
+    def __init__(self, capacity: int) -> None:
+        """Room for `capacity` connections."""
+        self.keep = False
+        self._records: deque[ClosedConnection] = deque(maxlen=max(capacity, 0))
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def records(self) -> list[ClosedConnection]:
+        """Those that are remembered, oldest first."""
+        return list(self._records)
+
+    def add(self, client: ClientProtocol, reason: str) -> None:
+        """Remember a connection that ends now."""
+        if self.keep:
+            self._records.append(_record(client, reason))
+
+
+def wall_ns(monotonic_ns: int) -> int:
+    """A time of the monotonic clock as nanoseconds since 1970: always the same for the same time."""
+    return _EPOCH_NS + monotonic_ns
+
+
+def subscription_record(sub: Subscription) -> SubscriptionRecord:
+    """A subscription as it is now."""
+    return SubscriptionRecord(
+        subject=_text(sub.subject),
+        queue=_text(sub.queue) if sub.queue else "",
+        sid=_text(sub.sid),
+        delivered=sub.delivered,
+        max_deliveries=sub.max_deliveries,
+    )
+
+
+def _first_subscriptions(client: ClientProtocol) -> tuple[SubscriptionRecord, ...]:
+    """The first subscriptions of a connection, bounded in number and in size: ten thousand connections are kept."""
+    found: list[SubscriptionRecord] = []
+    room = limits.CLOSED_CONNECTION_SUBJECT_BYTES
+    for sub in islice(client.subscription_list(), limits.CLOSED_CONNECTION_SUBSCRIPTIONS):
+        room -= len(sub.subject) + len(sub.queue or b"") + len(sub.sid)
+        if room < 0:
+            break
+        found.append(subscription_record(sub))
+    return tuple(found)
+
+
+def _record(client: ClientProtocol, reason: str) -> ClosedConnection:
+    return ClosedConnection(
+        cid=client.cid,
+        peer=client.peer,
+        reason=reason,
+        started_ns=wall_ns(int(client.opened_at * 1e9)),
+        active_ns=wall_ns(client.active_ns),
+        stopped_ns=time.time_ns(),
+        rtt_ns=client.rtt_ns,
+        account=client.account.name,
+        user=client.user,
+        logged_in=client.connected,
+        name=client.name,
+        lang=client.lang,
+        version=client.version,
+        pending_bytes=client.pending_bytes,
+        in_msgs=client.in_msgs,
+        in_bytes=client.in_bytes,
+        out_msgs=client.out_msgs,
+        out_bytes=client.out_bytes,
+        stalls=client.stalls,
+        subscription_count=client.subscription_count,
+        subscriptions=_first_subscriptions(client),
+    )
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")

@@ -1,0 +1,255 @@
+"""`/connz`: the connections, those that are there and those that were."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jetbroker import limits
+from jetbroker.config.options import GLOBAL_ACCOUNT
+from jetbroker.connections.client import ClientProtocol
+from jetbroker.connections.closed import ClosedConnection, SubscriptionRecord, subscription_record, wall_ns
+from jetbroker.jetstream.gotext import MICROSECOND, MILLISECOND, duration_text, format_time
+from jetbroker.monitor.query import BadRequest, Query
+from jetbroker.monitor.sources import Sources, now_text, paced, page, uptime_text
+from jetbroker.wire.subjects import collide, valid_subject
+
+DEFAULT_LIMIT = 1024
+_STATES = {"": "open", "open": "open", "closed": "closed", "any": "all", "all": "all"}
+_CLOSED_ONLY = ("stop", "reason")
+
+Row = ClientProtocol | ClosedConnection
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a request asks for."""
+
+    state: str
+    sort: str
+    offset: int
+    limit: int
+    cid: int
+    account: str
+    user: str
+    mqtt_client: str
+    subject: str
+    auth: bool
+    subscriptions: str  # "", "list" or "detail"
+
+
+def decode(query: Query) -> Options:
+    """The options of a request. Raises BadRequest."""
+    sort = query.text("sort")
+    auth = query.boolean("auth")
+    detail = query.text("subs").lower() == "detail"
+    subscriptions = "detail" if detail else "list" if query.boolean("subs") else ""
+    offset, limit = max(query.integer("offset"), 0), query.integer("limit")
+    cid = query.unsigned("cid")
+    state = _STATES.get(query.text("state").lower())
+    if state is None:
+        raise BadRequest(f"Error decoding state for {query.text('state')}")
+    if sort and sort not in _ORDERS:
+        raise BadRequest(f"invalid sorting option: {sort}")
+    if sort in _CLOSED_ONLY and state != "closed":
+        raise BadRequest(f"sort by {sort} only valid on closed connections")
+    return Options(
+        state=state,
+        sort=sort or "cid",
+        offset=0 if cid else offset,
+        limit=1 if cid else limit if limit > 0 else DEFAULT_LIMIT,
+        cid=cid,
+        account=query.text("acc"),
+        user=query.text("user"),
+        mqtt_client=query.text("mqtt_client"),
+        subject=query.text("filter_subject"),
+        auth=auth,
+        subscriptions=subscriptions,
+    )
+
+
+async def connz(sources: Sources, query: Query) -> dict[str, Any]:
+    """Connections, filtered, sorted, one page of them. Raises BadRequest."""
+    asked = decode(query)
+    if asked.account and asked.account not in sources.accounts:
+        return _answer("", asked, 0, None)
+    found = _candidates(sources, asked)
+    total = len(found)
+    found = await _filtered(found, asked)
+    key, reverse = _ORDERS[asked.sort]
+    found.sort(key=_cid)
+    if asked.sort != "cid":
+        found.sort(key=key, reverse=reverse)
+    rows: list[dict[str, Any]] = []
+    room = limits.MONITOR_SUBSCRIPTIONS
+    async for row in paced(page(found, asked.offset, min(asked.limit, limits.MONITOR_ROWS))):
+        shown, listed = _row(row, asked, room)
+        rows.append(shown)
+        room -= listed
+    return _answer(sources.server_id, asked, total, rows)
+
+
+def _answer(server_id: str, asked: Options, total: int, rows: list[dict[str, Any]] | None) -> dict[str, Any]:
+    return {
+        "server_id": server_id,
+        "now": now_text(),
+        "num_connections": len(rows or ()),
+        "total": total,
+        "offset": asked.offset,
+        "limit": asked.limit,
+        "connections": rows,
+    }
+
+
+def _candidates(sources: Sources, asked: Options) -> list[Row]:
+    found: list[Row] = []
+    if asked.state != "closed":
+        found.extend(sources.clients.connected.values())
+    if asked.state != "open":
+        found.extend(sources.clients.closed.records())
+    if asked.account:
+        found = [row for row in found if _account(row) == asked.account]
+    return found
+
+
+async def _filtered(found: list[Row], asked: Options) -> list[Row]:
+    if asked.cid:
+        found = [row for row in found if row.cid == asked.cid]
+    if asked.user:
+        found = [row for row in found if row.user == asked.user]
+    if asked.mqtt_client:
+        found = []
+    if asked.subject:
+        subject = asked.subject.encode()
+        rows = found if valid_subject(subject) else []
+        found = [row async for row in paced(rows) if _listens_on(row, subject)]
+    return found
+
+
+def _listens_on(row: Row, subject: bytes) -> bool:
+    if isinstance(row, ClosedConnection):
+        return any(collide(sub.subject.encode(), subject) for sub in row.subscriptions)
+    return any(collide(sub.subject, subject) for sub in row.subscription_list())
+
+
+# --- order ---
+
+
+def _cid(row: Row) -> int:
+    return row.cid
+
+
+def _account(row: Row) -> str:
+    return row.account if isinstance(row, ClosedConnection) else str(row.account.name)
+
+
+def _started_ns(row: Row) -> int:
+    return row.started_ns if isinstance(row, ClosedConnection) else wall_ns(int(row.opened_at * 1e9))
+
+
+def _active_ns(row: Row) -> int:
+    return row.active_ns if isinstance(row, ClosedConnection) else wall_ns(row.active_ns)
+
+
+def _end_ns(row: Row) -> int:
+    return row.stopped_ns if isinstance(row, ClosedConnection) else time.time_ns()
+
+
+_ORDERS: dict[str, tuple[Callable[[Row], Any], bool]] = {
+    # name: (key, largest first)
+    "cid": (_cid, False),
+    "start": (_started_ns, False),
+    "subs": (lambda row: row.subscription_count, True),
+    "pending": (lambda row: row.pending_bytes, True),
+    "msgs_to": (lambda row: row.out_msgs, True),
+    "msgs_from": (lambda row: row.in_msgs, True),
+    "bytes_to": (lambda row: row.out_bytes, True),
+    "bytes_from": (lambda row: row.in_bytes, True),
+    "last": (_active_ns, True),
+    "idle": (lambda row: _end_ns(row) - _active_ns(row), True),
+    "uptime": (lambda row: _end_ns(row) - _started_ns(row), False),
+    "stop": (_end_ns, True),
+    "reason": (lambda row: row.reason if isinstance(row, ClosedConnection) else "", False),
+    "rtt": (lambda row: row.rtt_ns, True),
+}
+
+
+# --- one connection ---
+
+
+def _row(row: Row, asked: Options, room: int) -> tuple[dict[str, Any], int]:
+    """A connection as it is shown, and how many subscriptions stand in it."""
+    host, _, port = row.peer.rpartition(":")
+    end = _end_ns(row)
+    started, active = _started_ns(row), _active_ns(row)
+    shown: dict[str, Any] = {
+        "cid": row.cid,
+        "kind": "Client",
+        "type": "nats",
+        "ip": host,
+        "port": int(port) if port.isdigit() else 0,
+        "start": format_time(started),
+        "last_activity": format_time(max(active, started)),
+    }
+    if isinstance(row, ClosedConnection):
+        shown["stop"] = format_time(row.stopped_ns)
+        shown["reason"] = row.reason
+    shown |= {
+        "rtt": duration_text(_shown_rtt_ns(row.rtt_ns)),
+        "uptime": uptime_text(end - started),
+        "idle": uptime_text(end - active),
+        "pending_bytes": row.pending_bytes,
+        "in_msgs": row.in_msgs,
+        "out_msgs": row.out_msgs,
+        "in_bytes": row.in_bytes,
+        "out_bytes": row.out_bytes,
+    }
+    if row.stalls:
+        shown["stalls"] = row.stalls
+    shown["subscriptions"] = row.subscription_count
+    shown |= {name: getattr(row, name) for name in ("name", "lang", "version") if getattr(row, name)}
+    if not asked.subscriptions:
+        return shown | _login(row, asked), 0
+    subs = _subscriptions(row)[: max(room, 0)]
+    if subs and asked.subscriptions == "list":
+        shown["subscriptions_list"] = [sub.subject for sub in subs]
+    elif subs:
+        account = row.account if isinstance(row, ClosedConnection) else ""
+        shown["subscriptions_list_detail"] = [subscription_row(sub, row.cid, account) for sub in subs]
+    return shown | _login(row, asked), len(subs)
+
+
+def _shown_rtt_ns(rtt_ns: int) -> int:
+    return rtt_ns if rtt_ns >= MILLISECOND else rtt_ns // MICROSECOND * MICROSECOND
+
+
+def _subscriptions(row: Row) -> Sequence[SubscriptionRecord]:
+    if isinstance(row, ClosedConnection):
+        return row.subscriptions
+    return [subscription_record(sub) for sub in row.subscription_list()]
+
+
+def subscription_row(sub: SubscriptionRecord, cid: int, account: str = "") -> dict[str, Any]:
+    """A subscription as `/connz` and `/subsz` show it."""
+    shown: dict[str, Any] = {"account": account, "account_tag": account} if account else {}
+    shown["subject"] = sub.subject
+    if sub.queue:
+        shown["qgroup"] = sub.queue
+    shown |= {"sid": sub.sid, "msgs": sub.delivered}
+    if sub.max_deliveries:
+        shown["max"] = sub.max_deliveries
+    shown["cid"] = cid
+    return shown
+
+
+def _login(row: Row, asked: Options) -> dict[str, str]:
+    """Who it is, when the request asks for that."""
+    if not asked.auth:
+        return {}
+    shown = {"authorized_user": row.user} if row.user else {}
+    if isinstance(row, ClosedConnection):
+        return shown | ({"account": row.account} if row.logged_in and row.account != GLOBAL_ACCOUNT else {})
+    account = _account(row)
+    if row.connected and account != GLOBAL_ACCOUNT:
+        shown["account"] = account
+    return shown | {"name_tag": account}

@@ -1,0 +1,169 @@
+"""The paths of the monitoring port and their answers."""
+
+import posixpath
+from collections.abc import Awaitable, Callable
+from html import escape
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote, unquote
+
+from jetbroker import NATS_VERSION
+from jetbroker.monitor.connz import connz
+from jetbroker.monitor.healthz import healthz
+from jetbroker.monitor.http import Response, text_response
+from jetbroker.monitor.jsz import jsz
+from jetbroker.monitor.query import BadRequest, Query
+from jetbroker.monitor.sources import Sources, compact, now_text, pretty
+from jetbroker.monitor.subsz import subsz
+from jetbroker.monitor.varz import varz
+
+_JSON = (("Access-Control-Allow-Origin", "*"), ("Content-Type", "application/json"))
+_HTML = (("Content-Type", "text/html; charset=utf-8"),)
+
+Endpoint = Callable[[Sources, Query], Awaitable[Response]]
+
+
+class Endpoints:
+    """From a request's target to its answer."""
+
+    def __init__(self, sources: Sources) -> None:
+        """The endpoints lie below the options' `http_base_path`."""
+        self.base_path = posixpath.join("/", sources.options.http_base_path.strip("/"))
+        self._sources = sources
+
+    async def answer(self, target: str) -> Response:
+        """The answer to a request for `target`: a path, maybe with a query, or a whole URL."""
+        found = _split(target)
+        if found is None:
+            return text_response(HTTPStatus.BAD_REQUEST, "400 Bad Request")
+        path, query = found
+        clean = posixpath.normpath(path).replace("//", "/")
+        if path.endswith("/") and clean != "/":
+            clean += "/"
+        if clean != path:
+            return _redirect(clean, query)
+        return await self._dispatch(path, Query(query))
+
+    async def _dispatch(self, path: str, query: Query) -> Response:
+        sources = self._sources
+        name = self._name(path)
+        endpoint = _ENDPOINTS.get(name)
+        if endpoint is None:
+            return text_response(HTTPStatus.NOT_FOUND, "404 page not found\n")
+        sources.requests[name] = sources.requests.get(name, 0) + 1
+        try:
+            return await endpoint(sources, query)
+        except BadRequest as error:
+            return text_response(HTTPStatus.BAD_REQUEST, str(error))
+
+    def _name(self, path: str) -> str:
+        """The endpoint behind the base path; "" for what is not below it. The page itself is the base path."""
+        if self.base_path == "/":
+            return path
+        if path == self.base_path:
+            return "/"
+        below = path.removeprefix(self.base_path)
+        return below if below != path and below != "/" else ""
+
+
+def _split(target: str) -> tuple[str, str] | None:
+    """Path and query of a request's target; None for what is neither a path nor a URL."""
+    if target == "*":
+        return "/", ""
+    if not target.startswith("/"):
+        scheme, mark, rest = target.partition("://")
+        if not mark or scheme.lower() not in ("http", "https"):
+            return None
+        target = "/" + rest.partition("/")[2]
+    path, _, query = target.partition("?")
+    return unquote(path), query
+
+
+def _redirect(path: str, query: str) -> Response:
+    location = quote(path, safe="/") + (f"?{query}" if query else "")
+    body = f'<a href="{escape(location)}">Temporary Redirect</a>.\n\n'
+    return Response(HTTPStatus.TEMPORARY_REDIRECT, body.encode(), (*_HTML, ("Location", location)))
+
+
+def _json(value: Any) -> Response:
+    return Response(HTTPStatus.OK, pretty(value), _JSON)
+
+
+# --- endpoints ---
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><title>{name}</title>
+<style>body {{ font: 16px system-ui, sans-serif; margin: 2em }} a {{ display: block; margin: .4em 0 }}</style></head>
+<body>
+<h1>{name}</h1>
+<p>nats-server v{version} compatible</p>
+<a href=".{base}/varz">General</a>
+<a href=".{base}/jsz">JetStream</a>
+<a href=".{base}/connz">Connections</a>
+<a href=".{base}/subsz">Subscriptions</a>
+<a href=".{base}/healthz">Health</a>
+</body>
+</html>
+"""
+
+
+async def _index(sources: Sources, query: Query) -> Response:
+    # relative to the parent of the base path, so that the page works behind a proxy that adds a prefix
+    base = posixpath.basename(sources.options.http_base_path.rstrip("/"))
+    page = _PAGE.format(
+        name=escape(str(sources.info["server_name"])), version=NATS_VERSION, base=f"/{quote(base)}" if base else ""
+    )
+    return Response(HTTPStatus.OK, page.encode(), _HTML)
+
+
+async def _varz(sources: Sources, query: Query) -> Response:
+    return _json(await varz(sources))
+
+
+async def _connz(sources: Sources, query: Query) -> Response:
+    return _json(await connz(sources, query))
+
+
+async def _subsz(sources: Sources, query: Query) -> Response:
+    return _json(await subsz(sources, query))
+
+
+async def _jsz(sources: Sources, query: Query) -> Response:
+    return _json(await jsz(sources, query))
+
+
+async def _healthz(sources: Sources, query: Query) -> Response:
+    status, body = healthz(sources, query)
+    return Response(status, compact(body), _JSON)
+
+
+async def _routez(sources: Sources, query: Query) -> Response:
+    name = sources.info["server_name"]
+    return _json({**_head(sources), "server_name": name, "now": now_text(), "num_routes": 0, "routes": []})
+
+
+async def _gatewayz(sources: Sources, query: Query) -> Response:
+    return _json({**_head(sources), "now": now_text(), "outbound_gateways": {}, "inbound_gateways": {}})
+
+
+async def _leafz(sources: Sources, query: Query) -> Response:
+    return _json({**_head(sources), "now": now_text(), "leafnodes": 0, "leafs": []})
+
+
+def _head(sources: Sources) -> dict[str, Any]:
+    return {"server_id": sources.server_id}
+
+
+_ENDPOINTS: dict[str, Endpoint] = {
+    "/": _index,
+    "/varz": _varz,
+    "/connz": _connz,
+    "/subsz": _subsz,
+    "/subscriptionsz": _subsz,
+    "/jsz": _jsz,
+    "/healthz": _healthz,
+    "/routez": _routez,  # nothing to see on a single server, but exporters ask for all of them
+    "/gatewayz": _gatewayz,
+    "/leafz": _leafz,
+}

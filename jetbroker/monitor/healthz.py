@@ -1,0 +1,88 @@
+"""`/healthz`: may traffic be sent here?"""
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from jetbroker.jetstream.gotext import quote
+from jetbroker.monitor.query import Query
+from jetbroker.monitor.sources import Sources
+
+if TYPE_CHECKING:
+    from jetbroker.jetstream.account import JetStream
+
+_SERVER_ONLY = ("js-enabled-only", "js-enabled", "js-server-only", "js-meta-only")
+
+
+class _Unhealthy(Exception):
+    """What is wrong: the text, its kind in the detailed form, and what it is about."""
+
+    def __init__(self, status: HTTPStatus, kind: str, text: str, **about: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.kind = kind
+        self.about = about
+
+
+def healthz(sources: Sources, query: Query) -> tuple[HTTPStatus, dict[str, Any]]:
+    """The HTTP status and the body. Raises BadRequest."""
+    server_only = [query.boolean(name) for name in _SERVER_ONLY]
+    details = query.boolean("details")
+    account, stream, consumer = (query.text(name) for name in ("account", "stream", "consumer"))
+    try:
+        if stream and not account:
+            raise _bad_request('"account" must not be empty when checking stream health')
+        if consumer and not stream:
+            raise _bad_request('"stream" must not be empty when checking consumer health')
+        if sources.jetstream is not None and not any(server_only):
+            _check(sources, account, stream, consumer)
+    except _Unhealthy as fault:
+        return fault.status, _fault(fault, details)
+    return HTTPStatus.OK, {"status": "ok"}
+
+
+def _bad_request(text: str) -> _Unhealthy:
+    return _Unhealthy(HTTPStatus.BAD_REQUEST, "BAD_REQUEST", text)
+
+
+def _fault(fault: _Unhealthy, details: bool) -> dict[str, Any]:
+    if details:
+        return {"status": "error", "errors": [{"type": fault.kind, **fault.about, "error": str(fault)}]}
+    status = "error" if fault.status == HTTPStatus.BAD_REQUEST else "unavailable"
+    return {"status": status, "error": str(fault)}
+
+
+def _check(sources: Sources, account: str, stream: str, consumer: str) -> None:
+    by_account = sources.jetstream.by_account if sources.jetstream is not None else {}
+    if not account:
+        for jetstream in by_account.values():
+            _check_streams(jetstream, list(jetstream.streams))
+        return
+    found = by_account.get(account)
+    if found is None or not found.enabled:
+        text = f"JetStream account {quote(account)} not found"
+        raise _Unhealthy(HTTPStatus.NOT_FOUND, "ACCOUNT", text, account=account)
+    if not stream:
+        _check_streams(found, list(found.streams))
+        return
+    if stream not in found.streams and stream not in found.offline:
+        text = f"JetStream stream {quote(stream)} not found on account {quote(account)}"
+        raise _Unhealthy(HTTPStatus.NOT_FOUND, "STREAM", text, account=account, stream=stream)
+    _check_streams(found, [stream] if stream in found.streams else [], offline={stream} & set(found.offline))
+    if consumer and consumer not in found.streams[stream].consumers:
+        text = f"JetStream consumer {quote(consumer)} not found for stream {quote(stream)} on account {quote(account)}"
+        raise _Unhealthy(HTTPStatus.NOT_FOUND, "CONSUMER", text, account=account, stream=stream, consumer=consumer)
+
+
+def _check_streams(jetstream: "JetStream", names: list[str], offline: set[str] | None = None) -> None:
+    """Streams that could not be brought back, and those the disk refuses to write."""
+    where = f"on account {quote(jetstream.account_name)}"
+    for name in sorted(jetstream.offline if offline is None else offline):
+        text = f"JetStream stream {quote(name)} {where} is offline: {jetstream.offline[name]}"
+        raise _Unhealthy(HTTPStatus.SERVICE_UNAVAILABLE, "STREAM", text, account=jetstream.account_name, stream=name)
+    for name in names:
+        failed = jetstream.streams[name].log.failed
+        if failed is not None:
+            text = f"JetStream stream {quote(name)} {where} cannot be written: {failed}"
+            raise _Unhealthy(
+                HTTPStatus.SERVICE_UNAVAILABLE, "STREAM", text, account=jetstream.account_name, stream=name
+            )

@@ -1,0 +1,150 @@
+"""`/jsz`: JetStream, from the whole server down to its consumers."""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from jetbroker import limits
+from jetbroker.jetstream.gotext import format_time
+from jetbroker.monitor.query import Query
+from jetbroker.monitor.sources import Sources, now_text, paced, page
+
+if TYPE_CHECKING:
+    # a core-only broker never loads these
+    from jetbroker.jetstream.account import JetStream
+    from jetbroker.jetstream.server import JetStreamServer
+    from jetbroker.jetstream.stream import Stream
+
+DEFAULT_LIMIT = 1024
+_SYNC_INTERVAL_NS = 120_000_000_000  # nats-server shows its default beside sync_always
+_UINT64 = 2**64
+_IGNORED_FLAGS = ("leader-only", "raft", "direct-consumers", "stream-leader-only")  # of clusters
+
+
+async def jsz(sources: Sources, query: Query) -> dict[str, Any]:
+    """The server's figures; accounts, their streams and consumers where asked for. Raises BadRequest."""
+    for name in _IGNORED_FLAGS:
+        query.boolean(name)
+    consumers, config = query.boolean("consumers"), query.boolean("config")
+    streams = query.boolean("streams") or consumers
+    accounts = query.boolean("accounts") or streams
+    offset, limit = query.integer("offset"), query.integer("limit")
+    named = query.text("acc")
+    server = sources.jetstream
+    enabled = _enabled(server)
+    answer = _stats(server, sources.info["api_lvl"]) | {"server_id": sources.server_id, "now": now_text()}
+    if server is None:
+        answer |= {"disabled": True, "config": {"max_memory": 0, "max_storage": 0}}
+    else:
+        answer |= {"config": _config(server), "limits": {}}
+    found = [stream for jetstream in enabled for stream in jetstream.streams.values()]
+    answer |= {
+        "streams": len(found),
+        "consumers": sum(len(stream.consumers) for stream in found),
+        "messages": sum(stream.log.messages for stream in found),
+        "bytes": sum(stream.log.bytes for stream in found),
+    }
+    if named:
+        shown = [jetstream for jetstream in enabled if jetstream.account_name == named]
+    else:
+        shown = page(enabled, offset, limit if limit > 0 else DEFAULT_LIMIT) if accounts else []
+    details = [await _account(jetstream, streams, consumers, config) for jetstream in shown]
+    if details:
+        answer["account_details"] = details
+    return answer | {"total": len(enabled)}
+
+
+def server_summary(sources: Sources) -> dict[str, Any]:
+    """JetStream in `/varz`; empty without."""
+    server = sources.jetstream
+    if server is None:
+        return {}
+    return {"config": _config(server), "stats": _stats(server, sources.info["api_lvl"]), "limits": {}}
+
+
+def _enabled(server: "JetStreamServer | None") -> "list[JetStream]":
+    return [jetstream for jetstream in server.by_account.values() if jetstream.enabled] if server is not None else []
+
+
+def _config(server: "JetStreamServer") -> dict[str, Any]:
+    options = server.options.jetstream
+    reserved = next(iter(server.by_account.values())).server  # all accounts hold the same
+    shown: dict[str, Any] = {
+        "max_memory": reserved.max_memory,
+        "max_storage": reserved.max_storage,
+        "store_dir": os.path.abspath(server.options.store_path),
+    }
+    if options.sync_interval is None:
+        shown |= {"sync_interval": _SYNC_INTERVAL_NS, "sync_always": True}
+    else:
+        shown["sync_interval"] = round(options.sync_interval * 1e9)
+    if options.domain:
+        shown["domain"] = options.domain
+    if options.strict:
+        shown["strict"] = True
+    return shown
+
+
+def _stats(server: "JetStreamServer | None", level: int) -> dict[str, Any]:
+    enabled = _enabled(server)
+    reserved = enabled[0].server if enabled else None
+    return {
+        "memory": sum(jetstream.used_bytes("memory") for jetstream in enabled),
+        "storage": sum(jetstream.used_bytes("file") for jetstream in enabled),
+        "reserved_memory": reserved.reserved_memory if reserved is not None else 0,
+        "reserved_storage": reserved.reserved_storage if reserved is not None else 0,
+        "accounts": len(enabled),
+        "ha_assets": 0,
+        "api": _api(level if server is not None else 0, enabled),
+    }
+
+
+def _api(level: int, of: "list[JetStream]") -> dict[str, int]:
+    shown = {
+        "level": level,
+        "total": sum(jetstream.api.requests_total for jetstream in of),
+        "errors": sum(jetstream.api.errors_total for jetstream in of),
+    }
+    inflight = sum(jetstream.api.inflight for jetstream in of)
+    return shown | ({"inflight": inflight} if inflight else {})
+
+
+async def _account(jetstream: "JetStream", streams: bool, consumers: bool, config: bool) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "name": jetstream.account_name,
+        "id": jetstream.account_name,
+        "memory": jetstream.used_bytes("memory"),
+        "storage": jetstream.used_bytes("file"),
+        # nats-server shows the account's limits here, and none of them as an unsigned -1
+        "reserved_memory": jetstream.limits.max_memory % _UINT64,
+        "reserved_storage": jetstream.limits.max_storage % _UINT64,
+        "accounts": 0,
+        "ha_assets": 0,
+        "api": _api(0, [jetstream]),
+    }
+    if streams:
+        rows = list(jetstream.streams.values())[: limits.MONITOR_ROWS]
+        details = [await _stream(jetstream, stream, consumers, config) async for stream in paced(rows)]
+        if details:
+            shown["stream_detail"] = details
+    return shown
+
+
+async def _stream(jetstream: "JetStream", stream: "Stream", consumers: bool, config: bool) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "name": stream.name,
+        "created": format_time(stream.created_ns),
+        "cluster": {"leader": jetstream.server_info.server_name},
+    }
+    if config:
+        shown["config"] = stream.config.to_json()
+    shown["state"] = stream.state()
+    if consumers:
+        rows = list(stream.consumers.values())[: limits.MONITOR_ROWS]
+        details = [_consumer(consumer.info(), config) async for consumer in paced(rows)]
+        if details:
+            shown["consumer_detail"] = details
+    return shown
+
+
+def _consumer(info: dict[str, Any], config: bool) -> dict[str, Any]:
+    return info if config else {name: value for name, value in info.items() if name != "config"}

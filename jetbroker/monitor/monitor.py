@@ -1,0 +1,110 @@
+"""The monitoring port: bound early, served when the broker is ready. The rest is loaded with the first connection."""
+
+import asyncio
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+from jetbroker.accounts.account import Account
+from jetbroker.config.options import Options
+from jetbroker.connections.clients import Clients
+from jetbroker.errors import JetbrokerError
+from jetbroker.logs import Logger
+
+if TYPE_CHECKING:
+    from jetbroker.jetstream.server import JetStreamServer
+    from jetbroker.monitor.http import HttpListener
+
+BACKLOG = 128
+_REACHABLE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+class MonitorError(JetbrokerError):
+    """The monitoring port cannot be opened; the text says why."""
+
+
+class Monitor:
+    """The port of one broker. Bound at once, so that a port in use ends a start before the store is touched."""
+
+    def __init__(self, host: str, port: int, log: Logger) -> None:
+        """Raises MonitorError. `port` -1: any free one."""
+        self.host = host
+        self.started_ns = time.time_ns()
+        self._socket: socket.socket | None = _listen(host, port)
+        self.port = int(self._socket.getsockname()[1])
+        self._server: asyncio.Server | None = None
+        self._listener: HttpListener | None = None
+        log.info(f"Starting http monitor on {_joined(host, self.port)}")
+
+    @property
+    def url(self) -> str:
+        """For the ports file: an address a program on this machine can dial."""
+        return f"http://{_joined(_REACHABLE.get(self.host, self.host), self.port)}"
+
+    async def serve(
+        self,
+        options: Options,
+        accounts: dict[str, Account],
+        clients: Clients,
+        jetstream: "JetStreamServer | None",
+        info: dict[str, Any],
+    ) -> None:
+        """Answer from now on; connections that came before wait in the socket."""
+        if self._socket is None:
+            return
+        clients.closed.keep = True
+        loop = asyncio.get_running_loop()
+
+        def connection() -> asyncio.Protocol:
+            if self._listener is None:
+                # a start does not wait for these imports
+                from jetbroker.monitor.endpoints import Endpoints
+                from jetbroker.monitor.http import HttpListener
+                from jetbroker.monitor.sources import Sources
+
+                sources = Sources(options, accounts, clients, jetstream, info, self.port, self.started_ns)
+                self._listener = HttpListener(loop, Endpoints(sources).answer)
+            return self._listener.connection()
+
+        self._server = await loop.create_server(connection, sock=self._socket)
+        self._socket = None
+
+    def close(self) -> None:
+        """Stop answering. Harmless when it never began."""
+        if self._socket is not None:
+            self._socket.close()
+        if self._server is not None:
+            self._server.close()
+        if self._listener is not None:
+            self._listener.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    prefix = "Can't start monitoring: can't listen to the monitor port: listen tcp"
+    if not -1 <= port <= 65_535:
+        raise MonitorError(f"{prefix}: address {port}: invalid port")
+    try:
+        return _bound_socket(host, max(port, 0))
+    except socket.gaierror as error:
+        raise MonitorError(f"{prefix}: lookup {host}: {error.strerror}") from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise MonitorError(f"{prefix} {_joined(host, port)}: bind: {reason}") from error
+
+
+def _joined(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _bound_socket(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setblocking(False)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener

@@ -1,0 +1,128 @@
+"""Where the endpoints take their figures from, and how they write what they have in common."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import orjson
+
+from jetbroker.accounts.account import Account
+from jetbroker.config.options import Options
+from jetbroker.connections.clients import Clients
+from jetbroker.jetstream.gojson import escape_html
+from jetbroker.jetstream.gotext import format_time
+from jetbroker.limits import MONITOR_ROWS_AT_ONCE
+
+if TYPE_CHECKING:
+    from jetbroker.jetstream.server import JetStreamServer
+
+T = TypeVar("T")
+
+_CPU_SAMPLE_SECONDS = 1.0
+_UNITS = (("y", 365 * 86_400), ("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
+
+
+class Sources:
+    """A running broker, as monitoring sees it. `http_port` is the one that is listened on."""
+
+    def __init__(
+        self,
+        options: Options,
+        accounts: dict[str, Account],
+        clients: Clients,
+        jetstream: "JetStreamServer | None",
+        info: dict[str, Any],
+        http_port: int,
+        started_ns: int,
+    ) -> None:
+        self.options = options
+        self.accounts = accounts
+        self.clients = clients
+        self.jetstream = jetstream
+        self.info = info
+        self.http_port = http_port
+        self.started_ns = started_ns
+        self.requests: dict[str, int] = {}  # by path
+        self.usage = Usage(started_ns)
+
+    @property
+    def server_id(self) -> str:
+        """The broker's id, as INFO shows it."""
+        return str(self.info["server_id"])
+
+
+class Usage:
+    """What this process uses of the machine."""
+
+    def __init__(self, started_ns: int) -> None:
+        """`started_ns` is when the first sample began, nanoseconds since 1970."""
+        self._at = time.monotonic() - (time.time_ns() - started_ns) / 1e9
+        self._used = 0.0
+        self._percent = 0.0
+
+    def cpu_percent(self) -> float:
+        """Of one core, since the last sample; a sample is at least a second long."""
+        now = time.monotonic()
+        if now - self._at >= _CPU_SAMPLE_SECONDS:
+            used = time.process_time()
+            self._percent = round((used - self._used) / (now - self._at) * 100, 1)
+            self._at, self._used = now, used
+        return self._percent
+
+    @staticmethod
+    def memory_bytes() -> int:
+        """Resident memory."""
+        try:
+            with open("/proc/self/statm", "rb") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except OSError:  # not Linux: the peak is what there is
+            import resource
+
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def now_text() -> str:
+    """The time as nats-server writes it."""
+    return format_time(time.time_ns())
+
+
+def uptime_text(nanoseconds: int) -> str:
+    """Whole seconds as nats-server shows them: `1y2d3h4m5s`, from the largest unit that counts."""
+    rest = max(nanoseconds, 0) // 1_000_000_000
+    parts: list[str] = []
+    for name, size in _UNITS:
+        count, rest = divmod(rest, size)
+        if parts or count or name == "s":
+            parts.append(f"{count}{name}")
+    return "".join(parts)
+
+
+def go_float(value: float) -> float | int:
+    """A float that Go would print without a fraction, as an integer."""
+    return int(value) if value == int(value) else value
+
+
+def page(rows: list[T], offset: int, limit: int) -> list[T]:
+    """The rows a request asks for."""
+    start = max(offset, 0)
+    return rows[start : start + limit]
+
+
+async def paced(rows: Iterable[T], at_once: int = MONITOR_ROWS_AT_ONCE) -> AsyncIterator[T]:
+    """The rows one by one, with a turn of the event loop for the clients every now and then."""
+    for number, row in enumerate(rows, 1):
+        yield row
+        if number % at_once == 0:
+            await asyncio.sleep(0)
+
+
+def pretty(value: Any) -> bytes:
+    """JSON as the endpoints show it: indented, escaped as Go does."""
+    return escape_html(orjson.dumps(value, option=orjson.OPT_INDENT_2))
+
+
+def compact(value: Any) -> bytes:
+    """JSON in one line."""
+    return escape_html(orjson.dumps(value))

@@ -1,0 +1,95 @@
+"""`/subsz`: the interest tables, and who a subject would reach."""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from jetbroker import limits
+from jetbroker.accounts.account import Account
+from jetbroker.connections.client import ClientOutput
+from jetbroker.connections.closed import subscription_record
+from jetbroker.monitor.connz import DEFAULT_LIMIT, subscription_row
+from jetbroker.monitor.query import BadRequest, Query
+from jetbroker.monitor.sources import Sources, go_float, now_text, paced, page
+from jetbroker.routing.router import Subscription
+from jetbroker.wire.subjects import valid_literal
+
+
+async def subsz(sources: Sources, query: Query) -> dict[str, Any]:
+    """Figures of all accounts or of one, with `subs=1` a page of their subscriptions. Raises BadRequest."""
+    listed = query.boolean("subs")
+    offset, limit = max(query.integer("offset"), 0), query.integer("limit")
+    limit = limit if limit > 0 else DEFAULT_LIMIT
+    test = query.text("test")
+    if test and not valid_literal(test.encode()):
+        raise BadRequest(f"invalid test subject, must be valid publish subject: {test}")
+    accounts = _accounts(sources, query.text("acc"))
+    answer = {"server_id": sources.server_id, "now": now_text()} | _figures(sources, accounts)
+    if not listed:
+        return answer | {"total": 0, "offset": offset, "limit": limit}
+    total, found = _subscriptions(accounts, test, offset, min(limit, limits.MONITOR_ROWS))
+    answer |= {"total": total, "offset": offset, "limit": limit}
+    rows = [_row(account, sub) async for account, sub in paced(found)]
+    if rows:
+        answer["subscriptions_list"] = rows
+    return answer
+
+
+def _accounts(sources: Sources, name: str) -> list[Account]:
+    if not name:
+        return list(sources.accounts.values())
+    return [sources.accounts[name]] if name in sources.accounts else []
+
+
+def _figures(sources: Sources, accounts: list[Account]) -> dict[str, Any]:
+    """Matches are messages that clients sent; the cache answered those for which no route had to be worked out."""
+    subscriptions = inserts = cached = builds = most = receivers = 0
+    for account in accounts:
+        router = account.router
+        subscriptions += router.subscriptions
+        inserts += (router.generation + router.subscriptions) // 2  # every change is one or the other
+        cached += router.route_count
+        builds += router.builds
+        widest, all_of_them = router.fanout()
+        most, receivers = max(most, widest), receivers + all_of_them
+    matches = max(builds, _sent(sources, {account.name for account in accounts}))
+    return {
+        "num_subscriptions": subscriptions,
+        "num_cache": cached,
+        "num_inserts": inserts,
+        "num_removes": inserts - subscriptions,
+        "num_matches": matches,
+        "cache_hit_rate": go_float(1 - builds / matches) if matches else 0,
+        "max_fanout": most,
+        "avg_fanout": go_float(receivers / cached) if cached else 0,
+    }
+
+
+def _sent(sources: Sources, accounts: set[str]) -> int:
+    clients = sources.clients
+    live = sum(client.in_msgs for client in clients.connected.values() if client.account.name in accounts)
+    return live + sum(gone.in_msgs for name, gone in clients.closed_traffic.items() if name in accounts)
+
+
+def _subscriptions(
+    accounts: list[Account], test: str, offset: int, limit: int
+) -> tuple[int, list[tuple[Account, Subscription]]]:
+    """How many there are in all, and a page of them."""
+    if test:
+        matching = [(account, sub) for account in accounts for sub in account.router.matching(test.encode())]
+        return len(matching), page(matching, offset, limit)
+    total = sum(account.router.subscriptions for account in accounts)
+    return total, list(islice(_page(accounts, offset, limit), limit))
+
+
+def _page(accounts: list[Account], offset: int, limit: int) -> Iterable[tuple[Account, Subscription]]:
+    for account in accounts:
+        for sub in account.router.subscription_list(offset, limit):
+            yield account, sub
+        offset = max(offset - account.router.subscriptions, 0)
+
+
+def _row(account: Account, sub: Subscription) -> dict[str, Any]:
+    receiver = sub.receiver
+    cid = receiver.protocol.cid if isinstance(receiver, ClientOutput) else 0  # 0: the broker's own
+    return subscription_row(subscription_record(sub), cid, account.name)
