@@ -14,7 +14,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memmove
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
-from jetbroker.routing.router cimport Receiver, Route, Router, RouteSlot, Subscription
+from jetbroker.routing.router cimport Receiver, Route, Router, RouteSlot, Subscription, set_origin
 from jetbroker.tick cimport PHASE_FLUSH, Tick
 from jetbroker.wire.buffer cimport OutputBuffer, format_uint
 from jetbroker.wire.message cimport Message
@@ -350,6 +350,7 @@ cdef class ClientProtocol(Parser):
         cdef uint64_t in_msgs = self.in_msgs
         self.shared.tick.begin()
         self.shared.congested = None
+        set_origin(self)
         try:
             used = self.parse(p, n)
             if self.in_msgs != in_msgs:
@@ -358,6 +359,7 @@ cdef class ClientProtocol(Parser):
         except ProtocolError as error:
             self.shared.server.client_failed(self, error)
         finally:
+            set_origin(None)
             self.shared.tick.run()
         behind = self.shared.congested
         if behind is not None:

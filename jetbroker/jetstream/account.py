@@ -254,7 +254,10 @@ class JetStream:
     async def create_consumer(
         self, stream: Stream, config: ConsumerConfig, *, action: str = "", pedantic: bool = False
     ) -> Consumer:
-        """Make or update a consumer; `action` "create" and "update" insist on one of them. Raises ApiError."""
+        """Make or update a consumer; `action` "create" and "update" insist on one of them. Raises ApiError.
+
+        A new consumer is durable when its state log, if it has one, has committed.
+        """
         given = config
         config = default_consumer_config(config, stream.config, self.limits, pedantic=pedantic)
         check_consumer_config(config, stream.config, self.limits)
@@ -274,14 +277,15 @@ class JetStream:
             config.inactive_threshold = EPHEMERAL_INACTIVE_THRESHOLD
         if config.durable_name:
             config.name = config.durable_name
-        return await self._make_consumer(stream, name or self._free_name(stream), config)
+        return self._make_consumer(stream, name or self._free_name(stream), config)
 
-    async def _make_consumer(self, stream: Stream, name: str, config: ConsumerConfig) -> Consumer:
+    def _make_consumer(self, stream: Stream, name: str, config: ConsumerConfig) -> Consumer:
+        """A running consumer; it outlives a crash, with the position it starts from, once its state log commits."""
         created_ns = time.time_ns()
         state_log = None
         if stream.config.storage == "file" and not config.mem_storage:
             try:
-                state_log = await self.store.create_consumer(
+                state_log = self.store.begin_consumer(
                     self.account_name, stream.name, name, config.to_json(), created_ns, False
                 )
             except StorageError as error:
@@ -337,16 +341,14 @@ class JetStream:
             raise api_error("consumer_not_found")
         return consumer
 
-    def delete_consumer_later(self, stream: Stream, name: str) -> None:
-        """Have a consumer deleted behind the requests that wait already."""
-        self.api.run_later(lambda: self._delete_if_there(stream, name))
-
-    async def _delete_if_there(self, stream: Stream, name: str) -> None:
-        if self.streams.get(stream.name) is stream and name in stream.consumers:
-            await self.delete_consumer(stream, name)
+    async def _delete_if_inactive(self, stream: Stream, consumer: Consumer) -> None:
+        is_there = self.streams.get(stream.name) is stream and stream.consumers.get(consumer.name) is consumer
+        if is_there and consumer.still_inactive():
+            await self.delete_consumer(stream, consumer.name)
 
     def _consumer_inactive(self, consumer: Consumer) -> None:
-        self.delete_consumer_later(consumer.stream, consumer.name)
+        """Have it deleted behind the requests that wait already."""
+        self.api.run_later(lambda: self._delete_if_inactive(consumer.stream, consumer))
 
     def _free_name(self, stream: Stream) -> str:
         while True:

@@ -5,6 +5,7 @@ that a slow disk does not stop them.  Subjects that mean nothing are met with si
 """
 
 import asyncio
+import time
 import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -12,11 +13,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
+from jetbroker.errors import StorageError
 from jetbroker.jetstream import api_consumer, api_stream
-from jetbroker.jetstream.endpoints import Endpoint, Request
+from jetbroker.jetstream.contracts import Origin
+from jetbroker.jetstream.endpoints import Endpoint, Later, Request
 from jetbroker.jetstream.errors import ApiError, api_error, wrap_error
 from jetbroker.jetstream.gojson import dumps
+from jetbroker.jetstream.gotext import format_time
 from jetbroker.jetstream.metadata import API_LEVEL
+from jetbroker.jetstream.receivers import SilentReceiver
 from jetbroker.routing.router import CallbackReceiver, Subscription
 from jetbroker.wire.headers import header_value
 
@@ -27,6 +32,7 @@ PREFIX = "$JS.API."
 _LEVEL_HEADER = b"Nats-Required-Api-Level"
 _NO_RESPONDERS = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n"
 _MAX_LEVEL_DIGITS = 10
+_STOP_SECONDS = 2.0  # answers that wait for the disk get as long at the end
 _REQUESTS_PER_TURN = 64  # handled before the event loop gets a turn
 
 # Not `$JS.API.>`: pulls and direct gets are answered by consumers and streams, and by 503 when there are none.
@@ -87,12 +93,14 @@ class Api:
         self._infos = _Lane()
         self._subscriptions: list[Subscription] = []
         self._workers: list[asyncio.Task[None]] = []
+        self._later: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
         """Subscribe and begin to answer."""
         receiver = CallbackReceiver(self.js.tick, self._received)
         for subject in _SUBJECTS:
             self._subscriptions.append(self.js.router.subscribe(receiver, (PREFIX + subject).encode()))
+        self._subscriptions.append(self.js.router.subscribe(SilentReceiver(), f"{PREFIX}>".encode()))
         domain = self.js.server_info.domain
         if domain:
             forwarder = CallbackReceiver(self.js.tick, self._received_for_domain)
@@ -110,6 +118,8 @@ class Api:
             lane.wake.set()
         await asyncio.gather(*self._workers)
         self._workers = []
+        if self._later:
+            await asyncio.wait(self._later, timeout=_STOP_SECONDS)
 
     def run_later(self, job: Callable[[], Awaitable[None]]) -> None:
         """Run an internal change behind the requests that wait already."""
@@ -119,19 +129,21 @@ class Api:
     @property
     def inflight(self) -> int:
         """Requests that wait."""
-        return len(self._changes.waiting) + len(self._infos.waiting)
+        return len(self._changes.waiting) + len(self._infos.waiting) + len(self._later)
 
     # --- in ---
 
-    def _received(self, subject: bytes, reply: bytes | None, headers: bytes, payload: bytes, origin: object) -> None:
+    def _received(
+        self, subject: bytes, reply: bytes | None, headers: bytes, payload: bytes, origin: Origin | None
+    ) -> None:
         text = subject.decode("utf-8", "replace")
         tokens = text.removeprefix(PREFIX).split(".")
         endpoint = find_endpoint(tokens)
         if endpoint is None:
             return
-        request = Request(text, tokens, reply, headers, payload)
+        request = Request(text, tokens, reply, headers, payload, origin)
         lane = self._infos if endpoint.is_info else self._changes
-        if len(lane.waiting) >= limits.JS_API_QUEUE_REQUESTS:
+        if len(lane.waiting) + len(self._later) >= limits.JS_API_QUEUE_REQUESTS:
             self._drop_all(lane)
         lane.waiting.append(lambda: self._handle(endpoint, request))
         lane.wake.set()
@@ -191,9 +203,23 @@ class Api:
             self.js.log.error(f"JetStream API {request.subject}:\n{traceback.format_exc().rstrip()}")
             fault = wrap_error("stream_general_error", RuntimeError(f"internal error: {type(error).__name__}"))
             answer = {"error": fault.to_json()} | endpoint.zeros
-        if answer is None:
-            return
-        response |= answer
+        if isinstance(answer, Later):
+            task = asyncio.create_task(self._answer_later(endpoint, request, response, answer))
+            self._later.add(task)
+            task.add_done_callback(self._later.discard)
+        elif answer is not None:
+            self._answer(endpoint, request, response | answer)
+
+    async def _answer_later(self, endpoint: Endpoint, request: Request, response: dict[str, Any], later: Later) -> None:
+        try:
+            await later.durable
+        except StorageError as error:
+            fault = api_error(later.error, err=str(error))
+            self._answer(endpoint, request, response | {"error": fault.to_json()} | endpoint.zeros)
+        else:
+            self._answer(endpoint, request, response | later.answer)
+
+    def _answer(self, endpoint: Endpoint, request: Request, response: dict[str, Any]) -> None:
         if "error" in response:
             self.errors_total += 1
         body = dumps(response)
@@ -219,7 +245,7 @@ class Api:
             return
         fields: dict[str, Any] = {
             "server": self.js.server_info.server_name,
-            "client": {"acc": self.js.account_name},
+            "client": self._client(request.origin),
             "subject": request.subject,
         }
         if request.body:
@@ -228,6 +254,26 @@ class Api:
         if self.js.server_info.domain:
             fields["domain"] = self.js.server_info.domain
         self.js.publish_advisory(subject, fields, "api_audit")
+
+    def _client(self, origin: Origin | None) -> dict[str, Any]:
+        """Who asked, as nats-server describes a connection; empty fields are left out."""
+        account = {"acc": self.js.account_name}
+        if origin is None:
+            return account
+        start_ns = time.time_ns() - int((self.js.tick.loop.time() - origin.opened_at) * 1e9)
+        facts = {
+            "start": format_time(start_ns),
+            "host": origin.peer.rpartition(":")[0],
+            "id": origin.cid,
+            **account,
+            "user": origin.user,
+            "name": origin.name,
+            "lang": origin.lang,
+            "ver": origin.version,
+            "rtt": getattr(origin, "rtt_ns", 0),
+            "server": self.js.server_info.server_name,
+        }
+        return {name: value for name, value in facts.items() if value} | {"kind": "Client", "client_type": "nats"}
 
 
 def _supports(level: bytes) -> bool:

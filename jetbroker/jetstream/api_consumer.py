@@ -10,6 +10,7 @@ from jetbroker.jetstream.decode import TIME, embedded_field, json_field
 from jetbroker.jetstream.endpoints import (
     MANY,
     Endpoint,
+    Later,
     PagedRequest,
     Request,
     clip_offset,
@@ -50,7 +51,7 @@ def consumer_info(js: "JetStream", consumer: "Consumer") -> dict[str, Any]:
     return info
 
 
-async def _create(js: "JetStream", request: Request) -> dict[str, Any]:
+async def _create(js: "JetStream", request: Request) -> dict[str, Any] | Later:
     """CONSUMER.CREATE.S, CONSUMER.CREATE.S.C and CONSUMER.CREATE.S.C.<filter>."""
     name = request.tokens[3] if len(request.tokens) > 3 else ""
     body = _read_create(js, request, request.tokens[2], name)
@@ -65,7 +66,7 @@ async def _create(js: "JetStream", request: Request) -> dict[str, Any]:
     return await _make(js, body)
 
 
-async def _create_durable(js: "JetStream", request: Request) -> dict[str, Any]:
+async def _create_durable(js: "JetStream", request: Request) -> dict[str, Any] | Later:
     """CONSUMER.DURABLE.CREATE.S.C."""
     name = request.tokens[4]
     body = _read_create(js, request, request.tokens[3], name)
@@ -95,12 +96,15 @@ def _check_filter_tail(config: ConsumerConfig, tail: str) -> None:
         raise api_error("consumer_create_filter_subject_mismatch")
 
 
-async def _make(js: "JetStream", body: CreateConsumerRequest) -> dict[str, Any]:
+async def _make(js: "JetStream", body: CreateConsumerRequest) -> dict[str, Any] | Later:
     if body.config.num_replicas > 1:
         raise api_error("stream_replicas_not_supported")
     stream = js.stream(body.stream_name)
     consumer = await js.create_consumer(stream, body.config, action=body.action, pedantic=body.pedantic)
-    return consumer_info(js, consumer)
+    info = consumer_info(js, consumer)
+    if consumer.state_log is None:
+        return info
+    return Later(info, consumer.state_log.commit(), "consumer_store_failed")
 
 
 async def _names(js: "JetStream", request: Request) -> dict[str, Any]:

@@ -21,9 +21,9 @@ from jetbroker.errors import StorageError
 from jetbroker.jetstream import consumer_state
 from jetbroker.jetstream import status as texts
 from jetbroker.jetstream.pull_request import PullLimits, PullRequestError, parse_pull_request
-from jetbroker.jetstream.receivers import AckReceiver, FlowReceiver, RequestReceiver
+from jetbroker.jetstream.receivers import AckReceiver, FlowReceiver, InterestWatcher, RequestReceiver
 
-cdef int64_t INTEREST_POLL_NS = 100_000_000     # how soon a push consumer notices a new subscriber
+cdef int64_t INTEREST_POLL_NS = 100_000_000     # how often it is looked for a subscriber when the router cannot tell
 cdef int64_t MS = 1_000_000
 cdef dict POLICIES = {"none": POLICY_NONE, "all": POLICY_ALL, "explicit": POLICY_EXPLICIT}
 cdef Py_ssize_t ENTRY_BYTES = 32                 # of a pending message in a snapshot
@@ -68,7 +68,8 @@ cdef class Consumer(ConsumerDelivery):
         self.log = stream.log
         self.state_log = state_log
         self.is_push = bool(config.deliver_subject)
-        self.waiting = WaitingQueue()
+        self.watcher = InterestWatcher(self)
+        self.waiting = WaitingQueue(self.router, self.watcher)
         self.requests = []
         self.ack_replies = []
         self.advisories = []
@@ -100,9 +101,9 @@ cdef class Consumer(ConsumerDelivery):
         self.own_subjects = SubjectFilter(*[subject.encode() for subject in self.stream.config.subjects or ()])
         if not self.is_push:
             return
+        self.leave_route()
         self.deliver_subject = config.deliver_subject.encode()
         self.deliver_group = config.deliver_group.encode() or None
-        self.deliver_route = None
         self.heartbeat_ns = max(config.idle_heartbeat, 0)
         self.rate = RateLimit(config.rate_limit_bps, self.now_ns) if config.rate_limit_bps else None
         if config.flow_control and self.flow is None:
@@ -115,7 +116,11 @@ cdef class Consumer(ConsumerDelivery):
         state = consumer_state.replay(self.state_log.recovered) if self.state_log is not None else None
         self.restored = state is not None and state.started
         if self.restored:
+            self.state_log.recovered.clear()
             self.tracker.restore(state, self.now_ns, wall_clock_ns())
+            if self.tracker.delivered_seq > self.log.last_seq:
+                # power was lost before the end of the stream was on disk: those sequences are given out again
+                self.tracker.rewind(self.log.last_seq)
             self._drop_removed()
             start = max(self.tracker.delivered_seq + 1, 1)
             self.cursor = StreamCursor(self.log, self.filter, start)
@@ -174,9 +179,14 @@ cdef class Consumer(ConsumerDelivery):
         self.now_ns = self.monotonic()
         self.inactive_at_ns = self.now_ns + self.inactive_ns if self.inactive_ns else 0
         self.cursor.count()
-        if self.state_log is not None and not self.restored:
-            self.writer.begin(self._snapshot())
+        self.record_start()
         self.wake()
+
+    def record_start(self) -> None:
+        """Put a new consumer's starting position into its state log; durable after the log's next commit."""
+        if self.state_log is not None and not self.restored and not self.recorded:
+            self.recorded = True
+            self.writer.begin(self._snapshot())
 
     def _subscribe(self, receiver, bytes subject) -> None:
         self.subscriptions[self.router.subscribe(receiver, subject)] = receiver
@@ -201,7 +211,8 @@ cdef class Consumer(ConsumerDelivery):
                 self.status(request.reply, texts.status_with_rest(line, request.left, max(request.bytes_left, 0)))
             elif reason:
                 self.status(request.reply, texts.status(line))
-        self.deliver_route = None
+        self.leave_route()
+        self.watcher.close()
 
     def update(self, config) -> None:
         """Take over a changed configuration (checked before)."""
@@ -402,6 +413,14 @@ cdef class Consumer(ConsumerDelivery):
             self.inactive_at_ns = 0
             self.on_inactive(self)
 
+    def still_inactive(self) -> bool:
+        """Asked before this consumer is deleted: has nothing happened since on_inactive? Else its time starts anew."""
+        if self.inactive_at_ns == 0 and not self.has_delivery_interest():
+            return True
+        self.inactive_at_ns = self.monotonic() + self.inactive_ns
+        self.wake()
+        return False
+
     cdef int settle(self) except -1:
         """Tell the stream and the listeners what this tick brought, and record it."""
         cdef uint64_t seq
@@ -484,7 +503,7 @@ cdef class Consumer(ConsumerDelivery):
         if not self.is_push:
             return when
         if not self.deliverable:
-            candidate = self.now_ns + INTEREST_POLL_NS
+            candidate = 0 if self.watching else self.now_ns + INTEREST_POLL_NS
         elif self.hold_until_ns:
             candidate = self.hold_until_ns
         else:

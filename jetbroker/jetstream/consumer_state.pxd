@@ -9,6 +9,9 @@ cpdef enum StateOp:
     OP_FINISH = 3       # a..b: pending messages in this range are finished
     OP_FINISH_ALL = 4   # a..b: as OP_FINISH, exhausted ones too
     OP_EXHAUST = 5      # a: stream sequence; max_deliver reached
+    # sequences that do not follow each other; behind the op stand n - 1 varints, then zeros up to a multiple of 8
+    OP_DELIVER_LIST = 6     # a: first stream sequence, b: its consumer sequence, n: how many; distances to the next one
+    OP_FINISH_LIST = 7      # a: first stream sequence, n: how many; signed distances (zigzag) to the next one
 
 
 cdef struct StateRecordOp:
@@ -29,6 +32,8 @@ cdef class StateBatch:
     """The operations of one tick, in order, merged into runs."""
     cdef OutputBuffer buffer           # the head, then StateRecordOps
     cdef readonly uint32_t ops
+    cdef Py_ssize_t last_at            # offset of the last op
+    cdef uint64_t last_seq             # last sequence of the list at the end
 
     cdef int deliver(self, uint64_t seq, uint64_t cseq) except -1
     cdef int add(self, uint32_t op, uint64_t a, uint64_t b, uint32_t n) except -1
@@ -39,3 +44,6 @@ cdef class StateBatch:
                           uint64_t floor_cseq, uint64_t floor_seq, Py_ssize_t* n) except NULL
     cdef void clear(self) noexcept
     cdef StateRecordOp* _last(self) noexcept
+    cdef int _begin(self, uint32_t op, uint64_t a, uint64_t b, uint32_t n) except -1
+    cdef int _extend(self, uint64_t distance, uint64_t seq) except -1
+    cdef int _pad(self) except -1

@@ -4,7 +4,8 @@
 Two kinds, little-endian as on every machine this runs on. Both start with the positions *after* the record, so that
 the last readable record always gives delivered and floor; the operations only rebuild what is pending.
 
-    batch     'B' u24 0, u32 ops, i64 wall ns, u64 delivered cseq, seq, u64 floor cseq, seq, then ops of 24 bytes
+    batch     'B' u24 0, u32 ops, i64 wall ns, u64 delivered cseq, seq, u64 floor cseq, seq, then ops of 24 bytes,
+              lists with their varints behind them (see consumer_state.pxd)
     snapshot  'S' u24 0, u32 entries, the same positions, u64 resume,
               then entries of 32 bytes: u64 seq, u64 cseq, i64 delivered wall ns, u32 deliveries, u32 exhausted
 
@@ -14,11 +15,13 @@ import struct
 from dataclasses import dataclass, field
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memset
 
 from jetbroker.wire.buffer cimport OutputBuffer
 
 cdef uint32_t KIND_BATCH = 0x42
 cdef uint32_t KIND_SNAPSHOT = 0x53
+cdef Py_ssize_t VARINT_BYTES = 10
 
 HEAD = struct.Struct("<IIqQQQQ")
 OP = struct.Struct("<QQII")
@@ -40,38 +43,81 @@ cdef class StateBatch:
     cdef StateRecordOp* _last(self) noexcept:
         if self.ops == 0:
             return NULL
-        return <StateRecordOp*>(self.buffer.data + self.buffer.size - sizeof(StateRecordOp))
+        return <StateRecordOp*>(self.buffer.data + self.last_at)
 
     cdef int add(self, uint32_t op, uint64_t a, uint64_t b, uint32_t n) except -1:
         cdef StateRecordOp* last = self._last()
         if last != NULL and last.op == op and (op == OP_FINISH or op == OP_FINISH_ALL) and last.b + 1 == a:
             last.b = b
             return 0
+        return self._begin(op, a, b, n)
+
+    cdef int _begin(self, uint32_t op, uint64_t a, uint64_t b, uint32_t n) except -1:
+        cdef StateRecordOp* last
         if self.ops == 0:
             self.buffer.reserve(sizeof(StateRecordHead))
             self.buffer.size = sizeof(StateRecordHead)
+        self._pad()
         last = <StateRecordOp*>self.buffer.reserve(sizeof(StateRecordOp))
         last.op = op
         last.a = a
         last.b = b
         last.n = n
+        self.last_at = self.buffer.size
         self.buffer.size += sizeof(StateRecordOp)
         self.ops += 1
         return 0
 
+    cdef int _pad(self) except -1:
+        cdef Py_ssize_t missing = -self.buffer.size & 7
+        if missing:
+            memset(self.buffer.reserve(missing), 0, missing)
+            self.buffer.size += missing
+        return 0
+
+    cdef int _extend(self, uint64_t distance, uint64_t seq) except -1:
+        """One more sequence for the list at the end."""
+        cdef char* p = self.buffer.reserve(VARINT_BYTES)
+        while distance > 0x7F:
+            p[0] = <char>(distance | 0x80)
+            p += 1
+            distance >>= 7
+        p[0] = <char>distance
+        self.buffer.size = p + 1 - self.buffer.data
+        self._last().n += 1
+        self.last_seq = seq
+        return 0
+
     cdef int deliver(self, uint64_t seq, uint64_t cseq) except -1:
         cdef StateRecordOp* last = self._last()
-        if last != NULL and last.op == OP_DELIVER and last.a + last.n == seq and last.b + last.n == cseq:
-            last.n += 1
-            return 0
-        return self.add(OP_DELIVER, seq, cseq, 1)
+        if last != NULL and last.b + last.n == cseq:
+            if last.op == OP_DELIVER:
+                if last.a + last.n == seq:
+                    last.n += 1
+                    return 0
+                if last.n == 1 and seq > last.a:
+                    last.op = OP_DELIVER_LIST
+                    self.last_seq = last.a
+            if last.op == OP_DELIVER_LIST and seq > self.last_seq:
+                return self._extend(seq - self.last_seq, seq)
+        return self._begin(OP_DELIVER, seq, cseq, 1)
 
     cdef int finish(self, uint64_t seq, bint lowest) except -1:
         cdef StateRecordOp* last = self._last()
-        if lowest and last != NULL and last.op == OP_FINISH and last.b < seq:
-            last.b = seq
-            return 0
-        return self.add(OP_FINISH, seq, seq, 0)
+        cdef int64_t distance
+        if last != NULL:
+            if last.op == OP_FINISH:
+                if last.b + 1 == seq or (lowest and last.b < seq):
+                    last.b = seq
+                    return 0
+                if last.a == last.b:
+                    last.op = OP_FINISH_LIST
+                    last.n = 1
+                    self.last_seq = last.a
+            if last.op == OP_FINISH_LIST:
+                distance = <int64_t>(seq - self.last_seq)
+                return self._extend((<uint64_t>distance << 1) ^ <uint64_t>(distance >> 63), seq)
+        return self._begin(OP_FINISH, seq, seq, 0)
 
     cdef const char* seal(self, int64_t wall_ns, uint64_t delivered_cseq, uint64_t delivered_seq,
                           uint64_t floor_cseq, uint64_t floor_seq, Py_ssize_t* n) except NULL:
@@ -79,6 +125,7 @@ cdef class StateBatch:
         if self.ops == 0:
             self.buffer.reserve(sizeof(StateRecordHead))
             self.buffer.size = sizeof(StateRecordHead)
+        self._pad()
         head = <StateRecordHead*>self.buffer.data
         head.magic_kind = KIND_BATCH
         head.ops = self.ops
@@ -130,9 +177,8 @@ def replay(recovered):
         kind, count, wall_ns, *positions = HEAD.unpack_from(record)
         if kind == KIND_SNAPSHOT:
             _read_snapshot(state, record, count)
-        elif kind == KIND_BATCH and len(record) == HEAD.size + count * OP.size:
-            for op in OP.iter_unpack(record[HEAD.size:]):
-                _apply(state, wall_ns, *op)
+        elif kind == KIND_BATCH:
+            _read_batch(state, record, count, wall_ns)
         else:
             raise ValueError(f"consumer state record of kind {kind:#x}, {len(record)} bytes")
         state.delivered_cseq, state.delivered_seq, state.floor_cseq, state.floor_seq = positions
@@ -149,6 +195,50 @@ def _read_snapshot(state, record, count):
         seq: StateEntry(cseq, delivered_ns, deliveries, bool(exhausted))
         for seq, cseq, delivered_ns, deliveries, exhausted in ENTRY.iter_unpack(record[start:])
     }
+
+
+def _read_batch(state, record, count, wall_ns):
+    at = HEAD.size
+    try:
+        for _ in range(count):
+            a, b, n, op = OP.unpack_from(record, at)
+            at += OP.size
+            if op in (OP_DELIVER_LIST, OP_FINISH_LIST):
+                sequences, at = _read_list(record, at, a, n, op == OP_FINISH_LIST)
+                _apply_list(state, wall_ns, sequences, b, op)
+            else:
+                _apply(state, wall_ns, a, b, n, op)
+    except (struct.error, IndexError) as error:
+        raise ValueError(f"consumer state record of {len(record)} bytes for {count} operations") from error
+    if at != len(record):
+        raise ValueError(f"consumer state record of {len(record)} bytes, {at} used")
+
+
+def _read_list(bytes record, Py_ssize_t at, seq, n, bint signed):
+    """([sequence], offset of the next operation)"""
+    sequences = [seq]
+    for _ in range(n - 1):
+        distance = shift = 0
+        while record[at] & 0x80:
+            distance |= (record[at] & 0x7F) << shift
+            shift += 7
+            at += 1
+        distance |= record[at] << shift
+        at += 1
+        seq += (distance >> 1) ^ -(distance & 1) if signed else distance
+        sequences.append(seq)
+    return sequences, (at + 7) & ~7
+
+
+def _apply_list(state, wall_ns, sequences, cseq, op):
+    if op == OP_DELIVER_LIST:
+        for number, seq in enumerate(sequences):
+            state.pending[seq] = StateEntry(cseq + number, wall_ns)
+        return
+    for seq in sequences:
+        entry = state.pending.get(seq)
+        if entry is not None and not entry.exhausted:
+            del state.pending[seq]
 
 
 def _apply(state, wall_ns, a, b, n, op):

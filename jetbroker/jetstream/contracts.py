@@ -35,6 +35,19 @@ class AccountLimits:
     max_request_batch: int = 0
 
 
+class Origin(Protocol):
+    """The connection a request came from. `opened_at` is the event loop's time, `rtt_ns` 0 when not measured."""
+
+    cid: int
+    peer: str
+    user: object
+    name: str
+    lang: str
+    version: str
+    opened_at: float
+    rtt_ns: int
+
+
 class ConsumerLike(Protocol):
     """A running consumer."""
 

@@ -7,7 +7,7 @@ from jetbroker.jetstream.cursor cimport StreamCursor
 from jetbroker.jetstream.pending cimport PendingEntry
 from jetbroker.jetstream.pull cimport WaitingQueue, WaitingRequest
 from jetbroker.jetstream.push cimport FlowControl, RateLimit
-from jetbroker.jetstream.receivers cimport ConsumerEvents
+from jetbroker.jetstream.receivers cimport ConsumerEvents, InterestWatcher
 from jetbroker.jetstream.state_writer cimport StateWriter
 from jetbroker.jetstream.tracker cimport AckTracker
 from jetbroker.routing.router cimport Route, Router
@@ -37,6 +37,7 @@ cdef class ConsumerDelivery(ConsumerEvents):
     cdef readonly bint running
     cdef readonly bint is_push
     cdef bint restored                     # goes on from recorded state
+    cdef bint recorded                     # a new one's starting position is in its state log
     cdef readonly AckTracker tracker
     cdef readonly StreamCursor cursor
     cdef readonly object state_log
@@ -67,6 +68,8 @@ cdef class ConsumerDelivery(ConsumerEvents):
     # moving parts
     cdef int64_t now_ns                    # monotonic, of this tick
     cdef Route deliver_route
+    cdef InterestWatcher watcher
+    cdef bint watching                     # push: the watcher hears of changes of deliver_route
     cdef bint deliverable                  # push: the deliver subject has interest
     cdef int64_t hold_until_ns             # rate limit or replay pace: nothing before this; 0: go on
     cdef int64_t next_heartbeat_ns
@@ -103,6 +106,7 @@ cdef class ConsumerDelivery(ConsumerEvents):
     cdef int serve(self, WaitingRequest request, Py_ssize_t size) except -1
     cdef int refuse_size(self, WaitingRequest request) except -1
     cdef int deliver_push(self) except -1
+    cdef int leave_route(self) except -1
     cdef bint check_interest(self) except -1
     cdef int64_t held_back(self, StoredMessage* message) except? -1
     cdef int after_push(self, StoredMessage* message, Py_ssize_t size) except -1

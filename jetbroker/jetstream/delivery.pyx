@@ -272,6 +272,7 @@ cdef class ConsumerDelivery(ConsumerEvents):
         if self.deliver_route is None or self.deliver_route.stale:
             self.deliver_route = self.router.route(
                 PyBytes_AS_STRING(self.deliver_subject), PyBytes_GET_SIZE(self.deliver_subject))
+            self.watching = self.running and self.router.watch(self.deliver_route, self.watcher)
             if self.deliver_group is not None:
                 self.deliverable = self.router.has_queue_interest(self.deliver_subject, self.deliver_group)
             else:
@@ -280,7 +281,22 @@ cdef class ConsumerDelivery(ConsumerEvents):
                 self.next_heartbeat_ns = self.now_ns + self.heartbeat_ns
                 if self.flow is not None:
                     self.flow.reset()
+            elif before and self.inactive_ns:
+                self.inactive_at_ns = self.now_ns + self.inactive_ns
         return self.deliverable
+
+    cdef int on_interest_changed(self) except -1:
+        self.now_ns = self.monotonic()
+        if self.waiting.count and self.waiting.take_unwanted(self.router) and self.inactive_ns:
+            self.inactive_at_ns = self.now_ns + self.inactive_ns
+        return self.wake()
+
+    cdef int leave_route(self) except -1:
+        if self.deliver_route is not None:
+            self.router.unwatch(self.deliver_route, self.watcher)
+        self.deliver_route = None
+        self.deliverable = self.watching = False
+        return 0
 
     cdef int deliver_push(self) except -1:
         cdef StoredMessage message
@@ -304,8 +320,7 @@ cdef class ConsumerDelivery(ConsumerEvents):
             if self.send(self.deliver_route, self.own_subjects is not None, &message, again, NO_ROOM_LIMIT,
                          &size) != SENT_OK:
                 # somebody is subscribed, but closed: the route will change
-                self.deliverable = False
-                self.deliver_route = None
+                self.leave_route()
                 break
             self.after_push(&message, size)
             count += 1

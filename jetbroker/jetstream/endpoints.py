@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
+from jetbroker.jetstream.contracts import Origin
 from jetbroker.jetstream.decode import INT, DecodeError, decode, json_field
 from jetbroker.jetstream.errors import api_error
 
@@ -25,16 +26,29 @@ class PagedRequest:
 
 @dataclass(frozen=True)
 class Request:
-    """One API request. `tokens` is the subject without `$JS.API.`."""
+    """One API request. `tokens` is the subject without `$JS.API.`; `origin` None: it came from the broker itself."""
 
     subject: str
     tokens: list[str]
     reply: bytes | None
     headers: bytes
     body: bytes
+    origin: Origin | None = None
 
 
-Handler = Callable[["JetStream", Request], Awaitable[dict[str, Any] | None]]
+@dataclass(frozen=True)
+class Later:
+    """An answer that is sent when `durable` has ended; the requests behind it need not wait for that.
+
+    A StorageError of `durable` is answered as `error`.
+    """
+
+    answer: dict[str, Any]
+    durable: Awaitable[None]
+    error: str
+
+
+Handler = Callable[["JetStream", Request], Awaitable[dict[str, Any] | Later | None]]
 
 
 @dataclass(frozen=True)

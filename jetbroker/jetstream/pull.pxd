@@ -2,6 +2,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from jetbroker.routing.router cimport Route, Router
+from jetbroker.tick cimport TickTask
 
 
 cdef class WaitingRequest:
@@ -18,17 +19,23 @@ cdef class WaitingRequest:
     cdef int64_t next_heartbeat_ns
     cdef WaitingRequest next
 
+    cdef TickTask watcher              # told when the interest in the reply subject changes
     cdef bint wanted(self, Router router) except -1       # does anybody listen on the reply subject?
+    cdef int release(self, Router router) except -1       # the request leaves the queue
 
 
 cdef class WaitingQueue:
     """The ring of waiting requests: the head is served next."""
+    cdef Router router
+    cdef TickTask watcher
     cdef WaitingRequest head, tail
     cdef readonly Py_ssize_t count
     cdef readonly int64_t next_event_ns      # nothing expires and no heartbeat is due before; 0: nothing ever
 
-    cdef void push(self, WaitingRequest request) noexcept
+    cdef int push(self, WaitingRequest request) except -1
     cdef WaitingRequest pop(self)
+    cdef void append(self, WaitingRequest request) noexcept
+    cdef WaitingRequest unlink(self)
     cdef void rotate(self) noexcept          # head to the end
     cdef void note_event(self, WaitingRequest request) noexcept
     # Take out what has expired (returned) and collect whose heartbeat is due; recomputes next_event_ns.

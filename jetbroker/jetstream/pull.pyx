@@ -4,6 +4,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from jetbroker.routing.router cimport Route, Router
+from jetbroker.tick cimport TickTask
 
 
 cdef class WaitingRequest:
@@ -25,13 +26,33 @@ cdef class WaitingRequest:
     cdef bint wanted(self, Router router) except -1:
         if self.route is None or self.route.stale:
             self.route = router.route(PyBytes_AS_STRING(self.reply), PyBytes_GET_SIZE(self.reply))
+            if self.watcher is not None:
+                router.watch(self.route, self.watcher)
         return bool(self.route.plain) or self.route.queues is not None
+
+    cdef int release(self, Router router) except -1:
+        if self.route is not None and self.watcher is not None:
+            router.unwatch(self.route, self.watcher)
+        self.watcher = None
+        return 0
 
 
 cdef class WaitingQueue:
-    """The ring of waiting requests: the head is served next."""
+    """The ring of waiting requests: the head is served next. `watcher` hears when a requester may have left."""
 
-    cdef void push(self, WaitingRequest request) noexcept:
+    def __init__(self, Router router not None, TickTask watcher=None) -> None:
+        self.router = router
+        self.watcher = watcher
+
+    cdef int push(self, WaitingRequest request) except -1:
+        request.watcher = self.watcher
+        self.append(request)
+        self.note_event(request)
+        # from now on its route is watched
+        request.wanted(self.router)
+        return 0
+
+    cdef void append(self, WaitingRequest request) noexcept:
         request.next = None
         if self.tail is None:
             self.head = request
@@ -39,9 +60,13 @@ cdef class WaitingQueue:
             self.tail.next = request
         self.tail = request
         self.count += 1
-        self.note_event(request)
 
     cdef WaitingRequest pop(self):
+        cdef WaitingRequest request = self.unlink()
+        request.release(self.router)
+        return request
+
+    cdef WaitingRequest unlink(self):
         cdef WaitingRequest request = self.head
         self.head = request.next
         if self.head is None:
@@ -124,9 +149,10 @@ cdef class WaitingQueue:
         if not gone:
             return out
         for i in range(self.count):
-            request = self.pop()
+            request = self.unlink()
             if request in gone:
+                request.release(self.router)
                 out.append(request)
             else:
-                self.push(request)
+                self.append(request)
         return out

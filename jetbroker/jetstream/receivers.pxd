@@ -1,6 +1,7 @@
 """A consumer's subscriptions: acks, pull requests, answers to flow control."""
 from jetbroker.jetstream.interest cimport StreamConsumer
 from jetbroker.routing.router cimport Receiver
+from jetbroker.tick cimport TickTask
 from jetbroker.wire.message cimport Message
 
 
@@ -10,6 +11,8 @@ cdef class ConsumerEvents(StreamConsumer):
     cdef int on_ack(self, const char* numbers, Py_ssize_t n, const Message* msg) except -1
     cdef int on_request(self, const Message* msg) except -1
     cdef int on_flow_answer(self, const Message* msg) except -1
+    # Somebody came to, or left, a subject this consumer delivers to.
+    cdef int on_interest_changed(self) except -1
 
 
 cdef class ConsumerReceiver(Receiver):
@@ -27,3 +30,11 @@ cdef class RequestReceiver(ConsumerReceiver):
 
 cdef class FlowReceiver(ConsumerReceiver):
     pass
+
+
+cdef class InterestWatcher(TickTask):
+    cdef ConsumerEvents consumer       # None: closed
+
+
+cdef class SilentReceiver(Receiver):
+    """Takes API requests that mean nothing, so that they are met with silence; not pulls and direct gets."""

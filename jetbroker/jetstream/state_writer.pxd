@@ -18,3 +18,6 @@ cdef class StateWriter(LogObserver):
     # Answer these (empty messages) when everything written so far is durable.
     cdef int confirm(self, list replies) except -1
     cdef int _release(self, uint64_t committed) except -1
+    cdef int _refuse(self, list replies) except -1
+    # The log cannot be written now: tell everybody who waits.
+    cdef int refuse_waiting(self) except -1

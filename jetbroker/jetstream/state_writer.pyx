@@ -11,6 +11,8 @@ from jetbroker.store.statelog cimport StateLog
 
 from jetbroker.errors import StorageError
 
+NOT_STORED = b"NATS/1.0 503 Storage Failed\r\n\r\n"
+
 
 cdef class StateWriter(LogObserver):
     """The way from a consumer to its state log."""
@@ -48,10 +50,23 @@ cdef class StateWriter(LogObserver):
         if self.log is None:
             self.waiting.append((0, replies))
             return self._release(0)
+        if self.log.failed is not None:
+            return self._refuse(replies)
         self.waiting.append((self.log.position, replies))
         if self.log.position <= self.log.committed:
             return self._release(self.log.committed)
         return self.log.request_sync()
+
+    cdef int _refuse(self, list replies) except -1:
+        """The acks hold, but nothing can be stored now: better told than left waiting."""
+        for reply in replies:
+            self.router.publish_bytes(reply, None, NOT_STORED, b"")
+        return 0
+
+    cdef int refuse_waiting(self) except -1:
+        while self.waiting:
+            self._refuse(self.waiting.popleft()[1])
+        return 0
 
     cdef int _release(self, uint64_t committed) except -1:
         while self.waiting and self.waiting[0][0] <= committed:
@@ -61,3 +76,6 @@ cdef class StateWriter(LogObserver):
 
     cdef int on_committed(self, uint64_t seq) except -1:
         return self._release(seq)
+
+    cdef int on_write_failed(self, uint64_t first_lost, object error) except -1:
+        return self.refuse_waiting()

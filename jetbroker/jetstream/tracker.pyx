@@ -61,6 +61,23 @@ cdef class AckTracker:
             entry.delivered_ns = now_ns - age
             self.pending.set_deadline(entry, max(entry.delivered_ns + self.wait_after(entry.count), now_ns + 1))
 
+    def rewind(self, uint64_t seq) -> None:
+        """Forget everything above stream sequence `seq`: it does not exist any more."""
+        cdef PendingEntry* entry
+        if self.batch is not None:
+            self.batch.add(OP_FINISH_ALL, seq + 1, max(self.delivered_seq, seq + 1), 0)
+        for pending_seq, _, _, _, _ in self.pending.dump():
+            if pending_seq > seq:
+                entry = self.pending.find(pending_seq)
+                self.redelivered -= entry.count > 1
+                self.pending.discard(entry)
+        self.delivered_seq = min(self.delivered_seq, seq)
+        self.floor_seq = min(self.floor_seq, seq)
+        if self.pending.count == 0:
+            self.floor_cseq = self.delivered_cseq
+            self.floor_seq = self.delivered_seq
+        self.dirty = True
+
     cdef int64_t wait_after(self, uint32_t deliveries) except? -1:
         cdef Py_ssize_t n
         if not self.backoff_ns:
@@ -70,6 +87,11 @@ cdef class AckTracker:
 
     cdef uint64_t deliver(self, uint64_t seq, int64_t now_ns) except 0:
         cdef PendingEntry* entry
+        if seq <= self.delivered_seq and self.pending.find(seq) != NULL:
+            # never twice in the pending list, whatever led here: its acks would find only one of the two
+            entry = self.pending.find(seq)
+            self.redelivered -= entry.count > 1
+            self.pending.discard(entry)
         self.delivered_cseq += 1
         self.delivered_seq = seq
         if self.policy == POLICY_NONE:

@@ -9,6 +9,10 @@ from jetbroker.tick cimport Tick, TickTask
 from jetbroker.wire.message cimport Message
 
 
+# Whose input is being handled: a connection says so before it parses and takes it back (None) after.
+cdef void set_origin(object origin) noexcept
+
+
 cdef class Receiver(TickTask):
     """Whoever can be given messages: a client's output, a stream's ingest, an ack handler, an API service."""
     # Deliver one message.  `slot` is this subscription's place in a cached route, or None on one-off look-ups;
@@ -42,6 +46,7 @@ cdef class Route:
     cdef list plain                    # list[RouteSlot]
     cdef list queues                   # list[list[RouteSlot]], None when there are none
     cdef Route chain                   # next in the hash bucket
+    cdef list watchers                 # TickTasks to wake when this route goes stale, None when there are none
 
 
 cdef class ReplyRoute:
@@ -66,7 +71,13 @@ cdef class Router:
     cdef readonly uint64_t builds      # routes worked out because the cache did not hold them
     cdef list replies                  # ReplyRoute or None, direct mapped
     cdef readonly uint64_t subscriptions
+    cdef uint32_t watched              # cached routes with watchers: these are not evicted
 
+    # Schedule `task` in PHASE_CONSUMERS once the interest in this route's subject has changed (`route` is stale then:
+    # look it up and watch it again). False: there are too many watched routes already, or `route` is stale.
+    cdef bint watch(self, Route route, TickTask task) except -1
+    # Take one watch() back; harmless when the route has gone stale.
+    cdef int unwatch(self, Route route, TickTask task) except -1
     # The cached route of a literal subject. The caller may keep it (see Route.stale).
     cdef Route route(self, const char* subject, Py_ssize_t n)
     # Match msg.subject and deliver. Returns the number of deliveries. `skip` is a receiver that must not get it
@@ -100,7 +111,8 @@ cdef class Router:
 cdef class CallbackReceiver(Receiver):
     """Hands each message to callback(subject, reply, headers, payload, origin) in the tick's event phase.
 
-    All arguments are bytes (reply is None when missing); origin is always None so far.
+    All arguments but the last are bytes (reply is None when missing); origin is what set_origin() was told when the
+    message was published: the client's protocol, None for messages of the broker itself.
     """
     cdef Tick tick
     cdef object callback

@@ -6,13 +6,19 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
 from jetbroker.routing.sublist cimport Node, Sublist
-from jetbroker.tick cimport PHASE_EVENTS, Tick, TickTask
+from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, Tick, TickTask
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.subjects cimport has_wildcard, pattern_matches
 
 from jetbroker import limits
 
 cdef uint32_t MAX_ROUTES = limits.ROUTE_CACHE_ENTRIES
+cdef object current_origin = None
+
+
+cdef void set_origin(object origin) noexcept:
+    global current_origin
+    current_origin = origin
 
 
 cdef class Receiver(TickTask):
@@ -335,6 +341,11 @@ cdef class Router:
         cdef object head = <object>PyList_GET_ITEM(self.buckets, bucket)
         cdef Route before = None
         gone.stale = True
+        if gone.watchers is not None:
+            self.watched -= 1
+            for task in gone.watchers:
+                self.tick.schedule(PHASE_CONSUMERS, <TickTask>task)
+            gone.watchers = None
         while head is not None:
             if head is gone:
                 if before is None:
@@ -352,12 +363,34 @@ cdef class Router:
         """Make room: drop the routes of the next buckets in turn, an eighth of the cache at once."""
         cdef uint32_t target = MAX_ROUTES - MAX_ROUTES // 8
         cdef object head
+        cdef Route route
         while self.route_count > target:
             head = <object>PyList_GET_ITEM(self.buckets, self.clock_hand)
             while head is not None:
-                self._forget(self.clock_hand, <Route>head)
-                head = <object>PyList_GET_ITEM(self.buckets, self.clock_hand)
+                route = <Route>head
+                head = route.chain
+                if route.watchers is None:
+                    self._forget(self.clock_hand, route)
             self.clock_hand = (self.clock_hand + 1) & self.bucket_mask
+        return 0
+
+    cdef bint watch(self, Route route, TickTask task) except -1:
+        # never more than half of the cache, so that there is always something to evict
+        if route.stale or (route.watchers is None and self.watched >= MAX_ROUTES // 2):
+            return False
+        if route.watchers is None:
+            route.watchers = []
+            self.watched += 1
+        route.watchers.append(task)
+        return True
+
+    cdef int unwatch(self, Route route, TickTask task) except -1:
+        if route.watchers is None or task not in route.watchers:
+            return 0
+        route.watchers.remove(task)
+        if not route.watchers:
+            route.watchers = None
+            self.watched -= 1
         return 0
 
     def fanout(self) -> tuple:
@@ -429,6 +462,7 @@ cdef class CallbackReceiver(Receiver):
             msg.reply[:msg.reply_len] if msg.reply != NULL else None,
             msg.body[:msg.headers_len],
             (msg.body + msg.headers_len)[:msg.body_len - msg.headers_len],
+            current_origin,
         ))
         self.tick.schedule(PHASE_EVENTS, self)
         return 1
@@ -436,6 +470,6 @@ cdef class CallbackReceiver(Receiver):
     cdef int run_tick(self) except -1:
         cdef list queue = self.queue
         self.queue = []
-        for subject, reply, headers, payload in queue:
-            self.callback(subject, reply, headers, payload, None)
+        for subject, reply, headers, payload, origin in queue:
+            self.callback(subject, reply, headers, payload, origin)
         return 0

@@ -313,6 +313,8 @@ cdef class StateLog(TickTask):
     def _write_failed(self, error):
         """Entries wait in memory; the disk gets its reserve back and is tried again shortly."""
         self.failed = StorageError(f"{self.path}: {error.strerror or error}")
+        if self.observer is not None:
+            self.observer.on_write_failed(self.committed + 1, self.failed)
         if self.reserve is not None:
             self.reserve.free()
         if self.retry is None:

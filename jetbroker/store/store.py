@@ -270,6 +270,14 @@ class Store:
         self, account: str, stream: str, name: str, config: dict[str, Any], created_ns: int, memory: bool
     ) -> StateLog:
         """Make a consumer's state log; it is durable when this returns. Raises StorageError."""
+        state_log = self.begin_consumer(account, stream, name, config, created_ns, memory)
+        await state_log.commit()
+        return state_log
+
+    def begin_consumer(
+        self, account: str, stream: str, name: str, config: dict[str, Any], created_ns: int, memory: bool
+    ) -> StateLog:
+        """Make a consumer's state log; it is durable after its first commit. Raises StorageError."""
         log = self._logs[account, stream]
         head = {"stream": stream, "account": account, "name": name, "created": created_ns, "config": config}
         if memory or not isinstance(log, FileLog):
@@ -277,7 +285,6 @@ class Store:
         else:
             path = f"{log.directory}/consumers/{encode_name(name)}.log"
             state_log = StateLog.create(self.tick, self.disk, self.group, path, log.stream_id, head, self._reserve)
-            await state_log.commit()
         self._state_logs[account, stream, name] = state_log
         return state_log
 

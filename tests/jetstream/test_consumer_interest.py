@@ -1,0 +1,85 @@
+"""Consumers notice at once who comes and who leaves; nothing here waits for a clock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.consumers import SECOND, ConsumerBench, counts
+
+
+async def test_push_begins_and_ends_with_its_subscriber(tmp_path: Path) -> None:
+    bench = ConsumerBench(tmp_path)
+    bench.open()
+    await bench.fill("s.0")
+    consumer = bench.consumer("p", deliver_subject="d.x", ack_policy="none")
+    await bench.turn()
+    assert "push_bound" not in consumer.info()
+    for subject in ("d.x", "d.*", ">"):
+        first = bench.mailbox(subject)
+        await bench.turn()
+        assert [one.numbers[1] for one in first.take() if one.subject == "s.0" or one.reply][-1:] != []
+        first.close()
+        await bench.turn()
+        assert "push_bound" not in consumer.info()
+        before = consumer.info()["delivered"]
+        await bench.fill("s.1")
+        assert consumer.info()["delivered"] == before
+    await bench.close()
+
+
+async def test_a_deliver_group_waits_for_its_own_members(tmp_path: Path) -> None:
+    bench = ConsumerBench(tmp_path)
+    bench.open()
+    await bench.fill("s.0")
+    consumer = bench.consumer("p", deliver_subject="d", deliver_group="g", ack_policy="none")
+    mailbox = bench.mailbox("d")
+    await bench.turn()
+    assert mailbox.take() == []
+    bench.router.subscribe(mailbox.receiver, b"d", b"g")
+    await bench.turn()
+    assert consumer.info()["delivered"]["stream_seq"] == 1
+    await bench.close()
+
+
+async def test_pull_requests_leave_with_their_requester(tmp_path: Path) -> None:
+    bench = ConsumerBench(tmp_path)
+    bench.open()
+    consumer = bench.consumer("c", inactive_threshold=5 * SECOND)
+    wild = bench.mailbox("_INBOX.w.*")
+    stays = await bench.pull({"batch": 2})
+    leaves = await bench.pull({"batch": 2})
+    wild.subject = "_INBOX.w.1"
+    await bench.pull({"batch": 2}, mailbox=wild)
+    assert counts(consumer)[2] == 3
+    leaves.close()
+    await bench.turn()
+    assert counts(consumer)[2] == 2
+    wild.close()
+    await bench.turn()
+    assert counts(consumer)[2] == 1
+    await bench.fill("s.0")
+    assert len(stays.take()) == 1
+    stays.close()
+    await bench.turn()
+    assert counts(consumer)[2] == 0
+    await bench.close()
+
+
+async def test_a_crowd_of_waiting_requests_does_not_stop_the_route_cache(tmp_path: Path) -> None:
+    bench = ConsumerBench(tmp_path)
+    bench.open()
+    consumer = bench.consumer("c", max_waiting=20_000)
+    mailbox = bench.mailbox("_INBOX.many.*")
+    for number in range(12_000):
+        bench.router.publish_bytes(b"$JS.API.CONSUMER.MSG.NEXT.S.c", b"_INBOX.many.%d" % number, b"", b"1")
+    await bench.turn()
+    assert counts(consumer)[2] == 12_000
+    for number in range(20_000):
+        bench.router.publish_bytes(b"other.%d" % number, None, b"", b"")
+    mailbox.close()
+    await bench.turn()
+    # those beyond half of the cache are found when their turn comes
+    assert counts(consumer)[2] < 12_000
+    await bench.fill("s.0")
+    assert counts(consumer)[2] == 0
+    await bench.close()
