@@ -26,6 +26,7 @@ from jetbroker.tick cimport PHASE_EVENTS, Tick
 from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.headers cimport find_header
 from jetbroker.wire.message cimport Message
+from jetbroker.wire.subjects cimport has_wildcard
 
 from jetbroker import limits
 from jetbroker.errors import StorageError
@@ -412,12 +413,17 @@ cdef class Ingest(Receiver):
         """The message just stored replaces all older ones of its subject, or of the stream."""
         cdef StreamConsumer consumer
         if rollup.p[0] == c's' or rollup.p[0] == c'S':
-            if entry.state.count == 2:
+            if has_wildcard(<const char*>entry.state.subject, len(entry.state.subject)):
+                # stored as a literal, but it rolls up all it matches: KV purges of `key.*` count on it
+                self._note_rolled_up(SubjectFilter(entry.state.subject), self.log.first_seq)
+                self.log.purge(entry.state.subject, 0, 1)
+            elif entry.state.count == 2:
                 return self._remove_one(self.log.first_of(entry.state))
-            if entry.state.count < 2:
+            elif entry.state.count < 2:
                 return 0
-            self._note_rolled_up(SubjectFilter(entry.state.subject), self.log.first_of(entry.state))
-            self.log.purge(entry.state.subject, 0, 1)
+            else:
+                self._note_rolled_up(SubjectFilter(entry.state.subject), self.log.first_of(entry.state))
+                self.log.purge(entry.state.subject, 0, 1)
         else:
             self._note_rolled_up(SubjectFilter(), self.log.first_seq)
             self.log.purge(b"", 0, 1)
