@@ -192,7 +192,6 @@ class Api:
             self.js.log.error(f"JetStream API of {self.js.account_name}:\n{traceback.format_exc().rstrip()}")
 
     async def _handle(self, endpoint: Endpoint, request: Request) -> None:
-        self.requests_total += 1
         response: dict[str, Any] = {"type": f"io.nats.jetstream.api.v1.{endpoint.kind}_response"}
         try:
             self._check_request(endpoint, request)
@@ -203,6 +202,8 @@ class Api:
             self.js.log.error(f"JetStream API {request.subject}:\n{traceback.format_exc().rstrip()}")
             fault = wrap_error("stream_general_error", RuntimeError(f"internal error: {type(error).__name__}"))
             answer = {"error": fault.to_json()} | endpoint.zeros
+        # an INFO request tells of those before it
+        self.requests_total += 1
         if isinstance(answer, Later):
             task = asyncio.create_task(self._answer_later(endpoint, request, response, answer))
             self._later.add(task)
