@@ -56,7 +56,7 @@ def decode(query: Query) -> Options:
     return Options(
         state=state,
         sort=sort or "cid",
-        offset=0 if cid else offset,
+        offset=offset,
         limit=1 if cid else limit if limit > 0 else DEFAULT_LIMIT,
         cid=cid,
         account=query.text("acc"),

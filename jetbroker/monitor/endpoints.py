@@ -47,6 +47,7 @@ class Endpoints:
     async def _dispatch(self, path: str, query: Query) -> Response:
         sources = self._sources
         name = self._name(path)
+        name = _ALIASES.get(name, name)
         endpoint = _ENDPOINTS.get(name)
         if endpoint is None:
             return text_response(HTTPStatus.NOT_FOUND, "404 page not found\n")
@@ -155,12 +156,12 @@ def _head(sources: Sources) -> dict[str, Any]:
     return {"server_id": sources.server_id}
 
 
+_ALIASES = {"/subscriptionsz": "/subsz"}
 _ENDPOINTS: dict[str, Endpoint] = {
     "/": _index,
     "/varz": _varz,
     "/connz": _connz,
     "/subsz": _subsz,
-    "/subscriptionsz": _subsz,
     "/jsz": _jsz,
     "/healthz": _healthz,
     "/routez": _routez,  # nothing to see on a single server, but exporters ask for all of them

@@ -151,6 +151,8 @@ class HttpConnection(asyncio.Protocol):
         self._body_bytes = 0
         if len(request.headers) > limits.MONITOR_HEADERS:
             raise h11.RemoteProtocolError("too many headers", HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        if request.http_version not in (b"1.0", b"1.1"):
+            raise h11.RemoteProtocolError("other version", HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
         if request.method == b"CONNECT":
             raise h11.RemoteProtocolError("no proxy", HTTPStatus.METHOD_NOT_ALLOWED)
 

@@ -12,7 +12,6 @@ from jetbroker.monitor.connz import DEFAULT_LIMIT, subscription_row
 from jetbroker.monitor.query import BadRequest, Query
 from jetbroker.monitor.sources import Sources, go_float, now_text, paced, page
 from jetbroker.routing.router import Subscription
-from jetbroker.wire.subjects import valid_literal
 
 
 async def subsz(sources: Sources, query: Query) -> dict[str, Any]:
@@ -21,7 +20,7 @@ async def subsz(sources: Sources, query: Query) -> dict[str, Any]:
     offset, limit = max(query.integer("offset"), 0), query.integer("limit")
     limit = limit if limit > 0 else DEFAULT_LIMIT
     test = query.text("test")
-    if test and not valid_literal(test.encode()):
+    if test and not _is_literal(test):
         raise BadRequest(f"invalid test subject, must be valid publish subject: {test}")
     accounts = _accounts(sources, query.text("acc"))
     answer = {"server_id": sources.server_id, "now": now_text()} | _figures(sources, accounts)
@@ -33,6 +32,11 @@ async def subsz(sources: Sources, query: Query) -> dict[str, Any]:
     if rows:
         answer["subscriptions_list"] = rows
     return answer
+
+
+def _is_literal(subject: str) -> bool:
+    tokens = subject.split(".")
+    return all(tokens) and not {"*", ">"} & set(tokens)
 
 
 def _accounts(sources: Sources, name: str) -> list[Account]:

@@ -1,0 +1,241 @@
+"""The HTTP listener by itself: one request after the other, and every bound."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+
+import pytest
+
+from jetbroker import limits
+from jetbroker.monitor.http import HttpListener, Response, text_response
+from tests.support.http import TIMEOUT_S
+
+OK = b"GET /ok HTTP/1.1\r\nHost: a\r\n\r\n"
+LARGE_BYTES = 16 * 1024 * 1024
+
+
+class Site:
+    """A listener on a free port. `/slow` is answered when `release` is set."""
+
+    def __init__(self) -> None:
+        self.release = asyncio.Event()
+        self.targets: list[str] = []
+        self.errors: list[dict[str, object]] = []
+        self.port = 0
+        self.listener = HttpListener(asyncio.get_running_loop(), self.answer)
+
+    async def answer(self, target: str) -> Response:
+        self.targets.append(target)
+        if target == "/slow":
+            await self.release.wait()
+        if target == "/bug":
+            raise ZeroDivisionError("a bug")
+        if target == "/large":
+            return Response(HTTPStatus.OK, b"x" * LARGE_BYTES, ())
+        return text_response(HTTPStatus.OK, target)
+
+    async def ask(self, data: bytes, *, eof: bool = False) -> bytes:
+        """Everything that comes back until the listener closes."""
+        async with asyncio.timeout(TIMEOUT_S):
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+            try:
+                writer.write(data)
+                if eof:
+                    writer.write_eof()
+                return await read_all(reader)
+            finally:
+                writer.close()
+
+
+async def read_all(reader: asyncio.StreamReader) -> bytes:
+    """To the end; a reset is one too: what came before counts."""
+    received = b""
+    try:
+        while chunk := await reader.read(65536):
+            received += chunk
+    except ConnectionResetError:
+        return received
+    return received
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    found = Site()
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: found.errors.append(context))
+    server = await loop.create_server(found.listener.connection, "127.0.0.1", 0)
+    found.port = server.sockets[0].getsockname()[1]
+    yield found
+    server.close()
+    found.listener.close()
+    loop.set_exception_handler(None)
+
+
+def status(answer: bytes) -> int:
+    return int(answer.split(b" ", 2)[1])
+
+
+async def test_requests_one_after_the_other(site: Site) -> None:
+    answer = await site.ask(OK * 3 + b"GET /last HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    assert answer.count(b"HTTP/1.1 200 OK\r\n") == 4
+    assert answer.endswith(b"/last")
+    assert site.targets == ["/ok", "/ok", "/ok", "/last"]
+
+
+async def test_byte_by_byte(site: Site) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+    for byte in OK:
+        writer.write(bytes([byte]))
+        await writer.drain()
+        await asyncio.sleep(0)
+    assert await reader.readuntil(b"/ok") != b""
+    writer.close()
+
+
+async def test_half_closed_clients_get_their_answer(site: Site) -> None:
+    assert (await site.ask(OK, eof=True)).endswith(b"/ok")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "get", "FOO"])
+async def test_methods_mean_nothing(site: Site, method: str) -> None:
+    answer = await site.ask(f"{method} /ok HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
+    assert status(answer) == 200
+    assert answer.endswith(b"/ok")
+
+
+async def test_head_has_no_body(site: Site) -> None:
+    answer = await site.ask(b"HEAD /ok HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    assert b"Content-Length: 3\r\n" in answer
+    assert answer.endswith(b"\r\n\r\n")
+
+
+async def test_bodies_are_read_and_ignored(site: Site) -> None:
+    plain = b"POST /ok HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"
+    chunked = b"POST /ok HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+    answer = await site.ask(plain + chunked, eof=True)
+    assert answer.count(b"200 OK") == 2
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "expected"),
+    [
+        (b"garbage\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 100, 400),  # TLS
+        (b"GET /ok HTTP/1.1\r\n\r\n", 400),  # no Host
+        (b"GET /ok HTTP/1.1\r\nHost: a\r\nbad header\r\n\r\n", 400),
+        (b"GET /ok HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n", 400),
+        (b"GET /ok HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+        (b"GET /ok HTTP/2.0\r\nHost: a\r\n\r\n", 505),
+        (b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 405),
+        (b"GET /ok HTTP/1.1\r\nHost: a\r\n" + b"X: y\r\n" * limits.MONITOR_HEADERS + b"\r\n", 431),
+        (b"GET /" + b"x" * limits.MONITOR_HEADER_BYTES, 431),
+        (b"GET /ok HTTP/1.1\r\nHost: a\r\nX: " + b"y" * limits.MONITOR_HEADER_BYTES, 431),
+        (
+            b"POST /ok HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n" + b"z" * limits.MONITOR_BODY_BYTES * 2,
+            413,
+        ),
+    ],
+)
+async def test_bad_requests_end_the_connection(site: Site, request_bytes: bytes, expected: int) -> None:
+    answer = await site.ask(request_bytes)
+    assert status(answer) == expected
+    assert b"Connection: close\r\n" in answer
+    assert not site.targets
+    assert not site.errors
+
+
+async def test_a_bug_is_told_to_both_sides(site: Site) -> None:
+    answer = await site.ask(b"GET /bug?secret=1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    assert status(answer) == 200  # only the path without a query is the bug
+    answer = await site.ask(b"GET /bug HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    assert status(answer) == 500
+    assert b"a bug" not in answer
+    assert isinstance(site.errors[0]["exception"], ZeroDivisionError)
+
+
+async def test_connections_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MONITOR_CONNECTIONS", 2)
+    held = [await asyncio.open_connection("127.0.0.1", site.port) for _ in range(2)]
+    for reader, writer in held:
+        writer.write(OK)
+        await reader.readuntil(b"/ok")
+    assert status(await site.ask(OK)) == 503
+    held[0][1].close()
+    async with asyncio.timeout(TIMEOUT_S):
+        while len(site.listener.connections) > 1:
+            await asyncio.sleep(0)
+    assert status(await site.ask(OK, eof=True)) == 200
+    held[1][1].close()
+
+
+@pytest.mark.parametrize("data", [b"", b"GET /ok HTTP/1.1\r\nHost: a\r\nX-Slow: "])
+async def test_slow_requests_are_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(limits, "MONITOR_REQUEST_SECONDS", 0.05)
+    assert await site.ask(data) == b""
+    assert not site.listener.connections
+
+
+async def test_more_bytes_do_not_buy_more_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MONITOR_REQUEST_SECONDS", 0.2)
+    reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+    ended = asyncio.ensure_future(read_all(reader))
+    async with asyncio.timeout(TIMEOUT_S):
+        while not ended.done():
+            writer.write(b"x")
+            await asyncio.wait([ended], timeout=0.02)
+    assert ended.result() == b""
+    writer.close()
+
+
+async def test_idle_connections_are_closed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MONITOR_IDLE_SECONDS", 0.05)
+    assert (await site.ask(OK)).endswith(b"/ok")
+    assert not site.listener.connections
+
+
+async def test_clients_that_do_not_read_are_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MONITOR_WRITE_SECONDS", 0.1)
+    _reader, writer = await asyncio.open_connection("127.0.0.1", site.port, limit=1024)
+    writer.write(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n" + OK)
+    async with asyncio.timeout(TIMEOUT_S):
+        while not site.targets:
+            await asyncio.sleep(0)
+        while site.listener.connections:
+            await asyncio.sleep(0.01)
+    assert site.targets == ["/large"]  # the next request waited for the answer to be taken
+    writer.close()
+
+
+async def test_large_answers_arrive(site: Site) -> None:
+    answer = await site.ask(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n" + OK, eof=True)
+    head, _, rest = answer.partition(b"\r\n\r\n")
+    assert f"Content-Length: {LARGE_BYTES}".encode() in head
+    assert rest[:LARGE_BYTES] == b"x" * LARGE_BYTES
+    assert rest.endswith(b"/ok")
+
+
+async def test_clients_that_leave_before_the_answer(site: Site) -> None:
+    _, writer = await asyncio.open_connection("127.0.0.1", site.port)
+    writer.write(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+    async with asyncio.timeout(TIMEOUT_S):
+        while not site.targets:
+            await asyncio.sleep(0)
+        writer.transport.abort()
+        while site.listener.connections:
+            # nothing is read meanwhile: the end is seen when the answer is written
+            site.release.set()
+            await asyncio.sleep(0.01)
+    assert not site.errors
+
+
+async def test_close_drops_connections(site: Site) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+    writer.write(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+    async with asyncio.timeout(TIMEOUT_S):
+        while not site.targets:
+            await asyncio.sleep(0)
+        site.listener.close()
+        assert await read_all(reader) == b""
+    writer.close()
