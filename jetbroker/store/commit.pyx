@@ -15,23 +15,37 @@ LAZY_SECONDS = 1.0
 
 
 def sync_all(disk, work):
-    """In the commit thread: sync each member's files; returns [(member, error or None)]."""
-    results = []
-    for member, targets in work:
-        error = None
-        for target in targets:
-            try:
-                if isinstance(target, str):
-                    disk.sync_directory(target)
-                elif callable(target):
-                    target()
-                else:
-                    disk.fdatasync(target)
-            except OSError as failure:
-                error = failure
-                break
-        results.append((member, error))
-    return results
+    """In the commit thread: sync each member's files; returns [(member, error or None)].
+
+    First everybody's first target, then everybody's second: a file system writes its journal once for files that are
+    synced in a row, but again after each rename. A directory that several members name in one step is synced once.
+    """
+    errors = [None] * len(work)
+    for step in range(max(len(targets) for _, targets in work)):
+        directories = {}
+        for index, (_, targets) in enumerate(work):
+            if step < len(targets) and errors[index] is None:
+                errors[index] = _sync_target(disk, targets[step], directories)
+    return [(member, error) for (member, _), error in zip(work, errors, strict=True)]
+
+
+def _sync_target(disk, target, directories):
+    """The OSError, or None. `directories` remembers the outcome of those synced in this step."""
+    try:
+        if isinstance(target, str):
+            if target not in directories:
+                directories[target] = None
+                disk.sync_directory(target)
+            return directories[target]
+        if callable(target):
+            target()
+        else:
+            disk.fdatasync(target)
+    except OSError as error:
+        if isinstance(target, str):
+            directories[target] = error
+        return error
+    return None
 
 
 cdef class GroupCommit:
