@@ -134,6 +134,8 @@ class Broker:
         if self._listener is not None:
             self._listener.close()
             self._listener = None
+        if self.monitor is not None:
+            self.monitor.ready = False
 
     async def _stop_jetstream(self) -> None:
         """Once, whoever asks first; everybody waits for it. A failure is logged, clients are closed all the same."""

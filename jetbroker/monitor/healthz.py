@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _SERVER_ONLY = ("js-enabled-only", "js-enabled", "js-server-only", "js-meta-only")
 
+_NOT_READY = "failed to be ready for connections after 1ms: server"  # nats-server's words for a lame duck
+
 
 class _Unhealthy(Exception):
     """What is wrong: the text, its kind in the detailed form, and what it is about."""
@@ -29,6 +31,8 @@ def healthz(sources: Sources, query: Query) -> tuple[HTTPStatus, dict[str, Any]]
     details = query.boolean("details")
     account, stream, consumer = (query.text(name) for name in ("account", "stream", "consumer"))
     try:
+        if not sources.ready():
+            raise _Unhealthy(HTTPStatus.INTERNAL_SERVER_ERROR, "CONNECTION", _NOT_READY)
         if stream and not account:
             raise _bad_request('"account" must not be empty when checking stream health')
         if consumer and not stream:
@@ -47,7 +51,8 @@ def _bad_request(text: str) -> _Unhealthy:
 def _fault(fault: _Unhealthy, details: bool) -> dict[str, Any]:
     if details:
         return {"status": "error", "errors": [{"type": fault.kind, **fault.about, "error": str(fault)}]}
-    status = "error" if fault.status == HTTPStatus.BAD_REQUEST else "unavailable"
+    own_fault = fault.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.INTERNAL_SERVER_ERROR)
+    status = "error" if own_fault else "unavailable"
     return {"status": status, "error": str(fault)}
 
 

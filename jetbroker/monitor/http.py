@@ -44,6 +44,8 @@ class HttpListener:
         self.loop = loop
         self.answer = answer
         self.connections: set[HttpConnection] = set()
+        self.gate = asyncio.Semaphore(limits.MONITOR_ANSWERS)
+        self.pending_bytes = 0  # of answers that are not taken yet
 
     def connection(self) -> "HttpConnection":
         """A protocol for a connection that is being accepted."""
@@ -68,6 +70,7 @@ class HttpConnection(asyncio.Protocol):
         self._body_bytes = 0
         self._in_request = False
         self._writing = False  # an answer is on its way
+        self._pending_bytes = 0  # its size
 
     # --- asyncio.Protocol ---
 
@@ -111,6 +114,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Gone."""
         self._listener.connections.discard(self)
+        self._forget_answer()
         self._http = None
         self._disarm()
         if self._task is not None:
@@ -165,7 +169,11 @@ class HttpConnection(asyncio.Protocol):
     async def _answer(self) -> None:
         target = self._request.target.decode("ascii", "replace") if self._request is not None else "/"
         try:
-            response = await self._listener.answer(target)
+            async with self._listener.gate:
+                if self._listener.pending_bytes > limits.MONITOR_PENDING_BYTES:
+                    response = text_response(HTTPStatus.SERVICE_UNAVAILABLE, "503 too many answers are not taken yet\n")
+                else:
+                    response = await self._listener.answer(target)
         except Exception as error:  # our own bug: this client hears of it, and so does the log
             self._listener.loop.call_exception_handler(
                 {"message": f"Error answering {target.partition('?')[0]}", "exception": error}
@@ -195,6 +203,8 @@ class HttpConnection(asyncio.Protocol):
             out.append(self._http.send(h11.Data(data=response.body)))
         out.append(self._http.send(h11.EndOfMessage()))
         self._writing = True
+        self._pending_bytes = len(response.body)
+        self._listener.pending_bytes += self._pending_bytes
         self._arm(limits.MONITOR_WRITE_SECONDS)
         self._transport.write(b"".join(part for part in out if part))
         if self._transport.get_write_buffer_size() == 0:
@@ -202,6 +212,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _sent(self) -> None:
         """The answer is gone: close, or wait for the next request."""
+        self._forget_answer()
         self._writing = False
         self._in_request = False
         if self._http is None or self._transport is None:
@@ -213,6 +224,10 @@ class HttpConnection(asyncio.Protocol):
         self._arm(limits.MONITOR_IDLE_SECONDS)
         self._transport.resume_reading()
         self._go_on()
+
+    def _forget_answer(self) -> None:
+        self._listener.pending_bytes -= self._pending_bytes
+        self._pending_bytes = 0
 
     def _close(self) -> None:
         if self._transport is not None and not self._transport.is_closing():

@@ -1,7 +1,8 @@
-"""The monitoring port: bound early, served when the broker is ready. The rest is loaded with the first connection."""
+"""The monitoring port: bound early, served when the broker is ready. The rest is loaded behind the start."""
 
 import asyncio
 import socket
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from jetbroker.monitor.http import HttpListener
 
 BACKLOG = 128
+_PRELOAD_SECONDS = 0.5  # behind the start
 _REACHABLE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
@@ -29,6 +31,7 @@ class Monitor:
     def __init__(self, host: str, port: int, log: Logger) -> None:
         """Raises MonitorError. `port` -1: any free one."""
         self.host = host
+        self.ready = True  # clients are accepted; /healthz says so
         self.started_ns = time.time_ns()
         self._socket: socket.socket | None = _listen(host, port)
         self.port = int(self._socket.getsockname()[1])
@@ -57,17 +60,21 @@ class Monitor:
 
         def connection() -> asyncio.Protocol:
             if self._listener is None:
-                # a start does not wait for these imports
+                # loaded by now, or waited for: a start does not wait
                 from jetbroker.monitor.endpoints import Endpoints
                 from jetbroker.monitor.http import HttpListener
                 from jetbroker.monitor.sources import Sources
 
-                sources = Sources(options, accounts, clients, jetstream, info, self.port, self.started_ns)
+                sources = Sources(
+                    options, accounts, clients, jetstream, info, self.port, self.started_ns, lambda: self.ready
+                )
                 self._listener = HttpListener(loop, Endpoints(sources).answer)
             return self._listener.connection()
 
         self._server = await loop.create_server(connection, sock=self._socket)
         self._socket = None
+        # In a thread, so that neither the start nor the first request holds up the clients for these imports.
+        loop.call_later(_PRELOAD_SECONDS, threading.Thread(target=_preload, daemon=True).start)
 
     def close(self) -> None:
         """Stop answering. Harmless when it never began."""
@@ -77,6 +84,10 @@ class Monitor:
             self._server.close()
         if self._listener is not None:
             self._listener.close()
+
+
+def _preload() -> None:
+    import jetbroker.monitor.endpoints  # noqa: F401  (loaded for the first connection)
 
 
 def _listen(host: str, port: int) -> socket.socket:

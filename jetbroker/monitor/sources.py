@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
@@ -25,7 +25,10 @@ _UNITS = (("y", 365 * 86_400), ("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 
 class Sources:
-    """A running broker, as monitoring sees it. `http_port` is the one that is listened on."""
+    """A running broker, as monitoring sees it.
+
+    `http_port` is the one that is listened on, `ready` whether clients are accepted.
+    """
 
     def __init__(
         self,
@@ -36,6 +39,7 @@ class Sources:
         info: dict[str, Any],
         http_port: int,
         started_ns: int,
+        ready: Callable[[], bool],
     ) -> None:
         self.options = options
         self.accounts = accounts
@@ -44,6 +48,7 @@ class Sources:
         self.info = info
         self.http_port = http_port
         self.started_ns = started_ns
+        self.ready = ready
         self.requests: dict[str, int] = {}  # by path
         self.usage = Usage(started_ns)
 

@@ -208,6 +208,20 @@ async def test_clients_that_do_not_read_are_cut_off(site: Site, monkeypatch: pyt
     writer.close()
 
 
+async def test_answers_nobody_takes_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MONITOR_PENDING_BYTES", LARGE_BYTES // 2)
+    _, writer = await asyncio.open_connection("127.0.0.1", site.port, limit=1024)
+    writer.write(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+    async with asyncio.timeout(TIMEOUT_S):
+        while not site.listener.pending_bytes:
+            await asyncio.sleep(0)
+        assert status(await site.ask(OK, eof=True)) == 503
+        writer.transport.abort()
+        while site.listener.pending_bytes:
+            await asyncio.sleep(0)
+    assert status(await site.ask(OK, eof=True)) == 200
+
+
 async def test_large_answers_arrive(site: Site) -> None:
     answer = await site.ask(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n" + OK, eof=True)
     head, _, rest = answer.partition(b"\r\n\r\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import nats
 import pytest
 from nats.aio.client import Client
 
-from tests.support.daemon import ANY_PORT, Raw, run
+from tests.support.daemon import ANY_PORT, Daemon, Raw, run
 from tests.support.http import get, get_json, monitor_port
 from tests.support.process import ROOT, ServerProcess, jetbroker
 
@@ -175,3 +176,28 @@ def test_example_configuration() -> None:
     result = run("-t", "-c", "configs/monitoring.conf")
     assert result.returncode == 0, result.stderr
     assert "is valid" in result.stderr
+
+
+async def test_lame_ducks_are_not_healthy_but_still_watched(tmp_path: Path) -> None:
+    with Daemon("-js", "-sd", str(tmp_path), "-m", "-1") as daemon:
+        port = monitor_port(daemon)
+        client = await nats.connect(daemon.url, allow_reconnect=False)
+        js = client.jetstream()
+        await js.add_stream(name="S", subjects=["s"])
+        await js.publish("s", b"x")
+        assert get_json(port, "/healthz") == {"status": "ok"}
+        daemon.send(signal.SIGUSR2)
+        daemon.wait_for("JetStream Shutdown")
+        reply = get(port, "/healthz")
+        assert reply.status == 500
+        assert reply.json() == {
+            "status": "error",
+            "error": "failed to be ready for connections after 1ms: server",
+        }
+        assert get(port, "/healthz?details=1").json()["errors"][0]["type"] == "CONNECTION"
+        for target in ("/varz", "/connz", "/subsz?subs=1", "/jsz?consumers=1"):
+            assert get(port, target).status == 200, target
+        await client.close()
+        daemon.send(signal.SIGTERM)
+        daemon.send(signal.SIGINT)
+        assert not [line for line in daemon.log if "[ERR]" in line]
