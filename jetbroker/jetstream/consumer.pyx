@@ -12,8 +12,7 @@ from jetbroker.jetstream.push cimport FlowControl, RateLimit
 from jetbroker.jetstream.state_writer cimport StateWriter
 from jetbroker.jetstream.timestamps cimport format_timestamp, wall_clock_ns
 from jetbroker.jetstream.tracker cimport POLICY_ALL, POLICY_EXPLICIT, POLICY_NONE, AckTracker
-from jetbroker.store.log cimport StreamLog, SubjectFilter
-from jetbroker.tick cimport PHASE_CONSUMERS, Tick
+from jetbroker.store.log cimport SubjectFilter
 from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.message cimport Message
 

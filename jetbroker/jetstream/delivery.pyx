@@ -6,7 +6,6 @@ inbox may be an ack subject of this very consumer: nothing that send() can chang
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint64_t
-from libc.string cimport memcpy
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from jetbroker.jetstream.acks cimport (
@@ -14,14 +13,14 @@ from jetbroker.jetstream.acks cimport (
     parse_nak_delay,
 )
 from jetbroker.jetstream.pending cimport ENTRY_EXHAUSTED, PendingEntry
-from jetbroker.jetstream.pull cimport WaitingQueue, WaitingRequest
+from jetbroker.jetstream.pull cimport WaitingRequest
 from jetbroker.jetstream.receivers cimport ConsumerEvents
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
-from jetbroker.jetstream.tracker cimport POLICY_ALL, POLICY_NONE
-from jetbroker.routing.router cimport Route, Router
+from jetbroker.jetstream.tracker cimport POLICY_ALL
+from jetbroker.routing.router cimport Route
 from jetbroker.store.log cimport READ_DAMAGED, READ_MISSING, READ_OK, StoredMessage
-from jetbroker.tick cimport PHASE_CONSUMERS, Tick
-from jetbroker.wire.buffer cimport OutputBuffer, format_uint
+from jetbroker.tick cimport PHASE_CONSUMERS
+from jetbroker.wire.buffer cimport format_uint
 from jetbroker.wire.message cimport Message
 
 from random import randrange
@@ -119,7 +118,6 @@ cdef class ConsumerDelivery(ConsumerEvents):
     cdef int prepare(self, StoredMessage* message, bint copy, Message* out) except -1:
         """Subject and body of the message to send; copied together when the log's bytes can not be used as they are."""
         cdef bytes size_header
-        cdef char* p
         out.subject = message.subject
         out.subject_len = message.subject_len
         out.headers_len = message.headers_len

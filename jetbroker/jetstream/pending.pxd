@@ -9,7 +9,6 @@ cdef enum EntryFlag:
     ENTRY_EXHAUSTED = 2     # max_deliver reached: remembered, but neither listed nor counted as pending
 
 
-
 cdef struct PendingEntry:
     uint64_t seq               # stream sequence, 0: free slot
     uint64_t cseq              # consumer sequence of the first delivery

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """Pull requests that wait for messages (see pull.pxd)."""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t
 
-from jetbroker.routing.router cimport Route, Router
+from jetbroker.routing.router cimport Router
 from jetbroker.tick cimport TickTask
 
 
@@ -144,11 +144,10 @@ cdef class WaitingQueue:
 
     cdef list _take(self, set gone):
         cdef list out = []
-        cdef Py_ssize_t i
         cdef WaitingRequest request
         if not gone:
             return out
-        for i in range(self.count):
+        for _ in range(self.count):
             request = self.unlink()
             if request in gone:
                 request.release(self.router)

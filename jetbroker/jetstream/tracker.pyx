@@ -7,7 +7,7 @@ when nothing is pending it is the last delivered position.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from jetbroker.jetstream.consumer_state cimport (
-    OP_EXHAUST, OP_FINISH, OP_FINISH_ALL, OP_REDELIVER, StateBatch,
+    OP_EXHAUST, OP_FINISH_ALL, OP_REDELIVER, StateBatch,
 )
 from jetbroker.jetstream.pending cimport (
     ENTRY_EXHAUSTED, ENTRY_QUEUED, PendingEntry, PendingMap, SequenceQueue,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import random
 import shutil
 from pathlib import Path
@@ -15,6 +17,7 @@ from jetbroker.jetstream.consumer_state import ConsumerState, replay
 from jetbroker.jetstream.gotext import format_time
 from jetbroker.store.disk import Disk
 from jetbroker.store.statelog import StateLog
+from tests.store.support import FaultyDisk
 from tests.support import process
 from tests.support.consumers import SECOND, ConsumerBench, Delivered, counts, positions
 
@@ -128,6 +131,39 @@ async def test_a_consumer_ahead_of_a_stream_that_lost_its_end_gives_out_what_is_
     await bench.fill("s.0")
     (new,) = (await bench.pull({"batch": 5})).take()
     assert new.numbers[1] == 4
+    await bench.close()
+
+
+async def test_confirmed_acks_on_a_full_disk_are_told_so_and_hold_later(tmp_path: Path) -> None:
+    full = False
+
+    def rule(call: str, path: str, size: int) -> int | None:
+        if full and call == "write":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return None
+
+    bench = ConsumerBench(tmp_path)
+    bench.open()
+    await bench.fill("s.0", "s.0", "s.0")
+    path = str(tmp_path / "c.log")
+    log: Any = StateLog.create(bench.tick, FaultyDisk(rule), bench.group, path, STREAM_ID, NEW, None)
+    consumer = bench.consumer("c", log)
+    await log.commit()
+    found = (await bench.pull({"batch": 3})).take()
+    await log.commit()
+    full = True
+    for message in found[:2]:
+        (receipt,) = await bench.ack(message)
+        assert receipt.status.startswith("503")
+    full = False
+    await log.commit()
+    mailbox = bench.mailbox()
+    bench.router.publish_bytes(found[2].reply.encode(), mailbox.subject.encode(), b"", b"+ACK")
+    await bench.turn()
+    await log.commit()
+    await bench.turn()
+    assert [one.status for one in mailbox.take()] == [""]
+    assert counts(consumer)[0] == 0
     await bench.close()
 
 
