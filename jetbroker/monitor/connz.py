@@ -208,15 +208,22 @@ def _row(row: Row, asked: Options, room: int) -> tuple[dict[str, Any], int]:
         shown["stalls"] = row.stalls
     shown["subscriptions"] = row.subscription_count
     shown |= {name: getattr(row, name) for name in ("name", "lang", "version") if getattr(row, name)}
-    if not asked.subscriptions:
-        return shown | _login(row, asked), 0
+    shown |= _login(row) if asked.auth else {}
+    listed = _list_subscriptions(shown, row, asked.subscriptions, room) if asked.subscriptions else 0
+    tag = _name_tag(row) if asked.auth else ""
+    if tag:
+        shown["name_tag"] = tag
+    return shown, listed
+
+
+def _list_subscriptions(shown: dict[str, Any], row: Row, form: str, room: int) -> int:
     subs = _subscriptions(row)[: max(room, 0)]
-    if subs and asked.subscriptions == "list":
+    if subs and form == "list":
         shown["subscriptions_list"] = [sub.subject for sub in subs]
     elif subs:
         account = row.account if isinstance(row, ClosedConnection) else ""
         shown["subscriptions_list_detail"] = [subscription_row(sub, row.cid, account) for sub in subs]
-    return shown | _login(row, asked), len(subs)
+    return len(subs)
 
 
 def _shown_rtt_ns(rtt_ns: int) -> int:
@@ -242,14 +249,19 @@ def subscription_row(sub: SubscriptionRecord, cid: int, account: str = "") -> di
     return shown
 
 
-def _login(row: Row, asked: Options) -> dict[str, str]:
-    """Who it is, when the request asks for that."""
-    if not asked.auth:
-        return {}
+def _login(row: Row) -> dict[str, str]:
+    """Who it is; the account of everybody is not worth a word."""
     shown = {"authorized_user": row.user} if row.user else {}
+    account = _account(row) if _is_logged_in(row) else GLOBAL_ACCOUNT
+    return shown if account == GLOBAL_ACCOUNT else shown | {"account": account}
+
+
+def _name_tag(row: Row) -> str:
+    """The account once more, as nats-server has it: for connections of $G only while they are open."""
     if isinstance(row, ClosedConnection):
-        return shown | ({"account": row.account} if row.logged_in and row.account != GLOBAL_ACCOUNT else {})
-    account = _account(row)
-    if row.connected and account != GLOBAL_ACCOUNT:
-        shown["account"] = account
-    return shown | {"name_tag": account}
+        return row.account if row.logged_in and row.account != GLOBAL_ACCOUNT else ""
+    return _account(row)
+
+
+def _is_logged_in(row: Row) -> bool:
+    return row.logged_in if isinstance(row, ClosedConnection) else row.connected

@@ -212,6 +212,70 @@ async def test_pages(ports: tuple[int, int]) -> None:
     assert not different, "\n".join(different)
 
 
+ACCOUNTS = """
+accounts {
+  A { users: [ { user: alice, password: secret } ] }
+  B { users: [ { user: bob, password: secret } ] }
+}
+server_name: accounts
+server_tags: [ "a", "b" ]
+max_subscriptions: 100
+http_base_path: "/below"
+"""
+ACCOUNT_SHAPES = (
+    "/varz",
+    "/connz?auth=1",
+    "/connz?auth=1&acc=A",
+    "/connz?auth=1&user=alice&subs=detail",
+    "/connz?auth=1&user=bob",
+    "/connz?state=closed&auth=1&user=mallory",
+    "/connz?state=closed&auth=1&user=alice&subs=detail",
+    "/subsz?acc=B",
+    "/healthz",
+    "/jsz",
+)
+
+
+async def refused(url: str) -> None:
+    host, port = url.removeprefix("nats://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b'CONNECT {"user":"mallory","pass":"guess","name":"m","lang":"c","version":"1"}\r\nPING\r\n')
+    async with asyncio.timeout(10):
+        assert b"Authorization Violation" in await reader.read()
+    writer.close()
+
+
+async def test_accounts_and_logins(tmp_path: Path) -> None:
+    if find_nats_server() is None:
+        pytest.skip("nats-server is neither on the PATH nor in ~/go/bin")
+    config = tmp_path / "accounts.conf"
+    config.write_text(ACCOUNTS)
+    found: list[dict[str, Any]] = []
+    for make in (nats_server, jetbroker):
+        with make("-c", str(config), "-m", "-1") as server:
+            port = monitor_port(server)
+            client = await nats.connect(server.url, user="alice", password="secret", name="a", allow_reconnect=False)
+            await client.subscribe("x.>")
+            await settle(client)
+            await refused(server.url)
+            gone = await nats.connect(server.url, user="alice", password="secret", name="g", allow_reconnect=False)
+            await gone.subscribe("y")
+            await settle(gone)
+            await gone.close()
+            for user in ("mallory", "alice"):
+                await until_known(port, f"/below/connz?state=closed&user={user}")
+            found.append({target: shape(get_json(port, f"/below{target}")) for target in ACCOUNT_SHAPES})
+            found[-1]["outside"] = [get(port, target) for target in ("/varz", "/", "/below/", "/below/nope")]
+            await client.close()
+    assert found[0] == found[1]
+
+
+async def until_known(port: int, target: str) -> None:
+    async with asyncio.timeout(10):
+        while not get_json(port, target)["connections"]:
+            await asyncio.sleep(0.01)
+
+
 # what the official dashboard reads of both answers
 TOP_VARZ = (
     "server_id server_name version uptime mem cpu connections subscriptions slow_consumers "
