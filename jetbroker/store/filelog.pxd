@@ -24,6 +24,8 @@ cdef class FileSegment(Segment):
     cdef bytes retained                # written but not synced records, from retained_at on
     cdef uint64_t retained_at
     cdef public str temporary          # the file is still called this; renamed in the next round
+    cdef public Py_ssize_t summarized_live   # live messages when the cache was told last; -1: never
+    cdef object summary                # from the cache, until the log is assembled; None: read the columns
 
 
 cdef class FileLog(SegmentedLog):
@@ -65,7 +67,9 @@ cdef class FileLog(SegmentedLog):
     cdef double retry_at               # monotonic seconds
     cdef object reserve                # callables of the store: free / restore the disk space kept for deletions
     cdef public object on_sealed       # called with each sealed segment, or None
-    cdef bint must_rewrite             # an fdatasync failed; the active file must not be synced again
+    cdef public object on_removed      # called with each segment that is dropped, or None
+    cdef uint64_t changes_at_rest      # changes at the last call of rest()
+    cdef object suspect                # sync_interval: the error that made the active file suspect, until it is left
     cdef bint rewriting                # its data is in a new file that waits for its own fdatasync
     cdef Py_ssize_t rewrites
     cdef uint64_t successor_valid_before
@@ -73,6 +77,7 @@ cdef class FileLog(SegmentedLog):
 
     cdef int grow_tail(self, Py_ssize_t n) except -1
     cdef int trim_tail(self) except -1
+    cdef int refuse(self, str reason) except -1
     cdef int put_deletions(self) except -1
     cdef int put_range_record(self, const uint64_t* ranges, Py_ssize_t count) except -1
     cdef int write_tail(self) except -1
@@ -81,9 +86,14 @@ cdef class FileLog(SegmentedLog):
     cdef int take_back(self, uint64_t first_lost) except -1
     cdef int advance_committed(self) except -1
     cdef int open_segment(self, FileSegment segment) except -1
+    cdef int make_file(self, FileSegment segment) except -1
     cdef int rebuild_columns(self, FileSegment segment) except -1
     cdef FileSegment new_segment(self, uint64_t first_seq, uint64_t valid_before, str path)
     cdef int start_segment(self, FileSegment segment) except -1
     cdef int seal(self, FileSegment segment) except -1
     cdef Ranges recorded_ranges(self, FileSegment segment)
     cdef int release_waiters(self, uint64_t change, object error) except -1
+
+
+cdef bint footer_is_sound(FileSegment segment, bytes footer) except -1
+cdef Ranges footer_ranges(bytes footer)

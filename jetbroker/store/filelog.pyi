@@ -27,6 +27,7 @@ class FileSegment:
     created_ns: int
     previous: int
     valid_before: int
+    summarized_live: int
     def __init__(self, first_seq: int, path: str) -> None: ...
 
 class FileLog(SegmentedLog):
@@ -36,6 +37,7 @@ class FileLog(SegmentedLog):
     changes_written: int
     changes_synced: int
     on_sealed: Callable[[FileSegment], None] | None
+    on_removed: Callable[[FileSegment], None] | None
     def __init__(
         self,
         tick: Tick,
@@ -49,4 +51,12 @@ class FileLog(SegmentedLog):
     ) -> None: ...
     def start(self, first_seq: int = 1) -> None: ...
     def write_config(self, meta: dict[str, Any]) -> None: ...
+    def abandon(self) -> None:
+        """Close the files without writing anything more."""
+    def rest(self) -> None:
+        """Give the write buffer back when nothing was written since the last call. Called every few seconds."""
+    def buffer_bytes(self) -> int:
+        """Memory held for writing."""
+    def changed_segments(self) -> list[FileSegment]:
+        """Sealed segments of which the cache does not know what is alive."""
     def moved_to(self, directory: str) -> None: ...

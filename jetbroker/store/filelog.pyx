@@ -3,10 +3,9 @@
 import errno
 import os
 from functools import partial
-from bisect import bisect_left, bisect_right
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memmove
 
@@ -17,10 +16,10 @@ from jetbroker.store.blocks cimport BlockCache
 from jetbroker.store.commit cimport GroupCommit
 from jetbroker.store.disk cimport Disk
 from jetbroker.store.format cimport (
-    KIND_CONFIG, KIND_DELETIONS, OFFSET_EMPTY, OFFSET_LOST, PREVIOUS_SEALED, RECORD_HEADER, SIZE_MASK, TRAILER_BYTES,
-    build_footer, crc32c_update, put_record, record_is_valid, record_length, record_seed, record_seq,
+    KIND_CONFIG, KIND_DELETIONS, PREVIOUS_SEALED, RECORD_HEADER, SIZE_MASK, TRAILER_BYTES,
+    FooterLayout, build_footer, crc32c_update, parse_footer, put_record, record_is_valid, record_length, record_seed,
+    record_seq,
 )
-from jetbroker.store.log cimport SubjectState
 from jetbroker.store.segment cimport Ranges, Segment
 from jetbroker.store.segmented cimport SegmentedLog
 from jetbroker.tick cimport PHASE_LOGS, Tick
@@ -30,8 +29,6 @@ DEFAULT_SEGMENT_BYTES = 64 * 1024 * 1024
 cdef Py_ssize_t RANGES_PER_RECORD = 65536
 # Written bytes stay in memory for readers that follow closely; more than this is given back.
 cdef Py_ssize_t TAIL_KEEP_BYTES = 4 * 1024 * 1024
-# In sync_interval mode at most this much waits for an fdatasync, in memory too.
-cdef uint64_t UNSYNCED_BYTES = 16 * 1024 * 1024
 # After a failed write the next one is tried this much later, seconds.
 cdef double RETRY_SECONDS = 0.1
 
@@ -43,6 +40,25 @@ cdef class FileSegment(Segment):
         Segment.__init__(self, first_seq)
         self.path = path
         self.fd = -1
+        self.summarized_live = -1
+
+
+cdef bint footer_is_sound(FileSegment segment, bytes footer) except -1:
+    return (<uint64_t>PyBytes_GET_SIZE(footer) == segment.footer_len
+            and crc32c_update(0, PyBytes_AS_STRING(footer), PyBytes_GET_SIZE(footer)) == segment.footer_crc)
+
+
+cdef Ranges footer_ranges(bytes footer):
+    cdef FooterLayout layout
+    cdef Ranges ranges = Ranges()
+    cdef const uint64_t* pair
+    cdef Py_ssize_t i
+    if parse_footer(PyBytes_AS_STRING(footer), PyBytes_GET_SIZE(footer), &layout) != 0:
+        raise ValueError("the footer's parts do not fit each other")
+    pair = <const uint64_t*>(PyBytes_AS_STRING(footer) + layout.ranges_at)
+    for i in range(<Py_ssize_t>layout.ranges):
+        ranges.add(pair[2 * i], pair[2 * i + 1])
+    return ranges
 
 
 cdef class FileLog(SegmentedLog):
@@ -79,7 +95,9 @@ cdef class FileLog(SegmentedLog):
 
     def start(self, uint64_t first_seq=1):
         """Make the first segment of a new log; it is on disk after the next commit."""
-        self.start_segment(self.new_segment(first_seq, self.successor_valid_before, None))
+        segment = self.new_segment(first_seq, self.successor_valid_before, None)
+        self.make_file(segment)
+        self.start_segment(segment)
         self.successor_valid_before = PREVIOUS_SEALED
         self.changed()
 
@@ -117,12 +135,15 @@ cdef class FileLog(SegmentedLog):
         self.written = self.last_seq
         if self.failed is not None:
             self.failed = None
-        self.trim_tail()
         if self.always:
+            self.trim_tail()
             self.group.request(self)
             return 0
+        # readers find it in the page cache; writing over the same memory again keeps the processor's cache warm
+        self.tail_base = self.tail_written
+        self.tail_size = 0
         self.advance_committed()
-        if self.tail_written - self.tail_synced > UNSYNCED_BYTES:
+        if self.unsynced:
             self.group.request(self)
         else:
             self.group.request_later(self)
@@ -171,10 +192,14 @@ cdef class FileLog(SegmentedLog):
 
     def begin_sync(self):
         """What the next round must sync; None when there is nothing."""
-        if self.must_rewrite:
-            self.tick.loop.call_soon(self.sync_failed, OSError(errno.EIO, os.strerror(errno.EIO)))
-            return None
+        from jetbroker.store.rewrite import abandon_suspects
+        if self.suspect is not None:
+            abandon_suspects(self, self.suspect)
         self.flush()
+        if self.suspect is not None or (<FileSegment>self.active).fd < 0:
+            # there is no new file yet, and the old one is never synced again
+            self.group.request_later(self)
+            return None
         if self.changes_synced == self.changes_written and not self.erased:
             self.advance_committed()
             return None
@@ -210,6 +235,11 @@ cdef class FileLog(SegmentedLog):
         self.directories.clear()
         self.changes_synced = self.round_changes
         self.synced = self.round_seq
+        for segment in self.unsynced:
+            if segment is self.round_segment:
+                break
+            if (<FileSegment>segment).footer_at:
+                (<FileSegment>segment).recorded = None
         if self.round_segment is self.active:
             self.unsynced.clear()
             self.tail_synced = self.round_offset
@@ -222,21 +252,18 @@ cdef class FileLog(SegmentedLog):
 
     def sync_failed(self, error):
         """The group failed: its data goes to a new file; when that fails too, its appends are taken back."""
-        from jetbroker.store.rewrite import give_up, rewrite_unsynced
-        self.failed = StorageError(f"{self.directory}: fdatasync failed: {error.strerror}")
-        self.retry_at = self.disk.monotonic() + RETRY_SECONDS
+        from jetbroker.store.rewrite import abandon_suspects, give_up, rewrite_unsynced
+        if not self.always:
+            abandon_suspects(self, error)
+            return
+        self.refuse(f"fdatasync failed: {error.strerror}")
         if self.rewriting:
             give_up(self, error)
             return
-        self.must_rewrite = True
         try:
             rewrite_unsynced(self)
         except OSError as failure:
-            if self.rewriting:
-                give_up(self, failure)
-            else:
-                # there is no new file: the next round tries again, the old one is never synced
-                self.group.request_later(self)
+            give_up(self, failure)
             return
         self.group.request(self)
 
@@ -271,11 +298,7 @@ cdef class FileLog(SegmentedLog):
         return 0
 
     cdef int trim_tail(self) except -1:
-        cdef uint64_t keep_from = self.tail_synced
-        cdef Py_ssize_t drop
-        if not self.always and self.tail_written - self.tail_synced > 2 * UNSYNCED_BYTES:
-            keep_from = self.tail_written
-        drop = keep_from - self.tail_base
+        cdef Py_ssize_t drop = self.tail_synced - self.tail_base
         if drop < TAIL_KEEP_BYTES or drop * 2 < self.tail_size:
             return 0
         memmove(self.tail, self.tail + drop, self.tail_size - drop)
@@ -352,6 +375,9 @@ cdef class FileLog(SegmentedLog):
     cdef int write_tail(self) except -1:
         cdef uint64_t end = self.tail_base + self.tail_size
         cdef Py_ssize_t k
+        if (<FileSegment>self.active).fd < 0:
+            # it could not be made when it was needed first
+            self.make_file(<FileSegment>self.active)
         while self.tail_written < end:
             k = self.disk.write_at((<FileSegment>self.active).fd, self.tail + (self.tail_written - self.tail_base),
                                    end - self.tail_written, self.tail_written)
@@ -362,6 +388,12 @@ cdef class FileLog(SegmentedLog):
 
     # --- failed writes ---
 
+    cdef int refuse(self, str reason) except -1:
+        """Appends fail from now on; one of them tries again after a while."""
+        self.failed = StorageError(f"{self.directory}: {reason}")
+        self.retry_at = self.disk.monotonic() + RETRY_SECONDS
+        return 0
+
     cdef int ready(self) except -1:
         cdef double now
         if self.closed:
@@ -369,7 +401,7 @@ cdef class FileLog(SegmentedLog):
         if self.failed is None:
             return 0
         now = self.disk.monotonic()
-        if now < self.retry_at or self.rewriting or self.must_rewrite:
+        if now < self.retry_at or self.rewriting:
             raise self.failed
         self.retry_at = now + RETRY_SECONDS
         if self.reserve is not None and not self.reserve.restore():
@@ -378,57 +410,17 @@ cdef class FileLog(SegmentedLog):
         return 0
 
     cdef int write_failed(self, object error) except -1:
-        cdef FileSegment segment = <FileSegment>self.active
-        cdef Py_ssize_t slot = segment.slots
-        cdef uint64_t boundary
-        cdef uint64_t first_lost = 0
-        cdef Ranges kept
-        cdef Py_ssize_t i
-        while slot and segment.offsets[slot - 1] + <uint64_t>self.record_size(segment, slot - 1) > self.tail_written:
-            slot -= 1
-        self.failed = StorageError(f"{self.directory}: {error.strerror or error}")
-        self.retry_at = self.disk.monotonic() + RETRY_SECONDS
-        first_lost = segment.first_seq + slot
-        boundary = self.written_boundary(slot)
-        kept = Ranges()
-        kept.extend(self.in_flight)
-        kept.extend(self.pending)
-        self.in_flight.clear()
-        self.last_batch.clear()
-        self.pending.clear()
-        if first_lost <= self.last_seq:
-            self.take_back(first_lost)
-            self.release_waiters(0, self.failed)
-        else:
-            first_lost = 0
-        for i in range(kept.count):
-            if kept.data[2 * i] <= self.last_seq:
-                self.pending.add(kept.data[2 * i], min(kept.data[2 * i + 1], self.last_seq))
-        self.tail_size = boundary - self.tail_base
-        segment.end = boundary
-        self.tail_written = min(self.tail_written, boundary)
-        self.cut_file(segment, boundary)
-        self.written = self.last_seq
-        if first_lost and self.observer is not None:
-            self.observer.on_write_failed(first_lost, self.failed)
-        self.write_reserved()
+        from jetbroker.store.write_failure import write_failed
+        write_failed(self, error)
         return 0
 
-    def written_boundary(self, Py_ssize_t slots):
-        """Where the last wholly written record ends, when `slots` message records are."""
-        cdef FileSegment segment = <FileSegment>self.active
-        cdef uint64_t at = segment.header_len
-        cdef uint64_t end = self.tail_written
-        if slots and segment.offsets[slots - 1]:
-            at = segment.offsets[slots - 1] + <uint64_t>self.record_size(segment, slots - 1)
-        if at < self.tail_base:
-            at = self.tail_base
-        if end < segment.header_len:
-            # not even the header: the whole file is written again
-            return segment.header_len
-        while at + RECORD_HEADER <= end and at + record_length(self.tail + (at - self.tail_base)) <= end:
-            at += record_length(self.tail + (at - self.tail_base))
-        return at
+    def restore(self, list sequences not None):
+        """Undo removals that are not written yet: those that limits made for appends which were taken back.
+
+        Returns how many messages are back; one whose segment has been dropped stays removed.
+        """
+        from jetbroker.store.write_failure import restore
+        return restore(self, sequences)
 
     def record_size(self, Segment segment not None, Py_ssize_t slot):
         """Bytes of a slot's record in the file (0 for an empty slot)."""
@@ -438,96 +430,14 @@ cdef class FileLog(SegmentedLog):
 
     def cut_file(self, FileSegment segment not None, boundary):
         """Take back what a failed write left behind the last whole record."""
+        self.blocks.forget(segment.tag)
+        if segment.fd < 0:
+            return
         try:
             self.disk.truncate(segment.fd, boundary)
         except OSError as error:
             # the next write overwrites it; until then recovery finds a torn tail there
             self.tick.loop.call_exception_handler({"message": f"cannot cut {segment.path}", "exception": error})
-
-    def write_reserved(self):
-        """Removals must still become durable on a full disk: give the reserve back to the disk and write them."""
-        if self.pending.count == 0 and not self.waiters:
-            return
-        if self.reserve is not None:
-            self.reserve.free()
-        self.put_deletions()
-        try:
-            self.write_tail()
-        except OSError as error:
-            self.tail_size = self.tail_written - self.tail_base
-            (<FileSegment>self.active).end = self.tail_written
-            self.pending.extend(self.in_flight)
-            self.in_flight.clear()
-            self.last_batch.clear()
-            self.release_waiters(0, StorageError(f"{self.directory}: {error.strerror or error}"))
-            return
-        self.in_flight.clear()
-        self.changes_written = self.changes
-        if self.always:
-            self.group.request(self)
-        else:
-            self.advance_committed()
-            self.group.request_later(self)
-
-    def restore(self, list sequences not None):
-        """Undo removals that are not written yet: those that limits made for appends which were taken back.
-
-        Returns how many messages are back; one whose segment has been dropped stays removed.
-        """
-        cdef list back = sorted(sequences)
-        cdef Segment segment
-        cdef SubjectState state
-        cdef uint64_t seq
-        cdef uint64_t cost
-        cdef Py_ssize_t slot
-        cdef int restored = 0
-        self.unremove(back)
-        for seq in back:
-            segment = self.segment_of(seq)
-            if segment is None:
-                continue
-            slot = seq - segment.first_seq
-            self.load(segment)
-            if not segment.is_dead(slot) or segment.offsets[slot] in (OFFSET_EMPTY, OFFSET_LOST):
-                continue
-            segment.mark_live(slot)
-            cost = self.cost_of(segment, slot)
-            segment.live += 1
-            segment.live_bytes += cost
-            state = self.subject_state(segment.subject_text(segment.ids[slot]),
-                                       segment.subject_len(segment.ids[slot]))
-            if state.count == 0:
-                self.revive(state)
-                state.first_hint = state.last = seq
-            state.first_hint = min(state.first_hint, seq)
-            state.last = max(state.last, seq)
-            state.count += 1
-            if self.messages == 0 or seq < self.first_seq:
-                self.first_seq = seq
-            self.messages += 1
-            self.bytes += cost
-            self.account(1, cost)
-            restored += 1
-        return restored
-
-    def unremove(self, list back not None):
-        """Take these sequences (sorted) out of the removals that wait to be written."""
-        cdef Ranges left = Ranges()
-        cdef uint64_t first
-        cdef uint64_t last
-        cdef uint64_t seq
-        cdef Py_ssize_t i
-        self.pending.normalize()
-        for i in range(self.pending.count):
-            first = self.pending.data[2 * i]
-            last = self.pending.data[2 * i + 1]
-            for seq in back[bisect_left(back, first):bisect_right(back, last)]:
-                if first < seq:
-                    left.add(first, seq - 1)
-                first = seq + 1
-            if first <= last:
-                left.add(first, last)
-        self.pending = left
 
     cdef int take_back(self, uint64_t first_lost) except -1:
         """Undo the appends from first_lost on; all of them are in the active segment."""
@@ -558,9 +468,13 @@ cdef class FileLog(SegmentedLog):
         segment.last_time = self.last_time_ns
         if self.active is not None:
             segment.previous = self.active.first_seq
-        segment.fd = self.disk.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-        self.directories.add(self.directory)
         return segment
+
+    cdef int make_file(self, FileSegment segment) except -1:
+        segment.fd = self.disk.open(segment.path if segment.temporary is None else segment.temporary,
+                                    os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        self.directories.add(self.directory)
+        return 0
 
     cdef int start_segment(self, FileSegment segment) except -1:
         """Make `segment` the active one; its header is the first thing in the write buffer."""
@@ -586,6 +500,7 @@ cdef class FileLog(SegmentedLog):
         cdef uint64_t keep_from
         try:
             new = self.new_segment(first_seq, PREVIOUS_SEALED, None)
+            self.make_file(new)
         except OSError as error:
             raise StorageError(f"{self.directory}: {error.strerror}") from error
         try:
@@ -602,9 +517,10 @@ cdef class FileLog(SegmentedLog):
             # no room for the footer: the records are all there, and the next header says up to where
             self.cut_file(old, old.end)
             new.valid_before = old.end
-        keep_from = max(self.tail_synced, self.tail_base)
-        old.retained_at = keep_from
-        old.retained = PyBytes_FromStringAndSize(self.tail + (keep_from - self.tail_base), old.end - keep_from)
+        if self.always:
+            keep_from = max(self.tail_synced, self.tail_base)
+            old.retained_at = keep_from
+            old.retained = PyBytes_FromStringAndSize(self.tail + (keep_from - self.tail_base), old.end - keep_from)
         self.unsynced.append(old)
         self.last_batch.clear()
         self.start_segment(new)
@@ -630,22 +546,21 @@ cdef class FileLog(SegmentedLog):
         segment.footer_at = at
         segment.footer_len = len(footer) - TRAILER_BYTES
         segment.footer_crc = crc32c_update(0, PyBytes_AS_STRING(footer), segment.footer_len)
-        segment.recorded = None
         return 0
 
     cdef Ranges recorded_ranges(self, FileSegment segment):
         """Every deletion range this segment's file records."""
         cdef Ranges ranges = Ranges()
+        cdef bytes footer
         if segment.recorded is not None:
             ranges.extend(segment.recorded)
             return ranges
         self.open_segment(segment)
-        footer = store_format.decode_footer(self.disk.read(segment.fd, segment.footer_len, segment.footer_at),
-                                            segment.footer_crc)
-        if footer is None:
-            raise StorageError(f"{segment.path}: the footer is damaged")
-        for first, last in footer.deletions:
-            ranges.add(first, last)
+        footer = self.disk.read(segment.fd, segment.footer_len, segment.footer_at)
+        if footer_is_sound(segment, footer):
+            return footer_ranges(footer)
+        self.rebuild_columns(segment)
+        ranges.extend(segment.recorded)
         return ranges
 
     cdef int drop(self, Segment dead) except -1:
@@ -673,6 +588,8 @@ cdef class FileLog(SegmentedLog):
         segment.retained = None
         self.blocks.forget(segment.tag)
         segment.unload()
+        if self.on_removed is not None:
+            self.on_removed(segment)
         self.changed()
         return 0
 
@@ -705,23 +622,22 @@ cdef class FileLog(SegmentedLog):
         if segment.offsets != NULL or segment.slots == 0:
             return 0
         for other in self.segments:
-            if other.sealed and other.offsets != NULL and other.footer_at:
+            if other.sealed and other.offsets != NULL and other.footer_at and other not in self.unsynced:
+                # what is not synced may have to be written again: no reading then
                 loaded += 1
                 if oldest is None or other.used_at < oldest.used_at:
                     oldest = other
         if loaded >= self.loaded_bound:
             # only what a footer gives back; the columns of a damaged segment stay
             oldest.unload()
-            if oldest not in self.unsynced:
-                self.close_file(oldest)
+            self.close_file(oldest)
         self.open_segment(segment)
         if segment.footer_at:
             try:
                 footer = self.disk.read(segment.fd, segment.footer_len, segment.footer_at)
             except OSError as error:
                 raise StorageError(f"{segment.path}: {error.strerror}") from error
-            if <uint64_t>len(footer) == segment.footer_len and \
-                    crc32c_update(0, PyBytes_AS_STRING(footer), len(footer)) == segment.footer_crc:
+            if footer_is_sound(segment, footer):
                 segment.adopt_footer(footer)
                 return 0
         self.rebuild_columns(segment)
@@ -769,7 +685,20 @@ cdef class FileLog(SegmentedLog):
         return 0
 
     cdef int rebuild_columns(self, FileSegment segment) except -1:
-        raise StorageError(f"{segment.path}: the footer is damaged")
+        from jetbroker.store.rebuild import rebuild_columns
+        rebuild_columns(self, segment)
+        return 0
+
+    def rest(self):
+        """Give the write buffer back when nothing was written since the last call. Called every few seconds."""
+        stored = self.changes_synced if self.always else self.changes_written
+        idle = self.changes == self.changes_at_rest == stored
+        self.changes_at_rest = self.changes
+        if idle and self.tail != NULL and not self.in_round and self.failed is None and not self.rewriting:
+            free(self.tail)
+            self.tail = NULL
+            self.tail_capacity = self.tail_size = 0
+            self.tail_base = self.tail_written
 
     async def close(self):
         """Commit what is accepted and close the files. Raises StorageError when it could not be committed."""
@@ -781,11 +710,28 @@ cdef class FileLog(SegmentedLog):
                 self.group.request(self)
                 await self.group.drain()
         finally:
-            self.closed = True
-            self.group.forget(self)
-            for segment in [*self.segments, *[s for _, s in self.unlinks]]:
-                self.close_file(segment)
-            self.blocks.clear()
+            self.abandon()
+
+    def abandon(self):
+        """Close the files without writing anything more."""
+        self.closed = True
+        self.group.forget(self)
+        for segment in [*self.segments, *[s for _, s in self.unlinks]]:
+            self.close_file(segment)
+        self.blocks.clear()
+
+    def buffer_bytes(self):
+        """Memory held for writing."""
+        return self.tail_capacity
+
+    def changed_segments(self):
+        """Sealed segments of which the cache does not know what is alive."""
+        cdef FileSegment segment
+        found = []
+        for segment in self.segments:
+            if segment.footer_at and segment.live != segment.summarized_live:
+                found.append(segment)
+        return found
 
     def moved_to(self, directory):
         """The directory was renamed."""

@@ -1,6 +1,6 @@
 # cython: boundscheck=False, wraparound=False
 """A stream's log: the interface that file and memory logs share (see log.pxd)."""
-from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint16_t, uint64_t
 
 from jetbroker.tick cimport TickTask
 from jetbroker.wire.subjects cimport subject_matches

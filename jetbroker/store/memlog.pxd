@@ -12,7 +12,6 @@ cdef class MemorySegment(Segment):
     cdef Py_ssize_t room
 
 
-
 cdef class MemoryLog(SegmentedLog):
     cdef Tick tick
     cdef readonly bint closed

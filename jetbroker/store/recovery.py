@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
@@ -16,6 +17,7 @@ from jetbroker.store import format as store_format
 from jetbroker.store.disk import Disk
 from jetbroker.store.filelog import FileLog, FileSegment
 from jetbroker.store.scan import first_record, use_footer, walk_records
+from jetbroker.store.summary import Summary, adopt_summary
 
 
 class Header(Enum):
@@ -85,6 +87,7 @@ class SegmentFile:
     body: Body = Body.OPEN
     footer: bytes = b""
     trailer: tuple[int, int, int] | None = None
+    summary: Summary | None = None  # of the cache; it stands for header and footer, which are not read then
 
 
 @dataclass
@@ -132,22 +135,38 @@ def write_checked_json(disk: Disk, path: str, value: dict[str, Any]) -> None:
     disk.sync_directory(os.path.dirname(path))
 
 
-def survey(disk: Disk, directory: str) -> StreamFiles:
-    """Look at a stream's directory without changing anything."""
+def survey(disk: Disk, directory: str, summaries: Callable[[], dict[int, Summary]] | None = None) -> StreamFiles:
+    """Look at a stream's directory without changing anything.
+
+    `summaries` is asked for what the cache knows when there are sealed segments and stream.json is sound.
+    """
     files = StreamFiles(directory, read_checked_json(disk, f"{directory}/stream.json"), [])
+    names = []
     for name in disk.listdir(directory):
         stem, dot, suffix = name.partition(".")
         if dot and suffix == "seg" and len(stem) == 20 and stem.isdecimal():
-            files.segments.append(_survey_segment(disk, f"{directory}/{name}", int(stem)))
+            names.append(name)
+    known: dict[int, Summary] = {}
+    if summaries is not None and len(names) > 1 and files.meta is not None:
+        known = summaries()
+    for name in names:
+        summary = known.get(int(name[:20]))
+        if summary is not None and files.meta is not None and summary[0].get("stream_id") != files.meta["stream_id"]:
+            summary = None
+        files.segments.append(_survey_segment(disk, f"{directory}/{name}", int(name[:20]), summary))
     if files.meta is None and files.segments:
         files.damage.append(f"{directory}/stream.json is missing or damaged; the segments' own copy is used")
     _judge_headers(files)
     return files
 
 
-def _survey_segment(disk: Disk, path: str, name_seq: int) -> SegmentFile:
+def _survey_segment(disk: Disk, path: str, name_seq: int, summary: Summary | None) -> SegmentFile:
     fd = disk.open(path, os.O_RDWR)
     size = disk.size(fd)
+    trailer = store_format.decode_trailer(disk.read(fd, 32, size - 32)) if size >= 32 else None
+    if summary is not None and trailer is not None and _describes(summary, size, trailer, name_seq):
+        disk.close(fd)
+        return _summarized(path, name_seq, size, trailer, summary)
     head = disk.read(fd, min(size, 65536), 0)
     if len(head) >= 60 and int.from_bytes(head[12:16], "little") > len(head):
         head = disk.read(fd, min(size, int.from_bytes(head[12:16], "little")), 0)
@@ -157,7 +176,7 @@ def _survey_segment(disk: Disk, path: str, name_seq: int) -> SegmentFile:
         # the store's own marker says the version is ours, so this byte is damaged
         header = None
     found = SegmentFile(path, name_seq, size, fd, header)
-    found.trailer = store_format.decode_trailer(disk.read(fd, 32, size - 32)) if size >= 32 else None
+    found.trailer = trailer
     if found.trailer is not None:
         at, length, crc = found.trailer
         found.body = Body.BROKEN_FOOTER
@@ -166,6 +185,28 @@ def _survey_segment(disk: Disk, path: str, name_seq: int) -> SegmentFile:
             fits = int.from_bytes(found.footer[8:16], "little") == name_seq
             if fits and len(found.footer) == length and store_format.crc32c(found.footer) == crc:
                 found.body = Body.FOOTER
+    return found
+
+
+def _describes(summary: Summary, size: int, trailer: tuple[int, int, int], name_seq: int) -> bool:
+    """Is the summary of this very file? Its footer's CRC covers the place, time and size of every record."""
+    file = summary[0]
+    said = (file["size"], file["footer_at"], file["footer_len"], file["footer_crc"], file["first_seq"])
+    return said == (size, *trailer, name_seq)
+
+
+def _summarized(path: str, name_seq: int, size: int, trailer: tuple[int, int, int], summary: Summary) -> SegmentFile:
+    file = summary[0]
+    header = store_format.SegmentHeader(
+        file["header_len"],
+        file["stream_id"],
+        file["first_seq"],
+        file["created"],
+        file["previous"],
+        file["valid_before"],
+        {},
+    )
+    found = SegmentFile(path, name_seq, size, -1, header, body=Body.FOOTER, trailer=trailer, summary=summary)
     return found
 
 
@@ -222,11 +263,11 @@ def recover_segments(disk: Disk, files: StreamFiles, log: FileLog) -> tuple[list
             if following is not None and following.previous_first_seq == found.name_seq:
                 limit = min(limit, following.valid_before)
         if action is Action.USE_FOOTER and found.trailer is not None:
-            use_footer(segment, found.footer, found.trailer[0], found.trailer[2])
-            if index >= len(usable) - 3:
-                disk.fdatasync(found.fd)
+            _use_footer(disk, found, segment, found.trailer, sync=index >= len(usable) - 3)
             out.append(segment)
             continue
+        if found.fd < 0:
+            segment.fd = found.fd = disk.open(found.path, os.O_RDWR)
         _rebuild(disk, files, log, found, segment, limit, cut=action is Action.CONTINUE)
         # a killed broker may have left it in the page cache only, and from here on it counts as synced
         disk.fdatasync(found.fd)
@@ -234,6 +275,21 @@ def recover_segments(disk: Disk, files: StreamFiles, log: FileLog) -> tuple[list
         if action is Action.CONTINUE:
             active = segment
     return out, active
+
+
+def _use_footer(
+    disk: Disk, found: SegmentFile, segment: FileSegment, trailer: tuple[int, int, int], *, sync: bool
+) -> None:
+    """Its columns, or what the cache knows of them. Raises OSError."""
+    if found.summary is not None:
+        adopt_summary(segment, found.summary)
+    else:
+        use_footer(segment, found.footer, trailer[0], trailer[2])
+        found.footer = b""
+    if sync:
+        if segment.fd < 0:
+            segment.fd = disk.open(found.path, os.O_RDWR)
+        disk.fdatasync(segment.fd)
 
 
 def _distrust_failed(usable: list[SegmentFile]) -> None:

@@ -35,11 +35,17 @@ class Reserve:
         return self._held
 
     def free(self) -> None:
-        """Give the space to whoever must write now."""
-        if self._held:
-            self._held = False
+        """Give the space to whoever must write now; when that fails, so does the write, and it says so."""
+        if not self._held:
+            return
+        try:
             fd = self._disk.open(self._path, os.O_RDWR)
-            try:
-                self._disk.truncate(fd, 0)
-            finally:
-                self._disk.close(fd)
+        except OSError:
+            return
+        try:
+            self._disk.truncate(fd, 0)
+            self._held = False
+        except OSError:
+            return
+        finally:
+            self._disk.close(fd)

@@ -4,8 +4,6 @@
 The kernel drops dirty pages of a failed fdatasync and reports success the next time, so the file is never trusted
 again behind what was synced before.  The new segment's header says how much of the old one is valid.
 """
-import os
-
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
@@ -15,8 +13,9 @@ from jetbroker.store import format as store_format
 from jetbroker.store.scan import walk_records
 
 from jetbroker.store.filelog cimport FileLog, FileSegment
+from jetbroker.store.format cimport PREVIOUS_SEALED
 from jetbroker.store.log cimport SubjectState
-from jetbroker.store.segment cimport Ranges, Segment
+from jetbroker.store.segment cimport Ranges
 
 
 def rewrite_unsynced(FileLog log not None):
@@ -57,7 +56,6 @@ def rewrite_unsynced(FileLog log not None):
     log.segments.append(new)
     log.recent = None
     log.rewriting = True
-    log.must_rewrite = False
     log.changes_written = log.changes
     log.written = log.last_seq
     log.in_flight.clear()
@@ -92,9 +90,8 @@ cdef FileSegment replacement(FileLog log, FileSegment suspect, uint64_t valid, P
     path = f"{log.directory}/{first_seq:020d}.seg"
     log.rewrites += 1
     temporary = f"{path}.new{log.rewrites}"
-    new = log.new_segment(first_seq, valid, temporary)
+    new = log.new_segment(first_seq, valid, path)
     new.temporary = temporary
-    new.path = path
     new.previous = suspect.first_seq
     if kept == 0:
         new.previous = suspect.previous
@@ -154,6 +151,54 @@ cdef int retire_old(FileLog log, FileSegment suspect, list old, Py_ssize_t kept,
             slot = suspect.next_live(slot + 1, kept)
     log.unsynced = []
     return 0
+
+
+def abandon_suspects(FileLog log not None, error):
+    """sync_interval mode: nothing is in memory any more, so the files stay as they are and are never synced again.
+
+    Later appends go to a new file; what reads find damaged in the old ones is reported there and then.
+    """
+    cdef FileSegment old = <FileSegment>log.active
+    cdef FileSegment segment
+    cdef FileSegment new
+    if log.suspect is None:
+        log.tick.loop.call_exception_handler({
+            "message": f"{log.directory}: fdatasync failed ({error.strerror}); messages since the last one may be lost "
+                       "if the power fails",
+            "exception": error})
+        for segment in log.unsynced:
+            log.pending.extend(log.recorded_ranges(segment))
+        if log.round_segment is not old:
+            log.unsynced = log.unsynced[log.unsynced.index(log.round_segment) + 1:]
+            log.changed()
+            return
+        log.unsynced = []
+        log.suspect = error
+    log.flush()
+    new = log.new_segment(log.last_seq + 1, PREVIOUS_SEALED, None)
+    if new.first_seq == old.first_seq:
+        # it takes the old one's place when its own sync succeeds
+        log.rewrites += 1
+        new.temporary = f"{new.path}.new{log.rewrites}"
+        new.previous = old.previous
+        new.valid_before = old.valid_before
+    try:
+        log.make_file(new)
+    except OSError:
+        # the next round tries again
+        log.changed()
+        return
+    log.suspect = None
+    log.pending.extend(old.recorded)
+    if new.temporary is None:
+        old.sealed = True
+    else:
+        log.segments.remove(old)
+        log.close_file(old)
+    log.last_batch.clear()
+    log.recent = None
+    log.start_segment(new)
+    log.changed()
 
 
 def give_up(FileLog log not None, error):

@@ -1,18 +1,14 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Reading segment files back at start-up: records and footers into segments, segments into a log's counts."""
 import json
-import os
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
 
-from jetbroker.store import format as store_format
-
-from jetbroker.store.filelog cimport FileLog, FileSegment
+from jetbroker.store.filelog cimport FileLog, FileSegment, footer_ranges
 from jetbroker.store.format cimport (
-    KIND_CONFIG, KIND_DELETIONS, KIND_MESSAGE, OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, SUBJECT_NONE,
+    KIND_DELETIONS, KIND_MESSAGE, OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, SUBJECT_NONE,
     find_record, load_u64, record_flags, record_is_valid, record_kind, record_length, record_payload,
     record_payload_len, record_seq, record_size_entry, record_subject, record_subject_len, record_time,
 )
@@ -107,6 +103,7 @@ def first_record(bytes data not None, uint64_t start, uint32_t seed):
 def use_footer(FileSegment segment not None, bytes footer not None, uint64_t footer_at, uint32_t crc):
     """Take columns and recorded ranges from a footer whose CRC has been checked. Raises ValueError on a misfit."""
     segment.adopt_footer(footer)
+    segment.recorded = footer_ranges(footer)
     segment.sealed = True
     segment.footer_at = footer_at
     segment.footer_len = len(footer)
@@ -114,7 +111,7 @@ def use_footer(FileSegment segment not None, bytes footer not None, uint64_t foo
     segment.end = footer_at
 
 
-def mark_columns(FileSegment segment not None):
+cdef int mark_columns(FileSegment segment) except -1:
     """Empty and lost slots of a footer's columns are dead."""
     cdef Py_ssize_t slot
     for slot in range(segment.slots):
@@ -122,6 +119,7 @@ def mark_columns(FileSegment segment not None):
             segment.mark_dead(slot)
             if segment.offsets[slot] == <uint32_t>OFFSET_LOST:
                 segment.mark_lost(slot)
+    return 0
 
 
 cdef int bury(FileLog log, Segment segment, const uint64_t* ranges, Py_ssize_t count) except -1:
@@ -202,66 +200,3 @@ cdef SubjectState add_subject_count(FileLog log, bytes subject, uint64_t count, 
     state.count += count
     state.last = last
     return state
-
-
-def assemble(FileLog log not None, list segments not None, uint64_t expected_last=0):
-    """Give `log` its recovered segments (in order) and count what is alive.
-
-    Returns True when they end before `expected_last`: what is missing is listed as lost, sequences do not move back.
-    """
-    cdef Ranges dead = Ranges()
-    cdef FileSegment segment
-    cdef uint64_t next_seq = 1
-    for segment in segments:
-        dead.extend(log.recorded_ranges(segment))
-    dead.normalize()
-    log.segments = segments
-    for segment in segments:
-        if segment.first_seq > next_seq:
-            find_lost_gaps(log, dead, next_seq, segment.first_seq - 1)
-        next_seq = segment.first_seq + segment.slots
-        log.last_time_ns = max(log.last_time_ns, segment.last_time)
-        if segment.slots:
-            log.load(segment)
-            mark_columns(segment)
-            bury(log, segment, dead.data, dead.count)
-            count_segment(log, segment)
-    log.last_seq = next_seq - 1
-    short = log.last_seq < expected_last
-    if short:
-        log.lost_gaps.append((next_seq, expected_last))
-        log.last_seq = expected_last
-    log.first_seq = 1 if log.last_seq else 0
-    log.advance_first()
-    log.account(log.messages, log.bytes)
-    return short
-
-
-cdef int find_lost_gaps(FileLog log, Ranges dead, uint64_t first, uint64_t last) except -1:
-    """What of first..last no range accounts for was in a segment that is missing."""
-    cdef Py_ssize_t i
-    for i in range(dead.count):
-        if dead.data[2 * i + 1] < first:
-            continue
-        if dead.data[2 * i] > last:
-            break
-        if dead.data[2 * i] > first:
-            log.lost_gaps.append((first, dead.data[2 * i] - 1))
-        first = dead.data[2 * i + 1] + 1
-    if first <= last:
-        log.lost_gaps.append((first, last))
-    return 0
-
-
-def resume(FileLog log not None, FileSegment segment):
-    """Go on appending to the recovered last segment, or start a new one when it is None."""
-    if segment is None:
-        if log.segments:
-            log.close_open_end(log.segments[len(log.segments) - 1])
-        log.start(log.last_seq + 1)
-    else:
-        log.active = segment
-        log.tail_base = log.tail_written = log.tail_synced = segment.end
-        log.tail_size = 0
-    log.written = log.synced = log.committed = log.last_seq
-    log.drop_dead_segments()

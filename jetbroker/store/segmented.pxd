@@ -51,6 +51,7 @@ cdef class SegmentedLog(StreamLog):
     cdef uint64_t cost_of(self, Segment segment, Py_ssize_t slot) noexcept nogil
     cdef int fill(self, Segment segment, Py_ssize_t slot, StoredMessage* out) except -1
     cdef SubjectSet subject_set(self, SubjectFilter filter, Segment segment)
+    cdef SubjectSet loaded_set(self, SubjectFilter filter, Segment segment, SubjectSet ids)
     cdef int forget_message(self, Segment segment, Py_ssize_t slot) except -1
     cdef uint64_t find_previous(self, bytes subject, uint64_t below) except? 0
     cdef int found_damaged(self, Segment segment, Py_ssize_t slot) except -1

@@ -5,7 +5,6 @@ from bisect import bisect_left
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcmp
 
 from jetbroker.store.format cimport (
     KIND_MESSAGE, OFFSET_EMPTY, RECORD_HEADER, SIZE_HAS_HEADERS, SIZE_MASK, SUBJECT_NONE, put_record, record_headers,
@@ -15,7 +14,7 @@ from jetbroker.store.log cimport (
     FLAG_MSG_ID, READ_DAMAGED, READ_MISSING, READ_OK, StoredMessage, SubjectFilter, SubjectState,
 )
 from jetbroker.store.segment cimport Segment, SubjectSet
-from jetbroker.wire.subjects cimport has_wildcard, subject_matches
+from jetbroker.wire.subjects cimport has_wildcard
 
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(PyObject*)
@@ -246,6 +245,12 @@ cdef class SegmentedLog(StreamLog):
                 ids.add(filter.matches(segment.subject_text(<uint32_t>i), segment.subject_len(<uint32_t>i)))
         return ids
 
+    cdef SubjectSet loaded_set(self, SubjectFilter filter, Segment segment, SubjectSet ids):
+        """Load the columns; a segment whose footer is gone bad has other subject ids from then on."""
+        cdef uint64_t tag = segment.tag
+        self.load(segment)
+        return ids if segment.tag == tag else self.subject_set(filter, segment)
+
     cdef int next_message(self, SubjectFilter filter, uint64_t start, uint64_t limit, StoredMessage* out) except -1:
         cdef Py_ssize_t i
         cdef Py_ssize_t slot
@@ -278,7 +283,7 @@ cdef class SegmentedLog(StreamLog):
                 if ids is None:
                     slot = segment.next_live(slot, end)
                 elif ids.matching:
-                    self.load(segment)
+                    ids = self.loaded_set(filter, segment, ids)
                     slot = segment.next_in(ids, slot, end)
                 else:
                     slot = -1
@@ -412,7 +417,7 @@ cdef class SegmentedLog(StreamLog):
             ids = self.subject_set(filter, segment)
             if ids.matching == 0:
                 continue
-            self.load(segment)
+            ids = self.loaded_set(filter, segment, ids)
             slot = segment.next_in(ids, slot, segment.slots)
             while slot >= 0:
                 total += 1
@@ -726,7 +731,7 @@ cdef class SegmentedLog(StreamLog):
             ids = self.subject_set(filter, segment)
             if ids.matching == 0:
                 continue
-            self.load(segment)
+            ids = self.loaded_set(filter, segment, ids)
             end = min(segment.slots, <Py_ssize_t>(limit - segment.first_seq + 1))
             slot = segment.next_in(ids, 0, end)
             while slot >= 0 and removed < total:

@@ -11,6 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from jetbroker.errors import StorageError, StoreLockedError, StoreOpenError, StoreVersionError
+from jetbroker.store import rebuild, rewrite, write_failure  # noqa: F401  (loaded now: no imports amid failures)
+from jetbroker.store.assemble import assemble, resume
+from jetbroker.store.cache import Cache, Reader
+from jetbroker.store.checkpoints import Checkpoints, stream_folder
 from jetbroker.store.commit import GroupCommit
 from jetbroker.store.disk import Disk
 from jetbroker.store.filelog import DEFAULT_SEGMENT_BYTES, FileLog
@@ -24,9 +28,9 @@ from jetbroker.store.recovery import (
     write_checked_json,
 )
 from jetbroker.store.reserve import Reserve
-from jetbroker.store.scan import assemble, resume
 from jetbroker.store.segmented import SegmentedLog, StoreTotals
 from jetbroker.store.statelog import StateLog
+from jetbroker.store.summary import Summary
 from jetbroker.tick import Tick
 
 STORE_FORMAT = 1
@@ -37,6 +41,8 @@ CLEAN_FILE = "clean.json"
 CACHE_FOLDER = "cache.mdb"
 # Folders under construction and folders on their way out; both vanish at start-up.
 HIDDEN_PREFIX = "."
+# Logs that rest give their write buffers back after one to two of these.
+REST_SECONDS = 5.0
 
 T = TypeVar("T")
 
@@ -66,7 +72,16 @@ class RecoveredStream:
 class Store:
     """Opened with `Store.open`; all methods belong to the event loop's thread."""
 
-    def __init__(self, path: str, tick: Tick, disk: Disk, sync: float | None, segment_bytes: int, lock_fd: int) -> None:
+    def __init__(
+        self,
+        path: str,
+        tick: Tick,
+        disk: Disk,
+        sync: float | None,
+        segment_bytes: int,
+        lock_fd: int,
+        epoch: str,
+    ) -> None:
         self.path = path
         self.tick = tick
         self.disk = disk
@@ -82,6 +97,19 @@ class Store:
         self._reserve.restore()
         # what the last clean stop recorded: stream_id -> last sequence
         self._expected = self._take_clean_positions()
+        self._cache = Cache(f"{path}/{CACHE_FOLDER}", disk, epoch)
+        self._checkpoints = Checkpoints(self._cache, tick.loop, self._files, self._report)
+        self._rest_timer = tick.loop.call_later(REST_SECONDS, self._rest)
+
+    def _rest(self) -> None:
+        for log in self._logs.values():
+            if isinstance(log, FileLog):
+                log.rest()
+        self._rest_timer = self.tick.loop.call_later(REST_SECONDS, self._rest)
+
+    def _report(self, text: str) -> None:
+        """What an operator should know but nobody waits for."""
+        self.tick.loop.call_exception_handler({"message": "Store", "exception": StorageError(text)})
 
     def _take_clean_positions(self) -> dict[int, int]:
         path = f"{self.path}/{CLEAN_FILE}"
@@ -109,11 +137,11 @@ class Store:
         _make_root(path, disk)
         lock_fd = _lock(path)
         try:
-            _check_version(path, disk)
+            epoch = _check_version(path, disk)
         except BaseException:
             os.close(lock_fd)
             raise
-        return cls(path, tick, disk, sync, segment_bytes, lock_fd)
+        return cls(path, tick, disk, sync, segment_bytes, lock_fd, epoch)
 
     # --- recovery ---
 
@@ -133,27 +161,39 @@ class Store:
         if not os.path.isdir(directory):
             return []
         out = []
-        for entry in self.disk.listdir(directory):
-            path = f"{directory}/{entry}"
-            if not os.path.isdir(path):
-                continue
-            if entry.startswith(HIDDEN_PREFIX):
-                self._remove_tree(path)
-                continue
-            recovered = self._recover_stream(account, path)
-            if recovered is not None:
-                out.append(recovered)
+        with self._cache.reading() as cached:
+            for entry in self.disk.listdir(directory):
+                path = f"{directory}/{entry}"
+                if not os.path.isdir(path):
+                    continue
+                if entry.startswith(HIDDEN_PREFIX):
+                    self._remove_tree(path)
+                    continue
+                recovered = self._recover_stream(account, path, cached)
+                if recovered is not None:
+                    out.append(recovered)
+        if self._cache.thrown_away:
+            self._report(f"the cache was thrown away and is made anew: {self._cache.thrown_away}")
+            self._cache.thrown_away = ""
         return out
 
-    def _recover_stream(self, account: str, directory: str) -> RecoveredStream | None:
-        files = survey(self.disk, directory)
+    def _recover_stream(self, account: str, directory: str, cached: Reader) -> RecoveredStream | None:
+        known: dict[int, Summary] = {}
+
+        def summaries() -> dict[int, Summary]:
+            known.update(cached.stream("/".join(directory.split(os.sep)[-2:])))
+            return known
+
+        files = survey(self.disk, directory, summaries)
         stream_id = stream_id_of(files)
         meta = files.meta
         if meta is None:
             meta = next((s.header.meta for s in reversed(files.segments) if s.header is not None), None)
         if stream_id is None or meta is None:
+            self._report(f"{directory} is damaged: neither stream.json nor a segment header is sound; it is left alone")
             return None
         log = self._file_log(directory, stream_id, meta)
+        log.on_sealed = self._checkpoints.describe(log)
         segments, active = recover_segments(self.disk, files, log)
         if files.meta is not None:
             log.meta = files.meta
@@ -161,6 +201,9 @@ class Store:
         if assemble(log, segments, expected):
             files.damage.append(f"{directory}: ends before sequence {expected}, where the last clean stop left it")
             active = None
+        self._checkpoints.watch(log)
+        for first_seq in known.keys() - {found.name_seq for found in files.segments}:
+            self._checkpoints.forget_segment(stream_folder(log), first_seq)
         resume(log, active)
         meta = log.meta
         self._logs[account, meta["name"]] = log
@@ -222,6 +265,7 @@ class Store:
             await self._in_thread(self._remove_tree, hidden)
             raise StorageError(f"{directory}: {error}") from error
         log.moved_to(directory)
+        self._checkpoints.watch(log)
         self._logs[account, name] = log
         return log
 
@@ -260,6 +304,7 @@ class Store:
             self._state_logs.pop(key).abandon()
         await log.close()
         if isinstance(log, FileLog):
+            self._checkpoints.forget_stream(log)
             gone = f"{self._account_directory(account)}/.gone-{self.disk.random_bytes(8).hex()}"
             await self._in_thread(self._publish_directory, log.directory, gone)
             await self._in_thread(self._remove_tree, gone)
@@ -323,6 +368,8 @@ class Store:
     async def close(self) -> None:
         """Commit everything, close all files and give up the lock."""
         positions = {}
+        self._rest_timer.cancel()
+        await self._checkpoints.close([log for log in self._logs.values() if isinstance(log, FileLog)])
         for state_log in self._state_logs.values():
             await state_log.close()
         for log in self._logs.values():
@@ -371,15 +418,19 @@ def _lock(path: str) -> int:
     return fd
 
 
-def _check_version(path: str, disk: Disk) -> None:
+def _check_version(path: str, disk: Disk) -> str:
+    """The store's epoch: a random id that its cache must name too."""
     file = f"{path}/{STORE_FILE}"
-    if not os.path.exists(file):
-        write_checked_json(disk, file, {"format": STORE_FORMAT})
-        return
-    found = read_checked_json(disk, file)
+    found: dict[str, Any] | None = {"format": STORE_FORMAT}
+    if os.path.exists(file):
+        found = read_checked_json(disk, file)
     version = found.get("format") if found is not None else None
-    if version is None:
+    if found is None or version is None:
         # only this marker is damaged; every segment names its own version
-        return
+        return ""
     if version != STORE_FORMAT:
         raise StoreVersionError(f"{file}: the store has format {version}, this release writes {STORE_FORMAT}")
+    if not isinstance(found.get("epoch"), str):
+        found["epoch"] = disk.random_bytes(16).hex()
+        write_checked_json(disk, file, found)
+    return str(found["epoch"])

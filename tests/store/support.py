@@ -31,6 +31,14 @@ def open_store(path: str, **options: Any) -> Store:
     return Store.open(str(path), Tick(asyncio.get_running_loop()), **options)
 
 
+def kill(store: Store) -> None:
+    """Leave a store as kill -9 would: no checkpoint is written any more; its logs can still be looked at."""
+    store._rest_timer.cancel()
+    store._checkpoints._closed = True
+    store._checkpoints._cancel_timer()
+    os.close(store._lock_fd)
+
+
 def matches(pattern: bytes, subject: bytes) -> bool:
     """Naive subject matching."""
     wanted, tokens = pattern.split(b"."), subject.split(b".")

@@ -14,7 +14,7 @@ from jetbroker.errors import StoreLockedError, StoreOpenError, StoreVersionError
 from jetbroker.store.disk import Disk
 from jetbroker.store.recovery import DECISIONS, Body, Header, Place, write_checked_json
 from jetbroker.store.segmented import SegmentedLog
-from tests.store.support import ACCOUNT, open_store, run, walk
+from tests.store.support import ACCOUNT, kill, open_store, run, walk
 
 
 async def fill(path: Path, count: int, segment_bytes: int = 1 << 20, close: bool = False) -> Path:
@@ -29,7 +29,7 @@ async def fill(path: Path, count: int, segment_bytes: int = 1 << 20, close: bool
         await store.close()
     else:
         await log.close()
-        os.close(store._lock_fd)
+        kill(store)
     return path / "%24G" / "S"
 
 
@@ -40,7 +40,7 @@ def segments(folder: Path) -> list[Path]:
 def found(path: Path) -> tuple[SegmentedLog, list[str]]:
     store = open_store(str(path), segment_bytes=600)
     recovered = store.recover(ACCOUNT)
-    os.close(store._lock_fd)
+    kill(store)
     return recovered[0].log, recovered[0].damage
 
 
@@ -255,7 +255,7 @@ def test_damaged_state_log(tmp_path: Path) -> None:
             file.write_bytes(flipped)
             store = open_store(str(path))
             (recovered,) = store.recover(ACCOUNT)
-            os.close(store._lock_fd)
+            kill(store)
             (consumer,) = recovered.consumers
             assert consumer.config == {"a": 1}
             got = consumer.state_log.recovered
@@ -268,7 +268,7 @@ def test_damaged_state_log(tmp_path: Path) -> None:
             file.write_bytes(data[:length])
             store = open_store(str(path))
             (recovered,) = store.recover(ACCOUNT)
-            os.close(store._lock_fd)
+            kill(store)
             for consumer in recovered.consumers:
                 got = consumer.state_log.recovered
                 assert got == entries[: len(got)]

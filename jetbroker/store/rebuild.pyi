@@ -1,0 +1,4 @@
+from jetbroker.store.filelog import FileLog, FileSegment
+
+def rebuild_columns(log: FileLog, segment: FileSegment) -> None:
+    """Columns of a sealed segment from its records, because its footer cannot be read. Raises StorageError."""
