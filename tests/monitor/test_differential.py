@@ -172,13 +172,13 @@ async def ports(urls_and_ports: list[tuple[str, int]]) -> AsyncIterator[tuple[in
 
 
 def shape(value: Any, path: tuple[str, ...] = ()) -> Any:
-    """An answer with types in the place of values; of a list the first element stands for all."""
+    """An answer with types in the place of values; a list is the kinds of elements it has, whatever their order."""
     if isinstance(value, dict):
         if path in OPEN_MAPS:
             return "map"
         return [(key, shape(inner, (*path, key))) for key, inner in value.items() if (*path, key) not in OTHER_FIELDS]
     if isinstance(value, list):
-        return [shape(inner, (*path, "0")) for inner in value[:1]]
+        return sorted({repr(shape(inner, (*path, "0"))) for inner in value})
     return "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
 
 

@@ -179,7 +179,8 @@ def test_example_configuration() -> None:
 
 
 async def test_lame_ducks_are_not_healthy_but_still_watched(tmp_path: Path) -> None:
-    with Daemon("-js", "-sd", str(tmp_path), "-m", "-1") as daemon:
+    daemon = Daemon("-js", "-sd", str(tmp_path), "-m", "-1")
+    with daemon:
         port = monitor_port(daemon)
         client = await nats.connect(daemon.url, allow_reconnect=False)
         js = client.jetstream()
@@ -198,6 +199,5 @@ async def test_lame_ducks_are_not_healthy_but_still_watched(tmp_path: Path) -> N
         for target in ("/varz", "/connz", "/subsz?subs=1", "/jsz?consumers=1"):
             assert get(port, target).status == 200, target
         await client.close()
-        daemon.send(signal.SIGTERM)
         daemon.send(signal.SIGINT)
         assert not [line for line in daemon.log if "[ERR]" in line]
