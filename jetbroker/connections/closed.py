@@ -9,7 +9,6 @@ from jetbroker import limits
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.routing.router import Subscription
 
-
 _EPOCH_NS = time.time_ns() - time.monotonic_ns()
 
 

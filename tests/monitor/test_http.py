@@ -7,10 +7,13 @@ from collections.abc import AsyncIterator
 from http import HTTPStatus
 
 import pytest
+import uvloop
 
 from jetbroker import limits
 from jetbroker.monitor.http import HttpListener, Response, text_response
 from tests.support.http import TIMEOUT_S
+
+pytestmark = pytest.mark.filterwarnings("ignore:Overriding the .event_loop_policy.:pytest.PytestDeprecationWarning")
 
 OK = b"GET /ok HTTP/1.1\r\nHost: a\r\n\r\n"
 LARGE_BYTES = 16 * 1024 * 1024
@@ -58,6 +61,13 @@ async def read_all(reader: asyncio.StreamReader) -> bytes:
     except ConnectionResetError:
         return received
     return received
+
+
+@pytest.fixture(params=[uvloop.EventLoopPolicy, asyncio.DefaultEventLoopPolicy], ids=["uvloop", "asyncio"])
+def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLoopPolicy:
+    """The broker's loop, and asyncio's own, whose transports write at other moments."""
+    policy: asyncio.AbstractEventLoopPolicy = request.param()
+    return policy
 
 
 @pytest.fixture
