@@ -280,10 +280,10 @@ async def evictions(probe: Probe, name: str) -> Any:
     advisories = await probe.inbox(f"$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.{name}.c")
     await probe.consumer(name, "c")
     await (await probe.pull(name, "c", b"3")).rest()
-    seen = [await probe.state(name, "c")]
+    seen = [await probe.settled(name, "c")]
     for _ in range(5):
         await probe.fill(name, 1)
-        seen.append(await probe.state(name, "c"))
+        seen.append(await probe.settled(name, "c"))
     return seen, len(await advisories.rest())
 
 

@@ -17,6 +17,9 @@ TIME_TOKEN = 7  # of an ack subject: the message's timestamp
 _numbers = itertools.count(1)
 
 
+SETTLED_READS = 20  # this many equal answers in a row, a few milliseconds
+
+
 class Inbox:
     """A subject with a subscription; `next()` and `rest()` give what came, as comparable tuples."""
 
@@ -111,6 +114,16 @@ class Probe:
             "ack_floor": (info["ack_floor"]["consumer_seq"], info["ack_floor"]["stream_seq"]),
             **{key: info[key] for key in keys},
         }
+
+    async def settled(self, stream: str, name: str) -> dict[str, Any]:
+        """The state once it stays the same: nats-server counts what limits removed a moment after the publish."""
+        found = await self.state(stream, name)
+        same = 0
+        while same < SETTLED_READS:
+            again = await self.state(stream, name)
+            same = same + 1 if again == found else 0
+            found = again
+        return found
 
     async def inbox(self, subject: str = "", **options: Any) -> Inbox:
         """A subscription on a subject of its own."""
