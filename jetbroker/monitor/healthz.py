@@ -41,7 +41,20 @@ def healthz(sources: Sources, query: Query) -> tuple[HTTPStatus, dict[str, Any]]
             _check(sources, account, stream, consumer)
     except _Unhealthy as fault:
         return fault.status, _fault(fault, details)
-    return HTTPStatus.OK, {"status": "ok"}
+    damage = _damage(sources) if not any(server_only) else []
+    return HTTPStatus.OK, {"status": "ok"} | ({"damaged": damage} if damage else {})
+
+
+def _damage(sources: Sources) -> list[dict[str, Any]]:
+    """Streams that lost messages to a damaged disk. They work: no probe should fail for what no restart mends."""
+    by_account = sources.jetstream.by_account if sources.jetstream is not None else {}
+    found = []
+    for name, jetstream in by_account.items():
+        for stream in jetstream.streams.values():
+            lost = len(stream.log.lost())
+            if lost:
+                found.append({"account": name, "stream": stream.name, "messages": lost})
+    return found
 
 
 def _bad_request(text: str) -> _Unhealthy:

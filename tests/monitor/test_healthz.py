@@ -1,0 +1,87 @@
+"""`/healthz` of brokers whose disk is not well."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import nats
+import pytest
+
+from jetbroker.errors import StorageError
+from jetbroker.monitor.healthz import healthz
+from jetbroker.monitor.query import Query
+from jetbroker.monitor.sources import Sources
+from tests.support.http import get_json, monitor_port
+from tests.support.process import jetbroker
+
+PAYLOAD = b"the payload that is hit"
+
+
+async def test_damage_is_told_and_no_probe_fails(tmp_path: Path) -> None:
+    with jetbroker("-js", "-sd", str(tmp_path)) as server:
+        client = await nats.connect(server.url, allow_reconnect=False)
+        js = client.jetstream()
+        await js.add_stream(name="S", subjects=["s"])
+        for payload in (b"first", PAYLOAD, b"last"):
+            await js.publish("s", payload)
+        await client.close()
+    (segment,) = (tmp_path / "jetstream").rglob("*.seg")
+    data = bytearray(segment.read_bytes())
+    data[data.index(PAYLOAD)] ^= 1
+    segment.write_bytes(data)
+    with jetbroker("-js", "-sd", str(tmp_path), "-m", "-1") as server:
+        port = monitor_port(server)
+        assert get_json(port, "/healthz") == {
+            "status": "ok",
+            "damaged": [{"account": "$G", "stream": "S", "messages": 1}],
+        }
+        assert get_json(port, "/healthz?js-server-only=1") == {"status": "ok"}
+
+
+def sources(failed: Exception | None = None, offline: str = "", *, ready: bool = True) -> Sources:
+    """What healthz looks at, of a broker with the stream S."""
+    stream = SimpleNamespace(name="S", log=SimpleNamespace(failed=failed, lost=list), consumers={})
+    jetstream = SimpleNamespace(
+        account_name="$G", enabled=True, streams={"S": stream}, offline={"O": offline} if offline else {}
+    )
+    server = SimpleNamespace(by_account={"$G": jetstream})
+    return cast(Sources, SimpleNamespace(jetstream=server, ready=lambda: ready))
+
+
+def unavailable(text: str) -> tuple[HTTPStatus, dict[str, Any]]:
+    return HTTPStatus.SERVICE_UNAVAILABLE, {"status": "unavailable", "error": text}
+
+
+NO_SPACE = unavailable('JetStream stream "S" on account "$G" cannot be written: no space left on device')
+OFFLINE = unavailable('JetStream stream "O" on account "$G" is offline: from the future')
+OK = (HTTPStatus.OK, {"status": "ok"})
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [("", NO_SPACE), ("account=$G", NO_SPACE), ("account=$G&stream=S", NO_SPACE), ("js-server-only=1", OK)],
+)
+def test_streams_the_disk_refuses(query: str, expected: object) -> None:
+    assert healthz(sources(StorageError("no space left on device")), Query(query)) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", OFFLINE),
+        ("account=$G&stream=O", OFFLINE),
+        ("account=$G&stream=O&consumer=c", OFFLINE),
+        ("account=$G&stream=S", OK),
+        ("js-enabled-only=1", OK),
+    ],
+)
+def test_streams_that_did_not_come_back(query: str, expected: object) -> None:
+    assert healthz(sources(offline="from the future"), Query(query)) == expected
+
+
+def test_a_server_that_takes_no_clients() -> None:
+    status, body = healthz(sources(ready=False), Query(""))
+    assert (status, body["status"]) == (HTTPStatus.INTERNAL_SERVER_ERROR, "error")
