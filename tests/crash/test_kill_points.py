@@ -56,24 +56,39 @@ async def fill(js: JetStreamContext, done: Confirmed, stream: str, count: int) -
 
 
 async def workload(url: str, done: Confirmed) -> None:
-    nc = await nats.connect(url, allow_reconnect=False, connect_timeout=3, error_cb=_ignore)
-    js = nc.jetstream(timeout=3)
-    try:
-        await fill(js, done, "A", 30)
-        await js.add_consumer("A", ConsumerConfig(durable_name="C"))
-        done.consumers.add("C")
-        await fill(js, done, "B", 3)
-        done.begun = "purge A.1"
-        await js.purge_stream("A", subject="A.1")
-        done.purged = {seq for seq, payload in done.streams["A"].items() if int(payload.split()[0]) % 2}
-        done.begun = "delete B"
-        await js.delete_stream("B")
-        done.gone.add("B")
-        done.begun = ""
-        await fill(js, done, "D", 15)
-    finally:
-        with contextlib.suppress(NatsError, OSError):
-            await asyncio.wait_for(nc.close(), 3)
+    cut = asyncio.Event()
+
+    async def disconnected() -> None:
+        cut.set()
+
+    nc = await nats.connect(
+        url, allow_reconnect=False, connect_timeout=3, error_cb=_ignore, disconnected_cb=disconnected
+    )
+    steps = asyncio.ensure_future(take_steps(nc.jetstream(timeout=3), done))
+    waiting = asyncio.ensure_future(cut.wait())
+    await asyncio.wait({steps, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if not steps.done():
+        steps.cancel()
+        raise ConnectionError("the broker is gone")
+    with contextlib.suppress(NatsError, OSError):
+        await asyncio.wait_for(nc.close(), 3)
+    steps.result()
+
+
+async def take_steps(js: JetStreamContext, done: Confirmed) -> None:
+    await fill(js, done, "A", 30)
+    await js.add_consumer("A", ConsumerConfig(durable_name="C"))
+    done.consumers.add("C")
+    await fill(js, done, "B", 3)
+    done.begun = "purge A.1"
+    await js.purge_stream("A", subject="A.1")
+    done.purged = {seq for seq, payload in done.streams["A"].items() if int(payload.split()[0]) % 2}
+    done.begun = "delete B"
+    await js.delete_stream("B")
+    done.gone.add("B")
+    done.begun = ""
+    await fill(js, done, "D", 15)
 
 
 async def _ignore(error: Exception) -> None:
