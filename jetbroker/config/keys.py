@@ -68,7 +68,9 @@ ACCOUNT_JETSTREAM: Table = {
     **dict.fromkeys(("max_store", "max_file", "max_disk", "store", "disk"), ("max_store", values.limit)),
     **dict.fromkeys(("max_streams", "streams"), ("max_streams", values.limit)),
     **dict.fromkeys(("max_consumers", "consumers"), ("max_consumers", values.limit)),
-    **dict.fromkeys(("max_bytes_required", "max_stream_bytes", "max_bytes"), ("max_bytes_required", values.account_flag)),
+    **dict.fromkeys(
+        ("max_bytes_required", "max_stream_bytes", "max_bytes"), ("max_bytes_required", values.account_flag)
+    ),
     **dict.fromkeys(("memory_max_stream_bytes", "mem_max_stream_bytes"), ("memory_max_stream_bytes", values.limit)),
     **dict.fromkeys(("store_max_stream_bytes", "disk_max_stream_bytes"), ("store_max_stream_bytes", values.limit)),
     "max_ack_pending": ("max_ack_pending", values.limit),

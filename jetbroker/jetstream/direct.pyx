@@ -4,7 +4,6 @@
 Requests wait for the event phase of the tick they arrive in; a batch goes on for as many ticks as it needs, so that
 one large answer neither blocks the loop nor fills its receiver's output at once.
 """
-import orjson
 
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
@@ -20,7 +19,7 @@ from jetbroker.wire.headers cimport find_header
 from jetbroker.wire.message cimport Message
 
 from jetbroker import limits
-from jetbroker.jetstream.direct_request import DirectError, DirectRequest, parse_request
+from jetbroker.jetstream.direct_request import DirectError, parse_request
 
 cdef int64_t DEFAULT_MAX_BYTES = limits.MAX_PENDING_BYTES
 cdef int MESSAGES_PER_TICK = limits.JS_DIRECT_MESSAGES_PER_TICK

@@ -8,9 +8,9 @@ from libc.stdint cimport int64_t, uint64_t
 from jetbroker.jetstream.ingest cimport Ingest
 from jetbroker.jetstream.interest cimport StreamConsumer
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
-from jetbroker.jetstream.ttl cimport TTL_NEVER, TtlHeap, expiry_ns, ttl_of
+from jetbroker.jetstream.ttl cimport TTL_NEVER, expiry_ns, ttl_of
 from jetbroker.store.flagged cimport next_flagged
-from jetbroker.store.log cimport FLAG_TTL, READ_MISSING, READ_OK, StoredMessage, StreamLog, SubjectState
+from jetbroker.store.log cimport FLAG_TTL, READ_MISSING, READ_OK, StoredMessage, SubjectState
 from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS
 from jetbroker.wire.headers cimport find_header
 

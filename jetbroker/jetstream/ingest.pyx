@@ -7,7 +7,7 @@ first.
 """
 import orjson
 
-from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint16_t, uint64_t
 from libc.string cimport memcmp, memmove, memset
 
 from jetbroker.jetstream.dedup cimport DedupWindow
@@ -18,11 +18,11 @@ from jetbroker.jetstream.publish_headers cimport (
 )
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.ttl cimport TTL_INVALID, TTL_NONE, TtlHeap, expiry_ns, parse_ttl
-from jetbroker.routing.router cimport Receiver, Router, RouteSlot, Subscription
+from jetbroker.routing.router cimport Receiver, RouteSlot, Subscription
 from jetbroker.store.log cimport (
     FLAG_MSG_ID, FLAG_TTL, READ_MISSING, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState,
 )
-from jetbroker.tick cimport PHASE_EVENTS, Tick
+from jetbroker.tick cimport PHASE_EVENTS
 from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.headers cimport find_header
 from jetbroker.wire.message cimport Message
@@ -30,7 +30,7 @@ from jetbroker.wire.subjects cimport has_wildcard
 
 from jetbroker import limits
 from jetbroker.errors import StorageError
-from jetbroker.jetstream.errors import ApiError, api_error
+from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.publish_headers import is_valid_increment
 
 cdef extern from "string.h":

@@ -13,11 +13,10 @@ from jetbroker.jetstream.expiry cimport Expiry
 from jetbroker.jetstream.ingest cimport Ingest
 from jetbroker.jetstream.interest cimport StreamConsumer
 from jetbroker.jetstream.timestamps cimport format_timestamp, wall_clock_ns
-from jetbroker.routing.router cimport Router
 from jetbroker.store.log cimport (
     READ_DAMAGED, READ_MISSING, LogObserver, StoredMessage, StreamLog, SubjectFilter, SubjectState,
 )
-from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, Tick, TickTask
+from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, TickTask
 
 from jetbroker import limits
 from jetbroker.jetstream.errors import api_error

@@ -9,7 +9,6 @@ cdef int64_t DAY_SECONDS = 86_400
 ZERO_TIMESTAMP = "0001-01-01T00:00:00Z"
 
 
-
 cdef int64_t wall_clock_ns() noexcept nogil:
     cdef timespec now
     clock_gettime(CLOCK_REALTIME, &now)

@@ -15,4 +15,4 @@ cdef class GroupCommit:
     cdef bint closing
 
     cpdef int request(self, object member) except -1       # a round as soon as possible
-    cpdef int request_later(self, object member) except -1 # with the next round, at the latest after the interval
+    cpdef int request_later(self, object member) except -1  # with the next round, at the latest after the interval
