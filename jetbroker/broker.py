@@ -93,6 +93,8 @@ class Broker:
         self.files.write_ports(urls)
         self.log.info(f"Server id is {self.server_id}")
         self.log.info("Server is ready")
+        if self.jetstream is not None:
+            self.jetstream.start_waiting()
         gc.freeze()  # modules and streams found on disk stay: later collections need not walk them
         gc.enable()
 
@@ -248,7 +250,7 @@ def make_accounts(options: Options, tick: Tick) -> dict[str, Account]:
         jetstream = configured.jetstream if configured else None
         if name == GLOBAL_ACCOUNT and jetstream is None and alone:
             # with no other accounts $G has JetStream without limits of its own
-            jetstream = AccountJetStreamOptions.model_construct()
+            jetstream = AccountJetStreamOptions()
         found[name] = Account(name, tick, is_system=name == system, jetstream=jetstream)
     return found
 

@@ -29,7 +29,7 @@ def load(path: str, flags: Sequence[tuple[str, str | int | float | bool]] = ()) 
 
         loaded = load_file(path)
     else:
-        loaded = Loaded(Options.defaults(), [])
+        loaded = Loaded(Options(), [])
     loaded.options.flags = list(flags)
     for field, value in flags:
         target: Any = loaded.options

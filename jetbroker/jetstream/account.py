@@ -6,7 +6,6 @@ A change is finished, and answered, only when the store says that it is durable.
 
 import secrets
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
@@ -22,7 +21,7 @@ from jetbroker.jetstream.consumer_config import (
     default_consumer_config,
     refuse_unsupported_consumer,
 )
-from jetbroker.jetstream.contracts import AccountLimits, ServerReservations
+from jetbroker.jetstream.contracts import AccountLimits, ServerInfo, ServerReservations
 from jetbroker.jetstream.decode import DecodeError
 from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.gojson import dumps
@@ -43,16 +42,6 @@ _EPHEMERAL_NAME_LENGTH = 8
 _ID_LENGTH = 22
 DELETED = "Consumer Deleted"  # what pulls that wait are told
 SHUTDOWN = "Server Shutdown"
-
-
-@dataclass(frozen=True)
-class ServerInfo:
-    """How the server names itself in replies."""
-
-    server_name: str
-    server_id: str
-    version: str
-    domain: str
 
 
 def random_name(length: int = _EPHEMERAL_NAME_LENGTH) -> str:

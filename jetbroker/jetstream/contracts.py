@@ -1,12 +1,25 @@
 """What the control plane expects of the rooms around it, and the limits it is given."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from jetbroker.jetstream.config import ConsumerConfig
+if TYPE_CHECKING:
+    from jetbroker.jetstream.config import ConsumerConfig
 
 UNLIMITED = -1
+
+
+@dataclass(frozen=True)
+class ServerInfo:
+    """How the server names itself in replies."""
+
+    server_name: str
+    server_id: str
+    version: str
+    domain: str
 
 
 @dataclass

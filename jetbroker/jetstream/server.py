@@ -1,17 +1,29 @@
-"""JetStream of the whole server: one store, and a JetStream for each account."""
+"""JetStream of the whole server: one store, and a JetStream for each account.
 
+Accounts that have streams are recovered before the server is ready. The engine's modules take a tenth of a second to
+import, so for the others that is done behind the start, one module at a time; their requests wait meanwhile.
+"""
+
+import asyncio
+import importlib
 import os
+from typing import TYPE_CHECKING
 
 from jetbroker.accounts.account import Account
 from jetbroker.config.options import Options
-from jetbroker.jetstream.account import JetStream, ServerInfo
-from jetbroker.jetstream.contracts import ServerReservations
+from jetbroker.jetstream.contracts import ServerInfo, ServerReservations
 from jetbroker.logs import Logger
+from jetbroker.routing.router import CallbackReceiver, Subscription
 from jetbroker.store.store import Store
 from jetbroker.tick import Tick
 
+if TYPE_CHECKING:
+    from jetbroker.jetstream.account import JetStream
+
 API_LEVEL = 4  # of nats-server 2.14
 DEFAULT_SHARE = 0.75  # of the machine's memory and of the free disk, as nats-server takes
+ENGINE = ("gotext", "gojson", "decode", "config", "errors", "consumer_config", "stream_config", "stream", "consumer",
+          "api_stream", "api_consumer", "api", "account")  # fmt: skip
 
 
 class JetStreamServer:
@@ -24,40 +36,66 @@ class JetStreamServer:
         self.tick = tick
         self.accounts = accounts
         self.info = ServerInfo(**facts)
+        self.reservations = ServerReservations()
         self.log = log
         self.store: Store | None = None
         self.by_account: dict[str, JetStream] = {}
+        self._waiting: list[_WaitingAccount] = []
+        self._late_start: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Open, recover, subscribe. Raises StorageError when the store cannot be used."""
-        options = self.options.jetstream
-        self.store = Store.open(self.options.store_path, self.tick, sync=options.sync_interval)
-        server = self._reservations()
-        self._log_settings(server)
+        self.store = Store.open(self.options.store_path, self.tick, sync=self.options.jetstream.sync_interval)
+        self.reservations = self._reservations()
+        self._log_settings(self.reservations)
+        stored = set(self.store.accounts())
         for account in self.accounts.values():
-            jetstream = JetStream(
-                account.router,
-                account.name,
-                self.store,
-                self.tick,
-                account.jetstream_options,
-                self.info,
-                self.log,
-                strict=options.strict,
-                server=server,
-            )
-            self.by_account[account.name] = jetstream
-            account.router.jetstream = jetstream
-            await jetstream.start()
+            if account.name in stored:
+                await self._start_account(account, self.store)
+            else:
+                self._waiting.append(_WaitingAccount(account, self.tick))
+
+    def start_waiting(self) -> None:
+        """Begin with the accounts that have no streams yet: called when the server is ready."""
+        if self._waiting and self.store is not None:
+            self._late_start = self.tick.loop.create_task(self._start_waiting(self.store))
 
     async def stop(self) -> None:
         """Stop every stream, then sync and close the store."""
         self.log.info("Initiating JetStream Shutdown...")
+        if self._late_start is not None:
+            await self._late_start
         for jetstream in self.by_account.values():
             await jetstream.stop()
         if self.store is not None:
             await self.store.close()
         self.log.info("JetStream Shutdown")
+
+    async def _start_account(self, account: Account, store: Store) -> None:
+        from jetbroker.jetstream.account import JetStream
+
+        jetstream = JetStream(
+            account.router,
+            account.name,
+            store,
+            self.tick,
+            account.jetstream_options,
+            self.info,
+            self.log,
+            strict=self.options.jetstream.strict,
+            server=self.reservations,
+        )
+        self.by_account[account.name] = jetstream
+        account.router.jetstream = jetstream
+        await jetstream.start()
+
+    async def _start_waiting(self, store: Store) -> None:
+        for module in ENGINE:
+            await asyncio.sleep(0)  # the sockets get their turn between two imports
+            importlib.import_module(f"jetbroker.jetstream.{module}")
+        for waiting in self._waiting:
+            await self._start_account(waiting.account, store)
+            waiting.release()
 
     def _reservations(self) -> ServerReservations:
         memory, storage = self.options.jetstream.max_memory_store, self.options.jetstream.max_file_store
@@ -80,6 +118,22 @@ class JetStreamServer:
         if self.options.jetstream.domain:
             self.log.info(f"  Domain:          {self.options.jetstream.domain}")
         self.log.info("-------------------------------------------")
+
+
+class _WaitingAccount:
+    """Holds an account's API requests until its JetStream is there."""
+
+    def __init__(self, account: Account, tick: Tick) -> None:
+        self.account = account
+        self._requests: list[tuple[bytes, bytes | None, bytes, bytes]] = []
+        receiver = CallbackReceiver(tick, lambda *request: self._requests.append(request[:4]))
+        self._subscription: Subscription = account.router.subscribe(receiver, b"$JS.API.>")
+
+    def release(self) -> None:
+        """Hand the requests on."""
+        self.account.router.unsubscribe(self._subscription)
+        for request in self._requests:
+            self.account.router.publish_bytes(*request)
 
 
 def _size(size: int) -> str:

@@ -67,7 +67,7 @@ def _enabled(server: "JetStreamServer | None") -> "list[JetStream]":
 
 def _config(server: "JetStreamServer") -> dict[str, Any]:
     options = server.options.jetstream
-    reserved = next(iter(server.by_account.values())).server  # all accounts hold the same
+    reserved = server.reservations
     shown: dict[str, Any] = {
         "max_memory": reserved.max_memory,
         "max_storage": reserved.max_storage,
