@@ -10,11 +10,17 @@ import asyncio
 import contextlib
 import os
 import shutil
+import signal
+import subprocess
 import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import nats
+import pytest
+from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig
@@ -25,6 +31,11 @@ from tests.support.process import ServerProcess
 POINTS = int(os.environ.get("JETBROKER_KILL_POINTS", "8"))
 SCRIPT = Path(__file__).resolve().parent.parent / "support" / "killed_broker.py"
 SEGMENT_BYTES = 2000
+CALLS = 200  # about as many as start and workload make
+# for one connection to one broker, everything that is asked over it included
+SESSION_TIMEOUT_S = 20.0
+# per point a second is usual; a point that hangs is ended by the bounds within, which name it
+pytestmark = pytest.mark.timeout(120 + 3 * (POINTS or CALLS))
 
 
 @dataclass
@@ -55,15 +66,26 @@ async def fill(js: JetStreamContext, done: Confirmed, stream: str, count: int) -
         done.streams[stream][ack.seq] = payload
 
 
+async def connect(url: str, disconnected: Callable[[], Awaitable[None]] | None = None) -> Client:
+    """One attempt after the first, at once: the client would try a dead server for two minutes by default."""
+    return await nats.connect(
+        url,
+        allow_reconnect=False,
+        connect_timeout=3,
+        max_reconnect_attempts=1,
+        reconnect_time_wait=0,
+        error_cb=_ignore,
+        disconnected_cb=disconnected,
+    )
+
+
 async def workload(url: str, done: Confirmed) -> None:
     cut = asyncio.Event()
 
     async def disconnected() -> None:
         cut.set()
 
-    nc = await nats.connect(
-        url, allow_reconnect=False, connect_timeout=3, error_cb=_ignore, disconnected_cb=disconnected
-    )
+    nc = await connect(url, disconnected)
     steps = asyncio.ensure_future(take_steps(nc.jetstream(timeout=3), done))
     waiting = asyncio.ensure_future(cut.wait())
     await asyncio.wait({steps, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -96,7 +118,7 @@ async def _ignore(error: Exception) -> None:
 
 
 async def verify(url: str, done: Confirmed) -> None:
-    nc = await nats.connect(url, connect_timeout=5)
+    nc = await connect(url)
     js = nc.jetstream(timeout=5)
     for stream, messages in done.streams.items():
         try:
@@ -124,52 +146,83 @@ async def verify(url: str, done: Confirmed) -> None:
     await nc.close()
 
 
-def run_until_killed(store: Path, at: int, done: Confirmed) -> bool:
-    """False when the workload was through before the n-th call."""
-    server = broker(store, at)
+@contextlib.contextmanager
+def naming(at: int, *servers: ServerProcess) -> Iterator[None]:
+    """Prints the point and its time; what fails within tells the point and the servers' logs."""
+    begin = time.monotonic()
+    try:
+        yield
+    except Exception as error:
+        for server in servers:
+            error.add_note(f"exit code {server.exit_code}, log:\n" + "\n".join(server.log))
+        error.add_note(f"killed at call {at}, after {time.monotonic() - begin:.1f} s")
+        raise
+    print(f"call {at}: {time.monotonic() - begin:.1f} s, exit codes {[server.exit_code for server in servers]}")
+
+
+def run_until_killed(server: ServerProcess, done: Confirmed) -> bool:
+    """False when the workload was through before the n-th call. Only the broker's own end excuses a failure."""
     try:
         server.start()
     except RuntimeError:
+        if server.exit_code != -signal.SIGKILL:
+            raise
         return True
     try:
-        asyncio.run(workload(server.url, done))
+        asyncio.run(asyncio.wait_for(workload(server.url, done), SESSION_TIMEOUT_S))
     except (NatsError, OSError, TimeoutError):
+        try:
+            killed = server.wait() == -signal.SIGKILL
+        except subprocess.TimeoutExpired:
+            killed = False
+        if not killed:
+            raise
         return True
     finally:
         server.kill()
     return False
 
 
-def restart_and_verify(store: Path, done: Confirmed) -> None:
-    with broker(store, 0) as server:
-        asyncio.run(verify(server.url, done))
+def restart_and_verify(store: Path, server: ServerProcess, done: Confirmed) -> None:
+    with server:
+        asyncio.run(asyncio.wait_for(verify(server.url, done), SESSION_TIMEOUT_S))
         assert [line for line in server.log if "[ERR]" in line] == []
     hidden = [path for path in store.rglob(".*") if path.is_dir()]
     assert hidden == []
 
 
 def test_kill_at_every_call(tmp_path: Path) -> None:
-    total = 480
-    step = 1 if POINTS == 0 else max(1, total // POINTS)
-    for at in range(1 + step // 2, 100_000, step):
+    step = 1 if POINTS == 0 else max(1, CALLS // POINTS)
+    at = 1 + step // 2
+    killed = True
+    while killed:
         store, done = tmp_path / str(at), Confirmed()
-        killed = run_until_killed(store, at, done)
-        restart_and_verify(store, done)
+        dying, healthy = broker(store, at), broker(store, 0)
+        with naming(at, dying, healthy):
+            killed = run_until_killed(dying, done)
+            restart_and_verify(store, healthy, done)
         shutil.rmtree(store)
-        if not killed:
-            break
+        at += step
 
 
 def test_kill_during_recovery(tmp_path: Path) -> None:
     """Again and again at the next call, on one store, until it gets through."""
     store, done = tmp_path / "s", Confirmed()
-    assert not run_until_killed(store, 0, done)
+    first = broker(store, 0)
+    with naming(0, first):
+        assert not run_until_killed(first, done)
     for at in range(1, 100, 1 if POINTS == 0 else 5):
         server = broker(store, at)
-        try:
-            server.start()
-        except RuntimeError:
-            continue
-        server.kill()
+        with naming(at, server):
+            try:
+                server.start()
+            except RuntimeError:
+                if server.exit_code != -signal.SIGKILL:
+                    raise
+                continue
+            finally:
+                server.kill()
         break
-    restart_and_verify(store, done)
+    last = broker(store, 0)
+    with naming(0, last):
+        restart_and_verify(store, last, done)

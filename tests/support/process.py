@@ -36,6 +36,8 @@ def find_nats_server() -> str | None:
 class ServerProcess:
     """A server on a random port of 127.0.0.1. `log` holds what it wrote on stderr so far.
 
+    `exit_code` is that of the last run that ended, -N when signal N ended it.
+
     `arguments` come after the address and port flags, in nats-server's syntax.
     """
 
@@ -44,6 +46,8 @@ class ServerProcess:
         self.log: list[str] = []
         self._command = [*command, "-a", "127.0.0.1", "-p", str(self.port), *arguments]
         self.process: subprocess.Popen[str] | None = None
+        self.exit_code: int | None = None
+        self._ready = False
         self._reader: threading.Thread | None = None
 
     @property
@@ -57,42 +61,54 @@ class ServerProcess:
         return self.process.pid
 
     def start(self) -> ServerProcess:
-        """Start it (again) and wait until it is ready."""
+        """Start it (again) and wait until it is ready.
+
+        Raises RuntimeError when it ended before, TimeoutError when it is not ready in time (it is killed then).
+        """
         self.process = subprocess.Popen(
             self._command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
         )
         if self.process.stderr is None:
             raise RuntimeError("no log to read")
-        ready = threading.Event()
-        self._reader = threading.Thread(target=self._read_log, args=(self.process.stderr, ready), daemon=True)
+        settled = threading.Event()
+        self._ready = False
+        self._reader = threading.Thread(target=self._read_log, args=(self.process.stderr, settled), daemon=True)
         self._reader.start()
-        if not ready.wait(READY_TIMEOUT_S) or self.process.poll() is not None:
+        if not settled.wait(READY_TIMEOUT_S):
             self.kill()
-            raise RuntimeError(f"{' '.join(self._command)} did not get ready:\n" + "\n".join(self.log))
+            raise TimeoutError(self._failure(f"was not ready within {READY_TIMEOUT_S} s"))
+        # the end of the log comes before poll() knows of the end of the process: poll() cannot tell here
+        if not self._ready:
+            raise RuntimeError(self._failure(f"ended with {self.wait()} before it was ready"))
         return self
 
-    def _read_log(self, stream: IO[str], ready: threading.Event) -> None:
+    def _failure(self, what: str) -> str:
+        return "\n".join([f"{' '.join(self._command)} {what}:", *self.log])
+
+    def _read_log(self, stream: IO[str], settled: threading.Event) -> None:
         with stream:
             for line in stream:
                 self.log.append(line.rstrip())
                 if "Server is ready" in line:
-                    ready.set()
-        ready.set()  # it ended: start() looks at the process, not only at the event
+                    self._ready = True
+                    settled.set()
+        settled.set()  # no more lines: it ended, or is about to
 
-    def _wait(self) -> int:
+    def wait(self) -> int:
+        """Wait until it ended by itself; returns the exit code. Raises subprocess.TimeoutExpired when it does not."""
         if self.process is None or self._reader is None:
             raise RuntimeError("the server is not running")
-        code = self.process.wait(STOP_TIMEOUT_S)
+        self.exit_code = self.process.wait(STOP_TIMEOUT_S)
         self._reader.join(STOP_TIMEOUT_S)
         self.process = None
-        return code
+        return self.exit_code
 
     def kill(self) -> int:
         """kill -9, and wait until it is gone."""
         if self.process is None:
             return 0
         self.process.send_signal(signal.SIGKILL)
-        return self._wait()
+        return self.wait()
 
     def stop(self) -> int:
         """SIGTERM; returns the exit code. A server that does not end in time is killed, and that is an error."""
@@ -100,7 +116,7 @@ class ServerProcess:
             return 0
         self.process.terminate()
         try:
-            return self._wait()
+            return self.wait()
         except subprocess.TimeoutExpired:
             self.kill()
             raise
