@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
 
 from tests.support.process import ROOT, STOP_TIMEOUT_S, ServerProcess
 
@@ -26,15 +25,10 @@ class Daemon(ServerProcess):
         super().__init__(command, arguments)
         self._grown = threading.Condition()
 
-    def _read_log(self, stream: IO[str], ready: threading.Event) -> None:
-        with stream:
-            for line in stream:
-                with self._grown:
-                    self.log.append(line.rstrip())
-                    self._grown.notify_all()
-                if "Server is ready" in line:
-                    ready.set()
-        ready.set()
+    def _add_line(self, line: str) -> None:
+        with self._grown:
+            super()._add_line(line)
+            self._grown.notify_all()
 
     def wait_for(self, text: str, after: int = 0) -> str:
         """The first line with `text` behind the first `after` lines; waits for it."""
@@ -52,7 +46,7 @@ class Daemon(ServerProcess):
 
     def wait_end(self) -> int:
         """The exit code; the process must end by itself."""
-        return self._wait()
+        return self.wait()
 
     def rss_bytes(self) -> int:
         """Resident memory."""

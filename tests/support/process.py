@@ -79,7 +79,7 @@ class ServerProcess:
             raise TimeoutError(self._failure(f"was not ready within {READY_TIMEOUT_S} s"))
         # the end of the log comes before poll() knows of the end of the process: poll() cannot tell here
         if not self._ready:
-            raise RuntimeError(self._failure(f"ended with {self.wait()} before it was ready"))
+            raise RuntimeError(self._failure(f"ended with {self._wait_or_kill()} before it was ready"))
         return self
 
     def _failure(self, what: str) -> str:
@@ -88,11 +88,14 @@ class ServerProcess:
     def _read_log(self, stream: IO[str], settled: threading.Event) -> None:
         with stream:
             for line in stream:
-                self.log.append(line.rstrip())
+                self._add_line(line.rstrip())
                 if "Server is ready" in line:
                     self._ready = True
                     settled.set()
         settled.set()  # no more lines: it ended, or is about to
+
+    def _add_line(self, line: str) -> None:
+        self.log.append(line)
 
     def wait(self) -> int:
         """Wait until it ended by itself; returns the exit code. Raises subprocess.TimeoutExpired when it does not."""
@@ -115,6 +118,9 @@ class ServerProcess:
         if self.process is None:
             return 0
         self.process.terminate()
+        return self._wait_or_kill()
+
+    def _wait_or_kill(self) -> int:
         try:
             return self.wait()
         except subprocess.TimeoutExpired:
