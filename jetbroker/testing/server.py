@@ -78,7 +78,7 @@ class Server:
         if stderr is not None:
             self._reader = threading.Thread(target=self._read, args=(stderr, self.log, self._ready), daemon=True)
             self._reader.start()
-        if not self._ready.wait(self.timeout) or not self.port:
+        if not self._ready.wait(self.timeout) or not any(_READY in line for line in self.log):
             self.kill()
             raise ServerError(f"{' '.join(self._command)} did not get ready:\n" + "\n".join(self.log))
         return self
@@ -124,7 +124,7 @@ class Server:
                     self.port = int(found[2])
                 if _READY in line:
                     ready.set()
-        ready.set()  # it ended: start() sees that there is no port
+        ready.set()  # it ended: start() looks for the line
 
     def __enter__(self) -> "Server":
         return self.start()
