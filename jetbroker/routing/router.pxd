@@ -87,8 +87,7 @@ cdef class Router:
     cdef int deliver(self, Route route, Receiver skip, const Message* msg) except -1
     cdef int _publish_once(self, Receiver skip, const Message* msg) except -1
     cdef list _reply_subs(self, const char* subject, Py_ssize_t n)
-    cdef int _deliver_queue(self, list group, Receiver skip, const Message* msg) except -1
-    cdef int _deliver_queue_bare(self, list group, const Message* msg) except -1
+    cdef int _deliver_queue(self, list group, Receiver skip, bint cached, const Message* msg) except -1
     cdef Route _build(self, const char* subject, Py_ssize_t n)
     cdef int _evict(self) except -1
     cdef int _forget(self, uint32_t bucket, Route gone) except -1

@@ -170,7 +170,7 @@ cdef class Router:
             count += slot.sub.receiver.deliver(slot.sub, None, msg)
         if route.queues is not None:
             for group in route.queues:
-                count += self._deliver_queue_bare(<list>group, msg)
+                count += self._deliver_queue(<list>group, None, False, msg)
         return count
 
     cdef int deliver(self, Route route, Receiver skip, const Message* msg) except -1:
@@ -184,28 +184,17 @@ cdef class Router:
                 count += slot.sub.receiver.deliver(slot.sub, slot, msg)
         if route.queues is not None:
             for group in route.queues:
-                count += self._deliver_queue(<list>group, skip, msg)
+                count += self._deliver_queue(<list>group, skip, True, msg)
         return count
 
-    cdef int _deliver_queue(self, list group, Receiver skip, const Message* msg) except -1:
+    cdef int _deliver_queue(self, list group, Receiver skip, bint cached, const Message* msg) except -1:
         cdef Py_ssize_t n = PyList_GET_SIZE(group)
         cdef Py_ssize_t start = <Py_ssize_t>(self._random() % <uint64_t>n) if n > 1 else 0
         cdef Py_ssize_t i
         cdef RouteSlot slot
         for i in range(n):
             slot = <RouteSlot>PyList_GET_ITEM(group, (start + i) % n)
-            if slot.sub.receiver is not skip and slot.sub.receiver.deliver(slot.sub, slot, msg):
-                return 1
-        return 0
-
-    cdef int _deliver_queue_bare(self, list group, const Message* msg) except -1:
-        cdef Py_ssize_t n = PyList_GET_SIZE(group)
-        cdef Py_ssize_t start = <Py_ssize_t>(self._random() % <uint64_t>n) if n > 1 else 0
-        cdef Py_ssize_t i
-        cdef RouteSlot slot
-        for i in range(n):
-            slot = <RouteSlot>PyList_GET_ITEM(group, (start + i) % n)
-            if slot.sub.receiver.deliver(slot.sub, None, msg):
+            if slot.sub.receiver is not skip and slot.sub.receiver.deliver(slot.sub, slot if cached else None, msg):
                 return 1
         return 0
 
