@@ -19,6 +19,7 @@ from jetbroker.auth.server_id import new_server_id
 from jetbroker.config import checks
 from jetbroker.config.options import AccountJetStreamOptions, Options
 from jetbroker.connections.clients import Clients
+from jetbroker.connections.info import ServerInfo
 from jetbroker.errors import JetbrokerError
 from jetbroker.logs import Logger
 from jetbroker.runfiles import RunFiles
@@ -81,7 +82,9 @@ class Broker:
         authenticator = make_authenticator(self.options, self.accounts)
         if authenticator.required:
             info["auth_required"] = True
-        self.clients = Clients(self.options, self.tick, self.accounts, authenticator, info, self.log)
+        server_info = ServerInfo(info)
+        server_info.login_configured = authenticator.configured
+        self.clients = Clients(self.options, self.tick, self.accounts, authenticator, server_info, self.log)
         host, port = await self._listen(self.clients)
         info["port"] = port
         self.log.info(f"Listening for client connections on {_joined(host, port)}")

@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "wire": set(BASE),
     "routing": BASE | {"wire"},
     "store": BASE | {"wire.subjects"},
-    "auth": BASE | {"config"},
+    "auth": BASE | {"config", "wire.subjects"},
     "accounts": BASE | {"routing", "auth", "config"},
     "connections": BASE | {"accounts", "auth", "config", "routing", "wire"},
     "jetstream": BASE | {"accounts", "routing", "store", "wire", "config"},

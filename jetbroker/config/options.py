@@ -22,11 +22,49 @@ UNLIMITED = -1
 
 
 @dataclass(slots=True)
+class SubjectPermissions:
+    """`publish` or `subscribe` of a user. `allow` None: everything; an empty list: nothing. Deny wins over allow.
+
+    Entries of `subscribe` may be `subject queue`.
+    """
+
+    allow: list[str] | None = None
+    deny: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ResponsePermissions:
+    """`allow_responses`: how often a received reply subject may be published to, and for how long (seconds).
+
+    Negative: without that bound.
+    """
+
+    max_msgs: int = 1
+    expires: float = 120.0
+
+
+@dataclass(slots=True)
+class PermissionsOptions:
+    """`permissions {}`; None: nothing was said of it. The loader has put the defaults of block or account here."""
+
+    publish: SubjectPermissions | None = None
+    subscribe: SubjectPermissions | None = None
+    responses: ResponsePermissions | None = None
+
+
+@dataclass(slots=True)
 class UserOptions:
-    """One user of `authorization.users` or of an account. `password` may be a bcrypt hash ($2a$, $2b$, $2x$, $2y$)."""
+    """One user of `authorization.users` or of an account: by name, or by `nkey` (public, `U...`).
+
+    `password` may be a bcrypt hash ($2a$, $2b$, $2x$, $2y$). `connection_types` are upper case; empty: all.
+    """
 
     user: str = ""
     password: str = ""
+    nkey: str = ""
+    permissions: PermissionsOptions | None = None
+    connection_types: frozenset[str] = frozenset()
+    proxy_required: bool = False
 
 
 @dataclass(slots=True)
@@ -38,11 +76,117 @@ class AuthorizationOptions:
     token: str = ""
     timeout: float = limits.AUTH_TIMEOUT_SECONDS
     users: list[UserOptions] = field(default_factory=list)
+    default_permissions: PermissionsOptions | None = None
+    proxy_required: bool = False
 
     @property
     def required(self) -> bool:
         """True when a client must log in because of this block."""
         return bool(self.user or self.token or self.users)
+
+
+@dataclass(slots=True)
+class TlsOptions:
+    """A `tls {}` block. Paths as configured; `timeout` in seconds.
+
+    `handshake_first`: None: INFO goes first; 0.0: it never does; else it does once the client was silent for so long.
+    """
+
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = ""
+    verify: bool = False
+    verify_and_map: bool = False
+    insecure: bool = False
+    timeout: float = limits.TLS_TIMEOUT_SECONDS
+    handshake_first: float | None = None
+    min_version: str = ""  # "1.2" or "1.3"; empty: 1.2
+    ciphers: list[str] = field(default_factory=list)  # Go's names; empty: the default list
+    curves: list[str] = field(default_factory=list)
+    certs: list[tuple[str, str]] = field(default_factory=list)  # (cert_file, key_file) pairs
+    pinned_certs: frozenset[str] = frozenset()  # SHA-256 of the SPKI, lower-case hex
+    connection_rate_limit: int = 0  # handshakes per second; 0: unlimited
+
+
+@dataclass(slots=True)
+class WebsocketOptions:
+    """`websocket {}`; port 0 without `listen` means there is no listener. Durations in seconds."""
+
+    host: str = ""  # empty: the default host
+    port: int = 0
+    advertise: str = ""
+    no_tls: bool = False
+    tls: TlsOptions | None = None
+    same_origin: bool = False
+    allowed_origins: list[str] = field(default_factory=list)
+    handshake_timeout: float = limits.WEBSOCKET_HANDSHAKE_SECONDS
+    compression: bool = False
+    no_auth_user: str = ""
+    user: str = ""
+    password: str = ""
+    token: str = ""
+    auth_timeout: float = 0.0  # 0: that of `authorization`
+    jwt_cookie: str = ""
+    user_cookie: str = ""
+    pass_cookie: str = ""
+    token_cookie: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    ping_interval: float = 0.0  # 0: the server's
+
+
+@dataclass(slots=True)
+class MappingDestination:
+    """Where a mapping leads: a subject with transform functions, and how many percent go there."""
+
+    subject: str
+    weight: int = 100
+    cluster: str = ""
+
+
+@dataclass(slots=True)
+class MappingOptions:
+    """One entry of `mappings {}`; checked by the loader."""
+
+    source: str
+    destinations: list[MappingDestination] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ExportOptions:
+    """One entry of `exports []`. `kind` is "stream" or "service"; `accounts` None: public. Durations in seconds."""
+
+    kind: str
+    subject: str
+    accounts: list[str] | None = None
+    token_position: int = 0  # 1-based; 0: none
+    response_type: str = "Singleton"  # or "Stream", "Chunked"
+    response_threshold: float = 0.0  # 0: two minutes
+    place: str = ""  # `file:line:column`, for errors that only show once all accounts are known
+
+
+@dataclass(slots=True)
+class ImportOptions:
+    """One entry of `imports []`. `subject` is the exporter's, `to` the local one (empty: the same).
+
+    A stream may have a `prefix` instead of `to`.
+    """
+
+    kind: str
+    account: str
+    subject: str
+    to: str = ""
+    prefix: str = ""
+    share: bool = False
+    place: str = ""
+
+
+@dataclass(slots=True)
+class AccountLimits:
+    """`limits {}` of an account; -1: none of its own."""
+
+    max_connections: int = UNLIMITED
+    max_subscriptions: int = UNLIMITED
+    max_payload: int = UNLIMITED
 
 
 @dataclass(slots=True)
@@ -67,6 +211,11 @@ class AccountOptions:
     name: str
     users: list[UserOptions] = field(default_factory=list)
     jetstream: AccountJetStreamOptions | None = None
+    nkey: str = ""
+    exports: list[ExportOptions] = field(default_factory=list)
+    imports: list[ImportOptions] = field(default_factory=list)
+    mappings: list[MappingOptions] = field(default_factory=list)
+    limits: AccountLimits = field(default_factory=AccountLimits)
 
 
 @dataclass(slots=True)
@@ -97,15 +246,32 @@ class Options:
     port: int = DEFAULT_PORT
     server_name: str = ""  # empty: the server's id
     server_tags: list[str] = field(default_factory=list)
+    server_metadata: dict[str, str] = field(default_factory=dict)
+    client_advertise: str = ""  # `host[:port]` that INFO shows instead of the listener's
+    proxy_protocol: bool = False  # every client connection begins with a PROXY header, version 1 or 2
+    tls: TlsOptions | None = None
+    allow_non_tls: bool = False
+    websocket: WebsocketOptions = field(default_factory=WebsocketOptions)
 
     # monitoring
     http_host: str = ""  # empty: `host`
     http_port: int = 0  # 0: no monitoring; -1: any free port
+    https_host: str = ""
+    https_port: int = 0  # as http_port; with the certificate of `tls {}`
     http_base_path: str = ""
 
     # logging and run files
     debug: bool = False
     trace: bool = False
+    trace_verbose: bool = False  # the system account's traffic too
+    trace_headers: bool = False  # headers only, no payload
+    max_traced_msg_len: int = 0  # bytes of a payload that the trace shows; 0: all
+    log_size_limit: int = 0  # bytes; the file is rotated there; 0: never
+    log_max_num: int = 0  # rotated files that are kept; 0: all
+    syslog: bool = False
+    remote_syslog: str = ""  # `udp://host:port` or `tcp://host:port`
+    connect_error_reports: int = 3600
+    reconnect_error_reports: int = 1
     logtime: bool = True
     logtime_utc: bool = False
     log_file: str = ""
@@ -118,6 +284,10 @@ class Options:
     max_pending: int = limits.MAX_PENDING_BYTES
     max_connections: int = limits.MAX_CONNECTIONS  # negative: unlimited
     max_subscriptions: int = 0  # per connection; 0: unlimited
+    max_sub_tokens: int = 0  # 0: unlimited
+    no_header_support: bool = False
+    no_fast_producer_stall: bool = False
+    disable_sublist_cache: bool = False
     max_closed_clients: int = limits.CLOSED_CONNECTIONS  # remembered for monitoring
 
     # timers
@@ -131,6 +301,9 @@ class Options:
     authorization: AuthorizationOptions = field(default_factory=AuthorizationOptions)
     accounts: dict[str, AccountOptions] = field(default_factory=dict)
     no_auth_user: str = ""
+    default_sentinel: str = ""
+    mappings: list[MappingOptions] = field(default_factory=list)  # of $G
+    no_system_account: bool = False
     system_account: str = ""  # empty: $SYS
 
     jetstream: JetStreamOptions = field(default_factory=JetStreamOptions)

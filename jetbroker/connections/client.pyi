@@ -1,29 +1,22 @@
 from asyncio import BufferedProtocol
 from typing import Any
 
-from jetbroker.routing.router import Receiver, Router, Subscription
-from jetbroker.tick import Tick
-
-class Shared:
-    tick: Tick
-    server: Any
-    max_pending: int
-    max_payload: int
-    max_control_line: int
-    max_subscriptions: int
-    slow_consumers: int
-    stalls: int
-    def __init__(self, tick: Tick, server: Any) -> None: ...
-    def set_control_line(self, max_control_line: int) -> None: ...
-
-class ClientOutput(Receiver):
-    protocol: ClientProtocol
+from jetbroker.auth.permissions import Permissions
+from jetbroker.connections.output import ClientOutput, Shared
+from jetbroker.errors import ProtocolError
+from jetbroker.routing.router import Router, Subscription
 
 class ClientProtocol(BufferedProtocol):
     transport: Any
+    output: ClientOutput
     router: Router
     account: Any
     user: str | None
+    login: Any
+    permissions: Permissions | None
+    kind: str
+    tls: Any
+    nonce: bytes | None
     cid: int
     connected: bool
     greeted: bool
@@ -56,7 +49,10 @@ class ClientProtocol(BufferedProtocol):
     def blocked_seconds(self) -> float: ...
     @property
     def login_pending(self) -> bool: ...
-    def apply_connect(self, options: Any, router: Router, account: Any) -> None: ...
+    def apply_connect(
+        self, options: Any, router: Router, account: Any, permissions: Permissions | None = None
+    ) -> None: ...
+    def fail(self, error: ProtocolError) -> None: ...
     def send(self, data: bytes) -> None: ...
     def ping(self) -> None: ...
     def subscription_list(self) -> list[Subscription]: ...

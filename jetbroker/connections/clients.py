@@ -2,26 +2,23 @@
 
 import asyncio
 import random
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
-
-import orjson
 
 from jetbroker import limits
 from jetbroker.accounts.account import Account
-from jetbroker.auth.passwords import Authenticator, Login
+from jetbroker.auth.passwords import Authenticator
 from jetbroker.config.durations import format_duration
 from jetbroker.config.options import Options
-from jetbroker.connections.client import ClientProtocol, Shared
+from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.closed import ClosedConnections, Traffic
-from jetbroker.connections.handshake import ConnectOptions, check_info, decode_connect
+from jetbroker.connections.handshake import check_info
+from jetbroker.connections.info import ServerInfo
+from jetbroker.connections.login import REDACTED, Logins
+from jetbroker.connections.output import Shared
 from jetbroker.errors import ProtocolError
 from jetbroker.logs import Logger
 from jetbroker.tick import Tick
 
 FIRST_PING_SECONDS = 2.0
-REDACTED = "[REDACTED]"  # stands where a token was
 PENDING_BYTES = "Slow Consumer (Pending Bytes)"
 WRITE_DEADLINE = "Slow Consumer (Write Deadline)"
 
@@ -35,13 +32,13 @@ class Clients:
         tick: Tick,
         accounts: dict[str, Account],
         authenticator: Authenticator,
-        info: dict[str, Any],
+        info: ServerInfo,
         log: Logger,
     ) -> None:
         self.options = options
         self.accounts = accounts
-        self.authenticator = authenticator
         self.info = info
+        self.logins = Logins(authenticator, accounts, options.authorization.timeout, tick.loop)
         self.log = log
         self.connected: dict[int, ClientProtocol] = {}
         self.total = 0
@@ -54,20 +51,16 @@ class Clients:
         self.shared.max_subscriptions = options.max_subscriptions
         self.shared.set_control_line(options.max_control_line)
         self._loop = tick.loop
-        self._login_timers: dict[int, asyncio.TimerHandle] = {}
         self._sweeper: asyncio.TimerHandle | None = None
         self._closing_since: dict[int, float] = {}
         self._stopping = False
         self._nobody_left: asyncio.Future[None] | None = None
-        self._password_threads: ThreadPoolExecutor | None = None
-        no_login = authenticator.login_without_credentials()
-        self._first_account = accounts[no_login.account if no_login else "$G"]
 
     def factory(self) -> ClientProtocol:
         """A protocol for a connection that is being accepted."""
         self.total += 1
-        account = self._first_account
-        return ClientProtocol(self.shared, account.router, account, self.total, self.authenticator.required)
+        account = self.logins.first_account
+        return ClientProtocol(self.shared, account.router, account, self.total, self.logins.authenticator.required)
 
     def start(self) -> None:
         """Begin with pings and the clean-up of idle memory."""
@@ -78,8 +71,7 @@ class Clients:
         self._stopping = True
         if self._sweeper is not None:
             self._sweeper.cancel()
-        if self._password_threads is not None:
-            self._password_threads.shutdown(wait=False, cancel_futures=True)
+        self.logins.stop()
         for client in list(self.connected.values()):
             client.close("Server Shutdown")
         if self.connected:
@@ -88,10 +80,9 @@ class Clients:
 
     def announce_lame_duck(self) -> None:
         """Tell the clients that understand it to go elsewhere."""
-        info = {**self.info, "ldm": True}
         for client in list(self.connected.values()):
             if client.connected and client.protocol_level > 0:
-                self._send_info(client, info)
+                client.send(self.info.lame_duck(client))
 
     async def close_gradually(self, seconds: float) -> None:
         """Close every connection, spread over this time (a few: within seconds), so that not all reconnect at once."""
@@ -110,7 +101,7 @@ class Clients:
         client.opened_at = now
         client.last_ping_at = now + min(FIRST_PING_SECONDS, self.options.ping_interval) * random.uniform(1.0, 1.2)
         self.connected[client.cid] = client
-        self._send_info(client, self.info)
+        client.send(self.info.first(client))
         limit = self.options.max_connections
         if self._stopping:
             client.close("Server Shutdown")
@@ -119,15 +110,13 @@ class Clients:
             client.close("Maximum Connections Exceeded", "maximum connections exceeded")
         else:
             self.log.debug(f"{self._who(client)} - Client connection created")
-            if client.login_pending:
-                timeout = self.options.authorization.timeout
-                self._login_timers[client.cid] = self._loop.call_later(timeout, self._login_timeout, client)
+            self.logins.expect(client)
 
     def client_lost(self, client: ClientProtocol, error: Exception | None) -> None:
         """The connection is gone."""
         self.connected.pop(client.cid, None)
         self._closing_since.pop(client.cid, None)
-        self._forget_timer(client)
+        self.logins.forget(client)
         if client.connected:
             client.account.connections -= 1
         reason = client.close_reason or ("Read Error" if error else "Client Closed")
@@ -141,31 +130,13 @@ class Clients:
         self.log.debug(f"{self._who(client)} - Client connection closed: {reason}")
 
     def client_connect(self, client: ClientProtocol, raw: bytes) -> None:
-        """CONNECT: check the credentials, then apply what it asks for. Raises ProtocolError."""
-        options = decode_connect(raw)
-        client.name, client.lang, client.version = options.name, options.lang, options.version
-        client.user = options.user or (REDACTED if options.auth_token else None)
-        if not self.authenticator.configured:
-            self._accept(client, options, Login("", "$G"))
-            return
-        login, check = self.authenticator.find(options.user, options.password, options.auth_token)
-        if check is None:
-            self._judge(client, options, login)
-        else:
-            client.park()
-            self._loop.create_task(self._check_in_thread(client, options, check))
+        """CONNECT. Raises ProtocolError."""
+        self.logins.connect(client, raw)
 
     def client_greet(self, client: ClientProtocol) -> None:
-        """The first PING after CONNECT was answered: send the second INFO (2.12)."""
+        """The first PING after CONNECT was answered: send the second INFO."""
         client.greeted = True
-        info = dict(self.info)
-        if self.authenticator.configured:
-            info["auth_required"] = True
-        info["connect_info"] = True
-        info["remote_account"] = client.account.name
-        if client.account.is_system:
-            info["acc_is_sys"] = True
-        self._send_info(client, info)
+        client.send(self.info.after_login(client))
 
     def client_info(self, client: ClientProtocol, raw: bytes) -> None:
         """INFO from a client means nothing, unless it is no JSON. Raises ProtocolError."""
@@ -176,57 +147,6 @@ class Clients:
         if error.detail:
             self.log.error(f"{self._who(client)} - {error.detail}")
         client.close(error.reason, error.text)
-
-    # --- login ---
-
-    async def _check_in_thread(
-        self, client: ClientProtocol, options: ConnectOptions, check: Callable[[], Login | None]
-    ) -> None:
-        def check_if_there() -> Login | None:
-            # who timed out while the threads were busy is not worth their time any more
-            return None if client.closed else check()
-
-        if self._password_threads is None:
-            self._password_threads = ThreadPoolExecutor(limits.PASSWORD_THREADS, "jetbroker-passwords")
-        login = await self._loop.run_in_executor(self._password_threads, check_if_there)
-        if client.closed:
-            return
-        try:
-            self._judge(client, options, login)
-        except ProtocolError as error:
-            self.client_failed(client, error)
-            return
-        client.unpark()
-
-    def _judge(self, client: ClientProtocol, options: ConnectOptions, login: Login | None) -> None:
-        if login is None:
-            raise _login_refused(options)
-        self._accept(client, options, login)
-
-    def _accept(self, client: ClientProtocol, options: ConnectOptions, login: Login) -> None:
-        if options.account or options.new_account:
-            raise _login_refused(options)
-        if options.protocol not in (0, 1):
-            raise ProtocolError("invalid client protocol", "Bad Client Protocol Version")
-        if options.no_responders and not options.headers:
-            raise ProtocolError("no responders requires headers support", "No Responders Requires Headers")
-        account = self.accounts[login.account]
-        if client.connected:
-            client.account.connections -= 1
-        account.connections += 1
-        client.user = login.user or client.user
-        client.apply_connect(options, account.router, account)
-        self._forget_timer(client)
-
-    def _login_timeout(self, client: ClientProtocol) -> None:
-        self._login_timers.pop(client.cid, None)
-        if client.login_pending and not client.closed:
-            client.close("Authentication Timeout", "Authentication Timeout")
-
-    def _forget_timer(self, client: ClientProtocol) -> None:
-        timer = self._login_timers.pop(client.cid, None)
-        if timer is not None:
-            timer.cancel()
 
     # --- keep-alive ---
 
@@ -270,13 +190,6 @@ class Clients:
             return
         client.ping()
 
-    # --- INFO ---
-
-    def _send_info(self, client: ClientProtocol, info: dict[str, Any]) -> None:
-        host, _, _ = client.peer.rpartition(":")
-        own = {**info, "client_id": client.cid, "client_ip": host}
-        client.send(b"INFO " + orjson.dumps(own) + b" \r\n")
-
     def _who(self, client: ClientProtocol) -> str:
         described = f"{client.peer} - cid:{client.cid}"
         if client.connected:
@@ -287,16 +200,3 @@ class Clients:
                 user = "/token"
             described += f' - "{client.account.name}{user}"'
         return described
-
-
-def _login_refused(options: ConnectOptions) -> ProtocolError:
-    """For the log: who it was that gave no valid login."""
-    if options.nkey:
-        who = f' - Nkey "{options.nkey}"'
-    elif options.auth_token:
-        who = f' - Token "{REDACTED}"'
-    elif options.user:
-        who = f' - User "{options.user}"'
-    else:
-        who = ""
-    return ProtocolError("Authorization Violation", "Authentication Failure", f"authentication error{who}")

@@ -6,8 +6,8 @@ from typing import Any
 
 from jetbroker import limits
 from jetbroker.accounts.account import Account
-from jetbroker.connections.client import ClientOutput
 from jetbroker.connections.closed import subscription_record
+from jetbroker.connections.output import ClientOutput
 from jetbroker.monitor.connz import DEFAULT_LIMIT, subscription_row
 from jetbroker.monitor.query import BadRequest, Query
 from jetbroker.monitor.sources import Sources, go_float, now_text, paced, page

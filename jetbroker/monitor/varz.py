@@ -47,7 +47,7 @@ def _settings(sources: Sources) -> dict[str, Any]:
         "go": info["go"],
         "host": options.host,
         "port": info["port"],
-        **({"auth_required": True} if sources.clients.authenticator.configured else {}),
+        **({"auth_required": True} if sources.clients.logins.authenticator.configured else {}),
         "max_connections": options.max_connections,
         **({"max_subscriptions": options.max_subscriptions} if options.max_subscriptions else {}),
         "ping_interval": _nanoseconds(options.ping_interval),

@@ -5,6 +5,7 @@ result of matching one literal subject, kept in a bounded cache.  `Router.publis
 """
 from libc.stdint cimport uint32_t, uint64_t
 
+from jetbroker.routing.mapping cimport Mappings
 from jetbroker.tick cimport Tick, TickTask
 from jetbroker.wire.message cimport Message
 
@@ -30,6 +31,8 @@ cdef class Subscription:
     cdef public uint64_t delivered
     cdef public uint64_t max_deliveries   # 0: no limit
     cdef readonly bint closed
+    cdef public object filter          # auth.Permissions that keep some of its messages back, None for most
+    cdef public object shadows         # what stands for it in the accounts its account imports streams from
 
 
 cdef class RouteSlot:
@@ -59,6 +62,8 @@ cdef class ReplyRoute:
 
 cdef class Router:
     cdef readonly str account_name
+    cdef public Mappings mappings      # of what clients publish; None: there are none
+    cdef public object imports         # accounts.Imports: streams and services of other accounts, None: none
     cdef public object jetstream       # the account's JetStream, None when it has none
     cdef readonly Tick tick
     cdef object sublist                # the trie (routing/sublist.pyx)

@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from jetbroker.routing.mapping import Mappings
 from jetbroker.tick import Tick, TickTask
 
 class Receiver(TickTask): ...
@@ -13,11 +14,15 @@ class Subscription:
     delivered: int
     max_deliveries: int
     closed: bool
+    filter: Any
+    shadows: Any
 
 class Router:
     account_name: str
     tick: Tick
     jetstream: Any
+    mappings: Mappings | None
+    imports: Any
     subscriptions: int
     route_count: int
     generation: int

@@ -1,0 +1,228 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""What all connections share, and the output half of one (see output.pxd).
+
+Deliveries are appended to the output buffer and sent with one send(2) at the end of the tick. Where the kernel takes
+less, a small piece goes through the transport, whose drain tells when to go on.
+"""
+from cpython.buffer cimport PyBUF_WRITE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memmove
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
+
+from jetbroker.routing.router cimport Receiver, RouteSlot, Subscription
+from jetbroker.tick cimport PHASE_FLUSH, Tick
+from jetbroker.wire.buffer cimport OutputBuffer, format_uint
+from jetbroker.wire.message cimport Message
+
+from jetbroker import limits
+
+cdef extern from "sys/socket.h" nogil:
+    ssize_t c_send "send"(int fd, const void* data, size_t n, int flags)
+    int MSG_DONTWAIT
+    int MSG_NOSIGNAL
+
+# A receiver this far behind slows its publishers while it is still taking bytes: the data stays in the CPU's caches.
+cdef Py_ssize_t SOFT_PENDING = limits.SOFT_PENDING_BYTES
+cdef Py_ssize_t PROBE_BYTES = limits.TRANSPORT_PROBE_BYTES
+
+
+cdef int64_t monotonic_ns() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return <int64_t>now.tv_sec * 1000000000 + now.tv_nsec
+
+
+cdef class Shared:
+    """What all client connections of a broker share."""
+
+    def __cinit__(self, Tick tick not None, object server) -> None:
+        self.tick = tick
+        self.server = server
+        self.max_pending = limits.MAX_PENDING_BYTES
+        self.max_payload = limits.MAX_PAYLOAD_BYTES
+        self.set_control_line(limits.MAX_CONTROL_LINE_BYTES)
+
+    def __dealloc__(self) -> None:
+        free(self.read_buffer)
+
+    def set_control_line(self, Py_ssize_t max_control_line) -> None:
+        """Bound of one control line; the read buffer is made to hold several. Before the first connection only."""
+        cdef Py_ssize_t capacity = max(<Py_ssize_t>limits.READ_BUFFER_BYTES, max_control_line * 4)
+        cdef char* data = <char*>malloc(capacity)
+        if data == NULL:
+            raise MemoryError()
+        free(self.read_buffer)
+        self.read_buffer = data
+        self.read_capacity = capacity
+        self.max_control_line = max_control_line
+        self.whole_view = PyMemoryView_FromMemory(data, capacity, PyBUF_WRITE)
+
+
+cdef class ClientOutput(Receiver):
+    """What others deliver to: subscriptions' messages and the answers to the client's own commands."""
+
+    def __cinit__(self) -> None:
+        self.fd = -1
+        self.out = OutputBuffer()
+
+    cdef Py_ssize_t pending(self) noexcept:
+        return self.out.size - self.head
+
+    cdef int write(self, bytes data) except -1:
+        """Append protocol bytes of our own (PONG, +OK, -ERR, INFO)."""
+        if self.closed:
+            return 0
+        self.out.append(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+        self.shared.tick.schedule(PHASE_FLUSH, self)
+        return 0
+
+    cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
+        cdef char* start
+        cdef char* w
+        cdef Py_ssize_t payload_len, prefix_len
+        if self.closed or sub.closed:
+            return 0
+        if slot is not None and msg.tail != NULL and (msg.headers_len == 0 or self.headers):
+            if slot.prefix is None:
+                slot.prefix = b"MSG %b %b " % (msg.subject[:msg.subject_len], sub.sid)
+            prefix_len = PyBytes_GET_SIZE(slot.prefix)
+            start = self.out.reserve(prefix_len + 1 + msg.tail_len)
+            w = start
+            if msg.headers_len:
+                w[0] = c'H'
+                w += 1
+            memcpy(w, PyBytes_AS_STRING(slot.prefix), prefix_len)
+            w += prefix_len
+            memcpy(w, msg.tail, msg.tail_len)
+            w += msg.tail_len
+            payload_len = msg.body_len
+        else:
+            start = self.out.reserve(msg.subject_len + PyBytes_GET_SIZE(sub.sid) + msg.reply_len + msg.body_len + 64)
+            w = write_message(start, sub.sid, msg, self.headers)
+            payload_len = msg.body_len if self.headers else msg.body_len - msg.headers_len
+        self.out.size += w - start
+        self.out_msgs += 1
+        self.out_bytes += payload_len
+        sub.delivered += 1
+        if sub.max_deliveries and sub.delivered >= sub.max_deliveries:
+            sub.closed = True
+            if self.finished is None:
+                self.finished = []
+            self.finished.append(sub)
+        if not self.scheduled:
+            self.shared.tick.schedule(PHASE_FLUSH, self)
+        if self.out.size - self.head > SOFT_PENDING:
+            self.shared.congested = self
+            if self.out.size - self.head > self.shared.max_pending:
+                self.overflowed = True
+        return 1
+
+    cdef int run_tick(self) except -1:
+        cdef Subscription sub
+        if self.finished is not None:
+            for sub in self.finished:
+                self.protocol.forget(sub)
+            self.finished = None
+        if self.closed:
+            return 0
+        if not self.blocked:
+            self._send_pending()
+        if self.overflowed and self.out.size - self.head > self.shared.max_pending:
+            self.shared.slow_consumers += 1
+            self.protocol.abort("Slow Consumer (Pending Bytes)")
+        self.overflowed = False
+        return 0
+
+    cdef int _send_pending(self) except -1:
+        cdef Py_ssize_t n
+        cdef Py_ssize_t size = self.out.size - self.head
+        if size == 0:
+            return 0
+        self.idle = False
+        if self.out_msgs != self.sent_msgs:
+            self.sent_msgs = self.out_msgs
+            self.sent_ns = monotonic_ns()
+        if self.fd >= 0:
+            with nogil:
+                n = c_send(self.fd, self.out.data + self.head, size, MSG_DONTWAIT | MSG_NOSIGNAL)
+            if n > 0:
+                self.head += n
+                size -= n
+        if size:
+            # the transport reports a broken socket as well as a full one
+            n = PROBE_BYTES if self.fd >= 0 and size > PROBE_BYTES else size
+            self.transport.write(PyBytes_FromStringAndSize(self.out.data + self.head, n))
+            self.head += n
+            if self.transport.get_write_buffer_size() > 0:
+                self.blocked = True
+                self.progress_ns = monotonic_ns()
+            elif self.head < self.out.size:
+                self.shared.tick.schedule(PHASE_FLUSH, self)
+        return self._after_send()
+
+    cdef int _after_send(self) except -1:
+        cdef list stalled
+        cdef Py_ssize_t rest = self.out.size - self.head
+        if rest == 0:
+            self.out.clear()
+            self.head = 0
+        else:
+            self.progress_ns = monotonic_ns()
+            if self.head > SOFT_PENDING and self.head > rest:
+                memmove(self.out.data, self.out.data + self.head, rest)
+                self.out.size = rest
+                self.head = 0
+        if self.stalled is not None and rest < SOFT_PENDING // 2:
+            stalled = self.stalled
+            self.stalled = None
+            for publisher in stalled:
+                publisher.go_on()
+        return 0
+
+
+cdef char* write_message(char* w, bytes sid, const Message* msg, bint headers) noexcept:
+    """MSG or HMSG from its parts; the caller has made room. Returns the end."""
+    cdef Py_ssize_t payload_len = msg.body_len - msg.headers_len
+    cdef bint with_headers = headers and msg.headers_len > 0
+    if with_headers:
+        w[0] = c'H'
+        w += 1
+    memcpy(w, b"MSG ", 4)
+    w += 4
+    memcpy(w, msg.subject, msg.subject_len)
+    w += msg.subject_len
+    w[0] = c' '
+    memcpy(w + 1, PyBytes_AS_STRING(sid), PyBytes_GET_SIZE(sid))
+    w += 1 + PyBytes_GET_SIZE(sid)
+    w[0] = c' '
+    w += 1
+    if msg.reply != NULL:
+        memcpy(w, msg.reply, msg.reply_len)
+        w += msg.reply_len
+        w[0] = c' '
+        w += 1
+    if with_headers:
+        w += format_uint(w, msg.headers_len)
+        w[0] = c' '
+        w += 1
+        w += format_uint(w, msg.body_len)
+    elif msg.headers_len == 0 and msg.size_text != NULL:
+        memcpy(w, msg.size_text, msg.size_text_len)
+        w += msg.size_text_len
+    else:
+        w += format_uint(w, payload_len)
+    w[0] = c'\r'
+    w[1] = c'\n'
+    w += 2
+    if with_headers:
+        memcpy(w, msg.body, msg.body_len)
+        w += msg.body_len
+    else:
+        memcpy(w, msg.body + msg.headers_len, payload_len)
+        w += payload_len
+    w[0] = c'\r'
+    w[1] = c'\n'
+    return w + 2
