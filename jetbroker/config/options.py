@@ -145,10 +145,15 @@ class MappingDestination:
 
 @dataclass(slots=True)
 class MappingOptions:
-    """One entry of `mappings {}`; checked by the loader."""
+    """One entry of `mappings {}`. accounts.graph checks what it says, with `place` (`file:line:column`) for its errors.
+
+    `plain`: the file has just the destination's text, without a weight.
+    """
 
     source: str
     destinations: list[MappingDestination] = field(default_factory=list)
+    plain: bool = False
+    place: str = ""
 
 
 @dataclass(slots=True)
