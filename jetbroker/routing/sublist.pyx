@@ -108,7 +108,8 @@ cdef class Sublist:
         cdef list nodes = []
         cdef list subs = []
         cdef Node node
-        if not _descend(self.root, prefix, prefix + n, rest, nodes):
+        # a subject with an empty token matches nothing: that is told by the match of one subject
+        if _has_empty_token(prefix, prefix + n - 1) or not _descend(self.root, prefix, prefix + n, rest, nodes):
             return None
         for node in nodes:
             if node.queues is not None:

@@ -1,0 +1,79 @@
+"""Plays generated inputs to a target and keeps those that show something wrong.
+
+    python -m fuzz protocol --inputs 1000000 --seed 1
+
+Ends with 1 when there were findings; each lies in a file of its own then, to be played again with `--replay`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from pathlib import Path
+from random import Random
+
+from fuzz.targets import TARGETS, Target
+
+FINDINGS = 10  # the run ends after so many
+LOOK_AT_CLOCK = 256  # inputs
+
+
+class Run:
+    """One run; `inputs`, `seconds` and `findings` tell about it afterwards."""
+
+    def __init__(self, target: Target, seed: int, folder: Path) -> None:
+        self.target = target
+        self.random = Random(seed)
+        self.seed = seed
+        self.folder = folder
+        self.inputs = 0
+        self.seconds = 0.0
+        self.findings: list[Path] = []
+
+    def play(self, inputs: int, seconds: float) -> None:
+        """Until so many inputs were played, or so long, or too much was found."""
+        start = time.monotonic()
+        while self.inputs < inputs and len(self.findings) < FINDINGS:
+            data = self.target.generate(self.random)
+            try:
+                self.target.check(data)
+            except Exception:  # whatever it is, it is the finding
+                self.keep(data)
+            self.inputs += 1
+            if self.inputs % LOOK_AT_CLOCK == 0 and time.monotonic() - start > seconds:
+                break
+        self.seconds = time.monotonic() - start
+
+    def keep(self, data: bytes) -> None:
+        """Write the input down, and what it did on stderr."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"{self.target.name}-{self.seed}-{self.inputs}.bin"
+        path.write_bytes(data)
+        self.findings.append(path)
+        print(f"{path}: {data!r}\n{traceback.format_exc(limit=-3)}", file=sys.stderr)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m fuzz", description="Fuzz a part of jetbroker.")
+    parser.add_argument("target", choices=sorted(TARGETS))
+    parser.add_argument("--inputs", type=int, default=100_000)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="end earlier, after so long")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", type=Path, default=Path(".build/fuzz"), help="for findings")
+    parser.add_argument("--replay", type=Path, help="play this file only")
+    given = parser.parse_args(arguments)
+    target = TARGETS[given.target]
+    if given.replay is not None:
+        target.check(given.replay.read_bytes())
+        return 0
+    run = Run(target, given.seed, given.folder)
+    run.play(given.inputs, given.seconds)
+    print(f"{target.name}: {run.inputs} inputs, {run.seconds:.0f} s, seed {run.seed}, {len(run.findings)} findings")
+    return 1 if run.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

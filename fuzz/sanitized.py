@@ -1,0 +1,79 @@
+"""A copy of the package whose compiled modules watch their memory, and commands that run in it.
+
+    python -m fuzz.sanitized -m fuzz protocol --inputs 1000000
+
+compiles what changed with AddressSanitizer and UndefinedBehaviorSanitizer into .build/sanitized and runs Python with
+these arguments there. The first wrong access ends the run with a report. Needs gcc and its libasan.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+COPY = ROOT / ".build" / "sanitized"
+PACKAGES = ("jetbroker", "fuzz")
+FLAGS = (
+    *("-shared", "-fPIC", "-O1", "-g1", "-w", "-fno-omit-frame-pointer", "-fno-strict-aliasing", "-fwrapv"),
+    *("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
+)
+OPTIONS = {
+    # Python keeps much until its very end; and an allocation that is refused has to be survived, not reported
+    "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:detect_stack_use_after_return=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "PYTHONMALLOC": "malloc",  # Python's own pools would hide what is read behind an object
+}
+
+
+def copy_sources() -> None:
+    """Bring the copy up to date; files that did not change keep their time."""
+    for package in PACKAGES:
+        for source in (ROOT / package).rglob("*"):
+            if source.suffix not in (".py", ".pyx", ".pxd"):
+                continue
+            target = COPY / source.relative_to(ROOT)
+            if not target.exists() or target.stat().st_mtime != source.stat().st_mtime:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, target)
+
+
+def compile_stale(compiler: str) -> None:
+    """Every module that is older than its source or any header. Raises CalledProcessError when one does not compile."""
+    headers = max(path.stat().st_mtime for path in COPY.rglob("*.pxd"))
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    for source in sorted(COPY.rglob("*.pyx")):
+        built, c_file = source.with_suffix(suffix), source.with_suffix(".c")
+        if built.exists() and built.stat().st_mtime > max(headers, source.stat().st_mtime):
+            continue
+        module = ".".join(source.relative_to(COPY).with_suffix("").parts)
+        print(f"compiling {module}", file=sys.stderr, flush=True)
+        cython = [sys.executable, "-m", "cython", "-3", "--module-name", module, "-o", str(c_file), str(source)]
+        subprocess.run(cython, cwd=COPY, check=True)
+        include = sysconfig.get_paths()["include"]
+        subprocess.run([compiler, *FLAGS, f"-I{include}", str(c_file), "-o", str(built)], check=True)
+        c_file.unlink()
+
+
+def library(compiler: str, name: str) -> str:
+    """Where the compiler keeps a library."""
+    return subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def main() -> None:
+    """Replaces this process by the one that was asked for."""
+    compiler = os.environ.get("CC", "gcc")
+    copy_sources()
+    compile_stale(compiler)
+    preload = " ".join(library(compiler, name) for name in ("libasan.so", "libubsan.so"))
+    os.chdir(COPY)
+    environment = {**os.environ, **OPTIONS, "LD_PRELOAD": preload, "PYTHONPATH": str(COPY)}
+    os.execve(sys.executable, [sys.executable, *sys.argv[1:]], environment)
+
+
+if __name__ == "__main__":
+    main()

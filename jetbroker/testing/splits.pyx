@@ -1,0 +1,187 @@
+# cython: language_level=3
+"""Is a parser's answer the same however its input is cut? Fast enough for millions of inputs."""
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdio cimport snprintf
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy
+
+from jetbroker.wire.message cimport Message
+from jetbroker.wire.parser cimport Parser
+
+from jetbroker.errors import ProtocolError
+
+cdef Py_ssize_t EVERY_PLACE_BYTES = 400  # longer input is cut in two at so many places only
+
+
+class SplitDifference(AssertionError):
+    """One way of cutting the input gave another answer."""
+
+
+cdef class FoldingParser(Parser):
+    """Writes what it is told into one growing byte string: a letter per event and netstrings for its fields."""
+
+    cdef char* log
+    cdef Py_ssize_t log_len, log_room
+    cdef bint pausing                  # be stopped after each event, as by a login that takes its time
+    cdef bint failed
+    cdef bytes verdict
+
+    def __cinit__(self) -> None:
+        self.log = NULL
+
+    def __dealloc__(self) -> None:
+        free(self.log)
+
+    cdef int add(self, const char* p, Py_ssize_t n) except -1:
+        cdef Py_ssize_t room
+        cdef char* grown
+        if self.log_len + n > self.log_room:
+            room = (self.log_len + n) * 2 + 256
+            grown = <char*>realloc(self.log, room)
+            if grown == NULL:
+                raise MemoryError
+            self.log, self.log_room = grown, room
+        memcpy(self.log + self.log_len, p, n)
+        self.log_len += n
+        return 0
+
+    cdef int kind(self, const char* letter) except -1:
+        self.stopped = self.pausing
+        return self.add(letter, 1)
+
+    cdef int field(self, const char* p, Py_ssize_t n) except -1:
+        cdef char head[24]
+        if p == NULL:
+            return self.add(b"-,", 2)
+        self.add(head, snprintf(head, sizeof(head), "%zd:", n))
+        self.add(p, n)
+        return self.add(b",", 1)
+
+    cdef int text(self, bytes value) except -1:
+        if value is None:
+            return self.field(NULL, 0)
+        return self.field(value, len(value))
+
+    cdef Py_ssize_t take(self, const char* p, Py_ssize_t n) except -1:
+        """Parse what is there; stops by handlers are taken back and the rest is parsed."""
+        cdef Py_ssize_t used = 0
+        try:
+            while True:
+                self.stopped = False
+                used += self.parse(p + used, n - used)
+                if not self.stopped:
+                    return used
+        except ProtocolError as error:
+            self.failed = True
+            self.verdict = f"{error.text}|{error.reason}".encode()
+            return used
+
+    cdef bytes answer(self, Py_ssize_t unfinished):
+        """Events, then how it ended: the error, or how many bytes wait for more."""
+        cdef bytes events = PyBytes_FromStringAndSize(self.log, self.log_len)
+        return events + b"!" + (self.verdict if self.failed else b"%d" % unfinished)
+
+    cdef int on_connect(self, bytes json) except -1:
+        self.login_due = False
+        self.kind(b"C")
+        return self.text(json)
+
+    cdef int on_publish(self, const Message* msg) except -1:
+        self.kind(b"M")
+        self.field(msg.subject, msg.subject_len)
+        self.field(msg.reply, msg.reply_len)
+        self.field(msg.body, msg.headers_len)
+        self.field(msg.body + msg.headers_len, msg.body_len - msg.headers_len)
+        return self.field(msg.size_text, msg.size_text_len)
+
+    cdef int on_subscribe(self, bytes subject, bytes queue, bytes sid) except -1:
+        self.kind(b"S")
+        self.text(subject)
+        self.text(queue)
+        return self.text(sid)
+
+    cdef int on_unsubscribe(self, bytes sid, long max_deliveries) except -1:
+        self.kind(b"U")
+        self.text(sid)
+        return self.text(b"%d" % max_deliveries)
+
+    cdef int on_ping(self) except -1:
+        return self.kind(b"<")
+
+    cdef int on_pong(self) except -1:
+        return self.kind(b">")
+
+    cdef int on_info(self, bytes json) except -1:
+        self.kind(b"I")
+        return self.text(json)
+
+    cdef int on_error(self, bytes text) except -1:
+        self.kind(b"E")
+        return self.text(text)
+
+
+cdef class SplitChecker:
+    """Plays input to parsers with these settings."""
+
+    cdef bint headers, login_due
+    cdef Py_ssize_t max_payload, max_control_line
+
+    def __init__(self, bint headers=True, bint login_due=False, Py_ssize_t max_payload=1048576,
+                 Py_ssize_t max_control_line=4096) -> None:
+        self.headers = headers
+        self.login_due = login_due
+        self.max_payload = max_payload
+        self.max_control_line = max_control_line
+
+    cdef FoldingParser parser(self, bint pausing):
+        cdef FoldingParser made = FoldingParser()
+        made.headers = self.headers
+        made.login_due = self.login_due
+        made.max_payload = self.max_payload
+        made.max_control_line = self.max_control_line
+        made.pausing = pausing
+        return made
+
+    cdef bytes pieces(self, const char* p, Py_ssize_t n, Py_ssize_t cut):
+        """The answer to p[:cut], p[cut:]; the second piece comes with what is left of the first, as from a socket."""
+        cdef FoldingParser parser = self.parser(False)
+        cdef Py_ssize_t used = parser.take(p, cut)
+        if not parser.failed:
+            used += parser.take(p + used, n - used)
+        return parser.answer(n - used)
+
+    cdef bytes byte_by_byte(self, const char* p, Py_ssize_t n):
+        """Each time in memory that ends where the input does, so that reading on is noticed by a sanitizer."""
+        cdef FoldingParser parser = self.parser(False)
+        cdef Py_ssize_t used = 0, end
+        cdef char* piece
+        for end in range(1, n + 1):
+            piece = <char*>malloc(end - used)
+            if piece == NULL:
+                raise MemoryError
+            memcpy(piece, p + used, end - used)
+            try:
+                used += parser.take(piece, end - used)
+            finally:
+                free(piece)
+            if parser.failed:
+                break
+        return parser.answer(n - used)
+
+    def check(self, bytes data not None) -> bytes:
+        """The answer to the whole input; raises SplitDifference when another way of giving it has another one."""
+        cdef const char* p = data
+        cdef Py_ssize_t n = len(data), cut
+        cdef bytes whole = self.pieces(p, n, n)
+        cdef FoldingParser parser = self.parser(True)
+        cdef Py_ssize_t used = parser.take(p, n)
+        self._same(whole, parser.answer(n - used), "by stops after each event")
+        self._same(whole, self.byte_by_byte(p, n), "byte by byte")
+        for cut in range(1, n, 1 + n // EVERY_PLACE_BYTES):
+            self._same(whole, self.pieces(p, n, cut), cut)
+        return whole
+
+    cdef int _same(self, bytes whole, bytes other, object way) except -1:
+        if whole != other:
+            raise SplitDifference(f"whole: {whole!r}\ncut {way}: {other!r}")
+        return 0
