@@ -130,10 +130,10 @@ def _test(path: str, program: str) -> int:
     """`-t`: say whether the configuration is valid."""
     if not path:
         raise ConfigError("must specify [-c, --config] option to check configuration file syntax")
-    from jetbroker.config import loader
+    from jetbroker.config import loader, report
 
     loaded = loader.load_file(path)
     if loaded.notices:
-        raise loader.ConfigErrors(loaded.notices)
+        raise report.ConfigErrors(loaded.notices)
     print(f"{program}: configuration file {path} is valid ({loaded.options.config_digest})", file=sys.stderr)
     return 0

@@ -5,7 +5,15 @@
 
 from jetbroker import limits
 from jetbroker.config.durations import format_duration
-from jetbroker.config.options import DEFAULT_HOST, DEFAULT_PORT, GLOBAL_ACCOUNT, SYSTEM_ACCOUNT, Options
+from jetbroker.config.options import (
+    DEFAULT_CONNECT_ERROR_REPORTS,
+    DEFAULT_HOST,
+    DEFAULT_PORT,
+    DEFAULT_RECONNECT_ERROR_REPORTS,
+    GLOBAL_ACCOUNT,
+    SYSTEM_ACCOUNT,
+    Options,
+)
 from jetbroker.errors import ConfigError
 
 _MAX_PORT = 65_535
@@ -24,7 +32,10 @@ _ZERO_MEANS: dict[str, int | float | str] = {
     "write_deadline": limits.WRITE_DEADLINE_SECONDS,
     "lame_duck_duration": limits.LAME_DUCK_DURATION_SECONDS,
     "lame_duck_grace_period": limits.LAME_DUCK_GRACE_SECONDS,
+    "connect_error_reports": DEFAULT_CONNECT_ERROR_REPORTS,
+    "reconnect_error_reports": DEFAULT_RECONNECT_ERROR_REPORTS,
 }
+_TLS_LOGIN_SECONDS = 1.0  # for the login behind a handshake that may take all of its time
 # nats-server starts with these below zero, and then no client gets anywhere.
 _NOT_NEGATIVE = ("max_control_line", "ping_interval", "ping_max", "write_deadline")
 
@@ -34,8 +45,18 @@ def settle(options: Options) -> None:
     for field, default in _ZERO_MEANS.items():
         if not getattr(options, field):
             setattr(options, field, default)
+    for tls in (options.tls, options.websocket.tls):
+        if tls is not None and tls.timeout <= 0:
+            tls.timeout = limits.TLS_TIMEOUT_SECONDS
     if options.authorization.timeout <= 0:
-        options.authorization.timeout = limits.AUTH_TIMEOUT_SECONDS
+        options.authorization.timeout = (
+            limits.AUTH_TIMEOUT_SECONDS if options.tls is None else options.tls.timeout + _TLS_LOGIN_SECONDS
+        )
+    websocket = options.websocket
+    if websocket.port and not websocket.host:
+        websocket.host = DEFAULT_HOST
+    if websocket.handshake_timeout <= 0:
+        websocket.handshake_timeout = limits.WEBSOCKET_HANDSHAKE_SECONDS
 
 
 def check_start(options: Options) -> None:
@@ -100,7 +121,7 @@ def _check_no_auth_user(options: Options) -> None:
     name = options.no_auth_user
     if not name:
         return
-    users = [user.user for user in options.all_users()]
+    users = [user.nkey or user.user for user in options.all_users()]
     if not users:
         raise ConfigError(f'no_auth_user: "{name}" present, but users/nkeys are not defined')
     if name not in users:

@@ -4,39 +4,49 @@ A block's keys are matched in lower case. What needs more than a row (lists of u
 is a function of the loader.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
-
 from jetbroker.config import values
-
-Reader: TypeAlias = Callable[[str, Any], Any]
-Table: TypeAlias = Mapping[str, tuple[str, Reader]]
+from jetbroker.config.report import Table
 
 TOP: Table = {
     "host": ("host", values.string),
     "net": ("host", values.string),
     "port": ("port", values.integer),
     "server_name": ("server_name", values.server_name),
-    "server_tags": ("server_tags", values.string_list),
+    "server_tags": ("server_tags", values.tags),
+    "server_metadata": ("server_metadata", values.metadata),
+    "client_advertise": ("client_advertise", values.string),
+    "proxy_protocol": ("proxy_protocol", values.boolean),
+    "allow_non_tls": ("allow_non_tls", values.boolean),
     "debug": ("debug", values.boolean),
     "trace": ("trace", values.boolean),
     "logtime": ("logtime", values.boolean),
     "logtime_utc": ("logtime_utc", values.boolean),
     "log_file": ("log_file", values.string),
     "logfile": ("log_file", values.string),
+    **dict.fromkeys(("logfile_size_limit", "log_size_limit"), ("log_size_limit", values.integer)),
+    **dict.fromkeys(("logfile_max_num", "log_max_num"), ("log_max_num", values.integer)),
+    "max_traced_msg_len": ("max_traced_msg_len", values.integer),
+    "syslog": ("syslog", values.boolean),
+    "remote_syslog": ("remote_syslog", values.string),
+    "connect_error_reports": ("connect_error_reports", values.integer),
+    "reconnect_error_reports": ("reconnect_error_reports", values.integer),
     "pid_file": ("pid_file", values.string),
     "pidfile": ("pid_file", values.string),
     "ports_file_dir": ("ports_file_dir", values.string),
     "max_control_line": ("max_control_line", values.small_integer),
     "max_payload": ("max_payload", values.small_integer),
     "max_pending": ("max_pending", values.integer),
-    "max_connections": ("max_connections", values.integer),
-    "max_conn": ("max_connections", values.integer),
+    **dict.fromkeys(("max_connections", "max_conn"), ("max_connections", values.connections)),
     "max_subscriptions": ("max_subscriptions", values.integer),
     "max_subs": ("max_subscriptions", values.integer),
+    **dict.fromkeys(("max_sub_tokens", "max_subscription_tokens"), ("max_sub_tokens", values.subject_tokens)),
+    "no_header_support": ("no_header_support", values.boolean),
+    "no_fast_producer_stall": ("no_fast_producer_stall", values.boolean),
+    **dict.fromkeys(("disable_sublist_cache", "no_sublist_cache"), ("disable_sublist_cache", values.boolean)),
     "max_closed_clients": ("max_closed_clients", values.integer),
     "http_port": ("http_port", values.integer),
     "monitor_port": ("http_port", values.integer),
+    "https_port": ("https_port", values.integer),
     "http_base_path": ("http_base_path", values.string),
     "ping_interval": ("ping_interval", values.duration),
     "ping_max": ("ping_max", values.integer),
@@ -44,6 +54,8 @@ TOP: Table = {
     "lame_duck_duration": ("lame_duck_duration", values.lame_duck_duration),
     "lame_duck_grace_period": ("lame_duck_grace_period", values.lame_duck_grace_period),
     "no_auth_user": ("no_auth_user", values.string),
+    "default_sentinel": ("default_sentinel", values.string),
+    **dict.fromkeys(("no_system_account", "no_system", "no_sys_acc"), ("no_system_account", values.boolean)),
     "system_account": ("system_account", values.system_account),
     "system": ("system_account", values.system_account),
 }
@@ -54,6 +66,7 @@ AUTHORIZATION: Table = {
     "pass": ("password", values.string),
     "password": ("password", values.string),
     "token": ("token", values.string),
+    "proxy_required": ("proxy_required", values.boolean),
 }
 
 USER: Table = {
@@ -61,6 +74,66 @@ USER: Table = {
     "username": ("user", values.string),
     "pass": ("password", values.string),
     "password": ("password", values.string),
+    "nkey": ("nkey", values.string),
+    **dict.fromkeys(
+        ("allowed_connection_types", "connection_types", "clients"), ("connection_types", values.connection_types)
+    ),
+    "proxy_required": ("proxy_required", values.boolean),
+}
+
+RESPONSES: Table = {
+    **dict.fromkeys(("max", "max_msgs", "max_messages", "max_responses"), ("max_msgs", values.integer)),
+    **dict.fromkeys(("expires", "expiration", "ttl"), ("expires", values.response_expiry)),
+}
+
+ACCOUNT: Table = {"nkey": ("nkey", values.account_nkey)}
+
+ACCOUNT_LIMITS: Table = {
+    **dict.fromkeys(("max_connections", "max_conn"), ("max_connections", values.integer)),
+    **dict.fromkeys(("max_subscriptions", "max_subs"), ("max_subscriptions", values.integer)),
+    **dict.fromkeys(("max_payload", "max_pay"), ("max_payload", values.integer)),
+}
+
+IMPORT: Table = {
+    "prefix": ("prefix", values.string),
+    "to": ("to", values.string),
+    "share": ("share", values.boolean),
+}
+
+TLS: Table = {
+    "cert_file": ("cert_file", values.tls_file),
+    "key_file": ("key_file", values.tls_file),
+    "ca_file": ("ca_file", values.tls_file),
+    "insecure": ("insecure", values.tls_flag),
+    "timeout": ("timeout", values.tls_timeout),
+    "connection_rate_limit": ("connection_rate_limit", values.tls_rate_limit),
+    "min_version": ("min_version", values.tls_version),
+}
+
+WEBSOCKET: Table = {
+    "port": ("port", values.integer),
+    "host": ("host", values.string),
+    "net": ("host", values.string),
+    "advertise": ("advertise", values.string),
+    "no_tls": ("no_tls", values.boolean),
+    "same_origin": ("same_origin", values.boolean),
+    **dict.fromkeys(("compress", "compression"), ("compression", values.boolean)),
+    "handshake_timeout": ("handshake_timeout", values.handshake_timeout),
+    "jwt_cookie": ("jwt_cookie", values.string),
+    "user_cookie": ("user_cookie", values.string),
+    "pass_cookie": ("pass_cookie", values.string),
+    "token_cookie": ("token_cookie", values.string),
+    "no_auth_user": ("no_auth_user", values.string),
+    "ping_interval": ("ping_interval", values.duration),
+}
+
+WEBSOCKET_AUTHORIZATION: Table = {
+    "user": ("user", values.string),
+    "username": ("user", values.string),
+    "pass": ("password", values.string),
+    "password": ("password", values.string),
+    "token": ("token", values.string),
+    "timeout": ("auth_timeout", values.number_of_seconds),
 }
 
 ACCOUNT_JETSTREAM: Table = {
@@ -92,26 +165,18 @@ STORE_DIR = ("store_dir", "storedir", "store")  # `store` only inside of `jetstr
 # What nats-server has and this broker has not. `<key>: false` is accepted: it asks for nothing.
 TOP_UNSUPPORTED = frozenset(
     (
-        "account_resolver accounts_resolver allow_non_tls client_advertise cluster connect_error_reports "
-        "default_js_domain default_sentinel disable_sublist_cache feature_flags gateway "
-        "https https_port jwt leaf leafnodes log_max_num log_size_limit logfile_max_num "
-        "logfile_size_limit mappings maps max_sub_tokens max_traced_msg_len mqtt "
-        "msg_trace no_fast_producer_stall no_header_support no_system_account ocsp ocsp_cache operator operators "
-        "prof_block_rate prof_port proxies proxy_protocol reconnect_error_reports remote_syslog resolver "
-        "resolver_pinned_accounts resolver_preload resolver_tls root roots root_operator root_operators "
-        "server_metadata syslog tls trace_headers trace_verbose trusted trusted_keys websocket write_timeout ws"
+        "account_resolver accounts_resolver cluster default_js_domain feature_flags gateway leaf leafnodes mqtt ocsp "
+        "ocsp_cache operator operators prof_block_rate prof_port proxies resolver resolver_pinned_accounts "
+        "resolver_preload resolver_tls root roots root_operator root_operators trusted trusted_keys write_timeout"
     ).split()
 )
-AUTHORIZATION_UNSUPPORTED = frozenset(
-    "default_permissions permissions auth_callout auth_hook proxy_required nkey".split()
-)
-USER_UNSUPPORTED = frozenset(
-    (
-        "nkey permissions permission authorization allowed_connection_types connection_types clients proxy_required"
-    ).split()
-)
-ACCOUNT_UNSUPPORTED = frozenset(
-    "nkey imports exports default_permissions mappings maps limits msg_trace trace_dest".split()
+AUTHORIZATION_UNSUPPORTED = frozenset(("auth_callout", "auth_hook"))
+ACCOUNT_UNSUPPORTED = frozenset(("msg_trace", "trace_dest"))
+ACCOUNT_LIMITS_UNSUPPORTED = frozenset(("max_leafnodes", "max_leafs"))
+EXPORT_UNSUPPORTED = frozenset(("latency", "allow_trace"))
+IMPORT_UNSUPPORTED = frozenset(("allow_trace",))
+TLS_UNSUPPORTED = frozenset(
+    "ocsp_peer cert_store cert_match_by cert_match cert_match_skip_invalid ca_certs_match".split()
 )
 ACCOUNT_JETSTREAM_UNSUPPORTED = frozenset(("cluster_traffic",))
 JETSTREAM_UNSUPPORTED = frozenset(

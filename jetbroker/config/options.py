@@ -19,6 +19,8 @@ DEFAULT_HOST = "0.0.0.0"
 GLOBAL_ACCOUNT = "$G"
 SYSTEM_ACCOUNT = "$SYS"
 UNLIMITED = -1
+DEFAULT_CONNECT_ERROR_REPORTS = 3600
+DEFAULT_RECONNECT_ERROR_REPORTS = 1
 
 
 @dataclass(slots=True)
@@ -74,7 +76,7 @@ class AuthorizationOptions:
     user: str = ""
     password: str = ""
     token: str = ""
-    timeout: float = limits.AUTH_TIMEOUT_SECONDS
+    timeout: float = 0.0  # for the login; 0: two seconds, with `tls {}` one more than that takes
     users: list[UserOptions] = field(default_factory=list)
     default_permissions: PermissionsOptions | None = None
     proxy_required: bool = False
@@ -275,8 +277,8 @@ class Options:
     log_max_num: int = 0  # rotated files that are kept; 0: all
     syslog: bool = False
     remote_syslog: str = ""  # `udp://host:port` or `tcp://host:port`
-    connect_error_reports: int = 3600
-    reconnect_error_reports: int = 1
+    connect_error_reports: int = DEFAULT_CONNECT_ERROR_REPORTS
+    reconnect_error_reports: int = DEFAULT_RECONNECT_ERROR_REPORTS
     logtime: bool = True
     logtime_utc: bool = False
     log_file: str = ""

@@ -7,11 +7,16 @@ Each reader takes the key (lower case, for the message) and the value, and raise
 import re
 from datetime import datetime
 
+from jetbroker.config import nkeys
 from jetbroker.config.durations import format_duration, parse_duration
 from jetbroker.config.parser import Value
 from jetbroker.errors import ConfigError
 
+MAP = "map[string]interface {}"
+LIST = "[]interface {}"
+CONNECTION_TYPES = frozenset("STANDARD WEBSOCKET LEAFNODE LEAFNODE_WS MQTT MQTT_WS IN_PROCESS".split())
 _INT32_MAX = 2**31 - 1
+_SUBJECT_TOKENS_MAX = 255
 _MIN_LAME_DUCK_SECONDS = 30.0
 _STORAGE_SIZE = re.compile(r"([+-]?[0-9]{1,18})([KMGT])")
 _STORAGE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -32,9 +37,9 @@ def type_name(value: Value) -> str:
     if isinstance(value, datetime):
         return "time.Time"
     if isinstance(value, list):
-        return "[]interface {}"
+        return LIST
     if isinstance(value, dict):
-        return "map[string]interface {}"
+        return MAP
     return "string"
 
 
@@ -82,6 +87,21 @@ def small_integer(key: str, value: Value) -> int:
     number = integer(key, value)
     if number > _INT32_MAX:
         raise ConfigError(f"{key} value is too big")
+    return number
+
+
+def connections(key: str, value: Value) -> int:
+    """How many connections there may be: 0 is no bound, as -1."""
+    return integer(key, value) or -1
+
+
+def subject_tokens(key: str, value: Value) -> int:
+    """How many tokens a subject may have: 1 to 255."""
+    number = integer(key, value)
+    if number > _SUBJECT_TOKENS_MAX:
+        raise ConfigError(f"{key} value is too big")
+    if number <= 0:
+        raise ConfigError(f"{key} value can not be negative")
     return number
 
 
@@ -183,15 +203,15 @@ def sync_interval(key: str, value: Value) -> float | None:
     return seconds
 
 
-def auth_timeout(value: Value) -> float:
-    """Seconds: a number or a duration."""
+def timeout(block: str, value: Value) -> float:
+    """Seconds, of a block called `block`: a number or a duration."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ConfigError("error parsing authorization config, 'timeout' wrong type")
+        raise ConfigError(f"error parsing {block} config, 'timeout' wrong type")
     if isinstance(value, str):
         try:
             return parse_duration(value)
         except ConfigError as error:
-            raise ConfigError(f"error parsing authorization config, 'timeout' {error}") from None
+            raise ConfigError(f"error parsing {block} config, 'timeout' {error}") from None
     return float(value)
 
 
@@ -216,6 +236,99 @@ def string_list(key: str, value: Value) -> list[str]:
         if not isinstance(node.value, str):
             raise ConfigError(f"error parsing {key}: unsupported type in array {type_name(node.value)}")
     return [string(key, node.value) for node in value]
+
+
+def tags(key: str, value: Value) -> list[str]:
+    """`server_tags`: a string or a list of them; lower case, without blanks around, each once."""
+    if isinstance(value, list) and not all(isinstance(node.value, str) for node in value):
+        raise ConfigError("error parsing tags: unsupported type *conf.token where string is expected")
+    words = [word.strip().lower() for word in string_list("tags", value)]
+    return list(dict.fromkeys(word for word in words if word))
+
+
+def metadata(key: str, value: Value) -> dict[str, str]:
+    """`server_metadata`: strings by name."""
+    if not isinstance(value, dict):
+        raise ConfigError(f"error parsing metadata: unsupported type {type_name(value)}")
+    return {name: string(name, node.value) for name, node in value.items()}
+
+
+def connection_types(key: str, value: Value) -> frozenset[str]:
+    """The kinds of connections a user may make, in upper case."""
+    names = [name.upper() for name in string_list("allowed connection types", value)]
+    unknown = [f'"{name}"' for name in names if name not in CONNECTION_TYPES]
+    if unknown:
+        raise ConfigError(f"invalid connection types [{' '.join(unknown)}]")
+    return frozenset(names)
+
+
+def account_nkey(key: str, value: Value) -> str:
+    """The public nkey of an account."""
+    if not isinstance(value, str) or not nkeys.is_public_key("account", value):
+        text = f'"{value}"' if isinstance(value, str) else shown(value)
+        raise ConfigError(f"Not a valid public nkey for an account: {text}")
+    return value
+
+
+def response_expiry(key: str, value: Value) -> float:
+    """How long a reply may be published to, in seconds; negative: for ever."""
+    if not isinstance(value, str):
+        raise ConfigError("error parsing expires, not a duration string")
+    try:
+        return parse_duration(value)
+    except ConfigError as error:
+        raise ConfigError(f"error parsing expires: {error}") from None
+
+
+def handshake_timeout(key: str, value: Value) -> float:
+    """Seconds: a whole number of them or a duration."""
+    if isinstance(value, str):
+        return parse_duration(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError(f"error parsing handshake timeout: unsupported type {type_name(value)}")
+    return float(value)
+
+
+def number_of_seconds(key: str, value: Value) -> float:
+    """Seconds as a number; anything else is one second, as in nats-server."""
+    return 1.0 if isinstance(value, bool) or not isinstance(value, (int, float)) else float(value)
+
+
+def tls_file(key: str, value: Value) -> str:
+    """A path in `tls {}`."""
+    if not isinstance(value, str):
+        raise ConfigError(f"error parsing tls config, expected '{key}' to be filename")
+    return string(key, value)
+
+
+def tls_flag(key: str, value: Value) -> bool:
+    """A boolean in `tls {}`."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"error parsing tls config, expected '{key}' to be a boolean")
+    return value
+
+
+def tls_timeout(key: str, value: Value) -> float:
+    """Seconds for a handshake: a number or a duration."""
+    return timeout("tls", value)
+
+
+def tls_rate_limit(key: str, value: Value) -> int:
+    """Handshakes per second."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError("error parsing tls config, 'connection_rate_limit' wrong type")
+    return value
+
+
+def tls_version(key: str, value: Value) -> str:
+    """The lowest version that is spoken: "1.2" or "1.3"."""
+    if not isinstance(value, str):
+        raise ConfigError(f"error parsing tls config: 'min_version' wrong type: {shown(value)}")
+    if value in ("1.0", "1.1"):
+        raise ConfigError(f"error parsing tls config: unsupported TLS version: TLS {value}")
+    if value not in ("1.2", "1.3"):
+        raise ConfigError(f"error parsing tls config: unknown version: {value}")
+    return value
 
 
 def address(value: Value) -> tuple[str | None, int]:
