@@ -19,8 +19,42 @@ CLOSED_CONNECTIONS = 10_000  # remembered for monitoring, nats-server's default
 CLOSED_CONNECTION_SUBSCRIPTIONS = 16  # of each that are remembered: a few kilobytes in all
 CLOSED_CONNECTION_SUBJECT_BYTES = 1024  # and the text of these
 
+# --- before authentication ---
+UNAUTHENTICATED_BYTES = 32 * 1024 * 1024  # kept for all who have not logged in; the one who has kept longest goes
+UNAUTHENTICATED_OBJECT_BYTES = 1024  # what keeping something costs besides the bytes
+WEBSOCKET_LOGIN_BYTES = 64 * 1024  # of a frame, or of what it inflates to, from a client that has to log in
+
+# --- WebSocket ---
+WEBSOCKET_HEADER_BYTES = 16 * 1024  # request line and headers of one request
+WEBSOCKET_BODY_BYTES = 64 * 1024  # of a refused request; nothing reads it
+WEBSOCKET_HTTP_BYTES = 8 * 1024  # an HTTP parser at work
+WEBSOCKET_MESSAGE_PAYLOADS = 8  # a frame or an inflated message may have so many times max_payload
+WEBSOCKET_MESSAGE_BYTES = 64 * 1024 * 1024  # and never more than this, nats-server's bounds
+WEBSOCKET_PIECE_BYTES = 64 * 1024  # inflated or handed to the parser at once
+WEBSOCKET_TURN_BYTES = 256 * 1024  # of one client before the others get their turn
+WEBSOCKET_FRAME_COST_BYTES = 256  # an empty frame takes the time of so many bytes
+WEBSOCKET_PONG_BYTES = 16 * 1024  # unsent, after which a client that only asks gets no more answers
+WEBSOCKET_COMPRESSED_BYTES = 64  # shorter output is sent as it is
+WEBSOCKET_BROWSER_FRAME_BYTES = 4096  # browsers do better with small frames
+
+# --- TLS and PROXY headers ---
+TLS_FIRST_READ_BYTES = 4096  # read at once from a connection that has not brought much: a handshake is less
+TLS_READ_BYTES = 64 * 1024  # later; the TLS library keeps as much memory per connection as one read brought
+TLS_LARGE_READS_AFTER_BYTES = 64 * 1024
+TLS_EXTRA_AUTH_SECONDS = 1.0  # that the default login time-out is longer than the one of the handshake
+PROXY_HEADER_SECONDS = 5.0  # nats-server's, for the first bytes and for the rest
+
 # --- routing ---
 ROUTE_CACHE_ENTRIES = 16_384  # literal subjects remembered per account
+MAPPING_CACHE_ENTRIES = 2048  # published subjects whose mapping is remembered, per account with mappings
+SERVICE_RESPONSES = 262_144  # answers that one account's services still owe to others; the oldest makes room
+IMPORT_DEPTH = 1024  # accounts that imports may lead through, nats-server's bound
+
+# --- permissions ---
+PERMISSION_VERDICTS = 2048  # literal subjects per user whose verdict is remembered
+RESPONSE_SUBJECTS = 65_536  # reply subjects that one client may still answer; past it the older half is forgotten
+RESPONSE_PRUNE_MESSAGES = 4096  # so often, or once a second, what is used up or too old is forgotten
+RESPONSE_PRUNE_NS = 1_000_000_000
 
 # --- timers ---
 PING_INTERVAL_SECONDS = 120.0
