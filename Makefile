@@ -11,7 +11,7 @@ CORE := $(VENV)/.jetbroker-core
 DEV := $(VENV)/.jetbroker-dev
 BUILT := .build/extensions.stamp
 
-.PHONY: help run build test lint format bench demo clean prerequisites java
+.PHONY: help run build test lint format bench demo fuzz fuzz-asan clean prerequisites java
 
 help:
 	@echo "make run     build, then start the broker on $(CONFIG) (CONFIG=file)"
@@ -20,6 +20,7 @@ help:
 	@echo "make format  let ruff format the Python files"
 	@echo "make bench   the benchmarks (ARGS='--quick --only core')"
 	@echo "make demo    flights through streams into Spark"
+	@echo "make fuzz    generated input (ARGS='protocol --inputs 1000000'); make fuzz-asan: with memory checks"
 	@echo "make build   compile what changed"
 	@echo "make clean   remove everything that was built, .venv included"
 
@@ -76,6 +77,12 @@ bench: build $(DEV)
 
 demo: java build $(DEV)
 	$(PY) demo/flights.py $(ARGS)
+
+fuzz: build $(DEV)
+	$(PY) -m fuzz $(or $(ARGS),protocol)
+
+fuzz-asan: build $(DEV)
+	$(PY) -m fuzz.sanitized -m fuzz $(or $(ARGS),protocol)
 
 clean:
 	rm -rf $(VENV) .build build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,7 +6,21 @@ from random import Random
 
 BLANKS = (b" ", b" ", b" ", b" ", b"  ", b"\t", b" \t ")
 LINE_ENDS = (b"\r\n", b"\r\n", b"\r\n", b"\r\n", b"\n", b"\r\r\n", b"\r", b"")
-SUBJECTS = (b"foo", b"a", b"a.b", b"*", b">", b"a.*", b"a.>", b"_INBOX.x.1", b"$SYS.x", b"a..b", b".", b"\xc3\xa4", b"f\rg")
+SUBJECTS = (
+    b"foo",
+    b"a",
+    b"a.b",
+    b"*",
+    b">",
+    b"a.*",
+    b"a.>",
+    b"_INBOX.x.1",
+    b"$SYS.x",
+    b"a..b",
+    b".",
+    b"\xc3\xa4",
+    b"f\rg",
+)
 SIDS = (b"1", b"2", b"sid-\xff", b"007")
 QUEUES = (b"q", b"workers", b"_sys_", b">")
 SIZES = (b"0", b"1", b"2", b"5", b"05", b"000000001", b"0000000001", b"-1", b"+5", b"5x", b"999999999", b"1048577", b"")
@@ -16,8 +30,40 @@ OBJECTS = (b"{}", b'{"verbose":false}', b'{"headers":true,"no_responders":true}'
 TEXTS = (b"", b" x", b" x y", b"PONG", b"{}", b"\x00", b" " * 50)
 DICTIONARY = (
     *(b"PUB ", b"HPUB ", b"SUB ", b"UNSUB ", b"CONNECT ", b"INFO ", b"PING\r\n", b"PONG\r\n", b"+OK\r\n", b"-ERR "),
-    *(b"pub\t", b"MSG ", b"\r\n", b"\r", b"\n", b" ", b"\t", b"{}", b"0", b"1", b"999999999", b"2147483648", b"NATS/1.0"),
-    *(b"\0", b"\xff", b"\x0b", b"\x0c", b"\xa0", b"*", b">", b".", b"..", b'"', b"{", b"}", b"[", b"]", b"\\", b"-", b"+"),
+    *(
+        b"pub\t",
+        b"MSG ",
+        b"\r\n",
+        b"\r",
+        b"\n",
+        b" ",
+        b"\t",
+        b"{}",
+        b"0",
+        b"1",
+        b"999999999",
+        b"2147483648",
+        b"NATS/1.0",
+    ),
+    *(
+        b"\0",
+        b"\xff",
+        b"\x0b",
+        b"\x0c",
+        b"\xa0",
+        b"*",
+        b">",
+        b".",
+        b"..",
+        b'"',
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b"\\",
+        b"-",
+        b"+",
+    ),
 )
 
 

@@ -61,7 +61,9 @@ def compile_stale(compiler: str) -> None:
 
 def library(compiler: str, name: str) -> str:
     """Where the compiler keeps a library."""
-    return subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        [compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def main() -> None:

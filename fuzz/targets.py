@@ -154,7 +154,21 @@ def check_interest(data: bytes) -> None:
 # --- subjects: two of them, divided by a blank ---
 
 _SUBJECT_WORDS = (b"a", b"b", b".", b".", b".", b"*", b">", b"*.", b">.", b" ", b"aa", b"\t", b"\xff", b"a*")
-_LITERALS = [b"a", b"b", b"a.a", b"a.b", b"b.a", b"b.b", b"aa", b"a.a.a", b"a.b.a", b"a.a.b.b", b"b.aa.b", b"a*", b"\xff"]
+_LITERALS = [
+    b"a",
+    b"b",
+    b"a.a",
+    b"a.b",
+    b"b.a",
+    b"b.b",
+    b"aa",
+    b"a.a.a",
+    b"a.b.a",
+    b"a.a.b.b",
+    b"b.aa.b",
+    b"a*",
+    b"\xff",
+]
 
 
 def check_subjects(data: bytes) -> None:
@@ -182,13 +196,57 @@ def check_subjects(data: bytes) -> None:
 # --- configuration files ---
 
 _CONFIG_WORDS = (
-    *(b"listen", b"port", b"authorization", b"users", b"user", b"password", b"accounts", b"A", b"jetstream", b"include"),
+    *(
+        b"listen",
+        b"port",
+        b"authorization",
+        b"users",
+        b"user",
+        b"password",
+        b"accounts",
+        b"A",
+        b"jetstream",
+        b"include",
+    ),
     *(b"max_payload", b"ping_interval", b"mappings", b"permissions", b"publish", b"subscribe", b"allow", b"deny"),
     *(b"exports", b"imports", b"stream", b"service", b"account", b"tls", b"websocket", b"limits", b"no_auth_user"),
     *(b"token", b"nkey", b"timeout", b"server_tags", b"cert_file", b"weight", b"destination", b"server_metadata"),
-    *(b"true", b"no", b"4222", b"-1", b"1MB", b"2m", b'"2m"', b"1.5", b"$2a$11$x", b"$A", b"$PORT", b"2020-01-02T03:04:05Z"),
+    *(
+        b"true",
+        b"no",
+        b"4222",
+        b"-1",
+        b"1MB",
+        b"2m",
+        b'"2m"',
+        b"1.5",
+        b"$2a$11$x",
+        b"$A",
+        b"$PORT",
+        b"2020-01-02T03:04:05Z",
+    ),
     *(b"a.*", b"a.>", b"'b'", b'"c\\n"', b"\\x41", b"127.0.0.1:4222", b"(\n", b"\n)\n", b"# c\n", b"// d\n", b"\r\n"),
-    *(b"{", b"}", b"[", b"]", b":", b"=", b",", b";", b"\n", b" ", b" ", b" ", b"\t", b"'", b'"', b"\\", b"$", b"-", b"."),
+    *(
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b":",
+        b"=",
+        b",",
+        b";",
+        b"\n",
+        b" ",
+        b" ",
+        b" ",
+        b"\t",
+        b"'",
+        b'"',
+        b"\\",
+        b"$",
+        b"-",
+        b".",
+    ),
     *(b"{", b"}", b": ", b": ", b"\n", b"\n", b"\xff", b"\xc2\xa0", b"/"),
 )
 _OUTSIDE = (b"/dev", b"/proc", b"/sys")  # files which an `include` would wait for
@@ -214,8 +272,40 @@ def check_config(data: bytes) -> None:
 _JSON_WORDS = (
     *(b'"verbose":', b'"pedantic":', b'"user":', b'"pass":', b'"protocol":', b'"headers":', b'"NAME":', b'"sig":'),
     *(b'"auth_token":', b'"nkey":', b'"jwt":', b'"no_responders":', b'"echo":', b'"x":', b'"account":'),
-    *(b"true", b"false", b"null", b"1", b"0", b"-1", b"1e0", b"1.0", b"9" * 20, b'"t"', b'"\\u0041"', b'"\\ud800"', b'""'),
-    *(b"{", b"}", b"{", b"}", b"[", b"]", b",", b",", b",", b" ", b"\n", b"\xff", b"\0", b'"', b"\\", b"NaN", b"Infinity"),
+    *(
+        b"true",
+        b"false",
+        b"null",
+        b"1",
+        b"0",
+        b"-1",
+        b"1e0",
+        b"1.0",
+        b"9" * 20,
+        b'"t"',
+        b'"\\u0041"',
+        b'"\\ud800"',
+        b'""',
+    ),
+    *(
+        b"{",
+        b"}",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b",",
+        b",",
+        b" ",
+        b"\n",
+        b"\xff",
+        b"\0",
+        b'"',
+        b"\\",
+        b"NaN",
+        b"Infinity",
+    ),
     *(b"[" * 2000, b'{"a":' * 700, b"9" * 3000),
 )
 
@@ -239,7 +329,22 @@ def check_connect(data: bytes) -> None:
 
 # --- headers: the block ---
 
-_HEADER_WORDS = (b"NATS/1.0", b"\r\n", b"\r\n", b"\r\n", b"\n", b"A", b"AB", b": ", b":", b"\t", b" ", b"x", b"\r", b"A: b\r\n")
+_HEADER_WORDS = (
+    b"NATS/1.0",
+    b"\r\n",
+    b"\r\n",
+    b"\r\n",
+    b"\n",
+    b"A",
+    b"AB",
+    b": ",
+    b":",
+    b"\t",
+    b" ",
+    b"x",
+    b"\r",
+    b"A: b\r\n",
+)
 
 
 def naive_header(block: bytes, name: bytes) -> bytes | None:

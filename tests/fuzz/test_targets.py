@@ -1,0 +1,60 @@
+"""A short run of each fuzz target, and what longer runs have found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from fuzz.__main__ import Run, main
+from fuzz.targets import TARGETS, Target
+from jetbroker.testing.splits import SplitChecker
+
+INPUTS = 1000
+SECONDS = 5.0
+
+FOUND = [
+    # an inbox with an empty token was delivered by what was known of its prefix
+    ("interest", b"\x40\x00\x03\x02\x03\x05\x00\x08\x01"),
+]
+
+
+@pytest.mark.parametrize("name", sorted(TARGETS))
+def test_generated_input_is_answered_as_it_has_to_be(name: str, tmp_path: Path) -> None:
+    run = Run(TARGETS[name], seed=7, folder=tmp_path)
+    run.play(INPUTS, SECONDS)
+    assert not run.findings
+    assert run.inputs > 0
+
+
+@pytest.mark.parametrize(("name", "data"), FOUND)
+def test_what_was_found_stays_repaired(name: str, data: bytes) -> None:
+    TARGETS[name].check(data)
+
+
+def test_a_finding_is_kept_and_can_be_played_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(data: bytes) -> None:
+        if b"3" in data:
+            raise ValueError(data)
+
+    target = Target("picky", lambda random: b"%d" % random.randrange(10), refuse)
+    monkeypatch.setitem(TARGETS, "picky", target)
+    assert main(["picky", "--inputs", "100", "--folder", str(tmp_path)]) == 1
+    kept = sorted(tmp_path.iterdir())
+    assert kept and all(path.read_bytes() == b"3" for path in kept)
+    assert "findings" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="3"):
+        main(["picky", "--replay", str(kept[0])])
+
+
+def test_generators_reach_every_event_and_every_error() -> None:
+    random, checker = Random(1), SplitChecker(max_control_line=40, max_payload=8)
+    answers = [checker.check(TARGETS["protocol"].generate(random)[1:]) for _ in range(3000)]
+    events = b"".join(answer.rpartition(b"!")[0] for answer in answers)
+    ends = {answer.rpartition(b"!")[2].partition(b"|")[0] for answer in answers}
+    assert all(letter in events for letter in (b"C", b"M", b"S", b"U", b"<", b">", b"I", b"E"))
+    assert {b"", b"0", b"Unknown Protocol Operation", b"Maximum Payload Violation"} < ends
+    assert b"maximum control line exceeded" in ends
