@@ -1,104 +1,96 @@
-"""Who may log in: users with passwords, or one token.
+"""Passwords and tokens: plain or as bcrypt hashes, compared so that time tells nothing.
 
-Comparisons take the same time for known and unknown users; bcrypt hashes are checked in a thread, because one check
-takes a tenth of a second.
+A check of a hash takes a tenth of a second and belongs in a thread. :class:`Dearest` makes each refused login cost as
+much as the dearest hash of the configuration, whoever it named: somebody unknown, somebody with a plain password, or
+somebody with a cheaper hash.
 """
 
+import hashlib
 import hmac
-from collections.abc import Callable
-from typing import NamedTuple
 
-BCRYPT_PREFIXES = ("$2a$", "$2b$", "$2x$", "$2y$")
-BCRYPT_MAX_BYTES = 72  # bcrypt reads no more of a password; the library refuses longer ones
-
-
-class Login(NamedTuple):
-    """A successful login: the user's name ("" for a token) and the account it belongs to."""
-
-    user: str
-    account: str
+_BCRYPT_VARIANTS = "abxy"
+_BCRYPT_PREFIX_LENGTH = 7  # $2a$10$
+BCRYPT_MAX_BYTES = 72  # bcrypt reads no more of a password
+_COSTS = range(4, 32)
 
 
-class Credential(NamedTuple):
-    """One way to log in. `secret` is plain or a bcrypt hash."""
+def is_hash(secret: str) -> bool:
+    """True for a bcrypt hash: what begins like `$2a$10$`, as in nats-server; anything else is plain."""
+    return (
+        len(secret) >= _BCRYPT_PREFIX_LENGTH
+        and secret.startswith("$2")
+        and secret[2] in _BCRYPT_VARIANTS
+        and secret[3] == secret[6] == "$"
+        and secret[4:6].isascii()
+        and secret[4:6].isdigit()
+    )
 
-    login: Login
-    secret: str
 
-    @property
-    def hashed(self) -> bool:
-        """True when checking takes long and belongs in a thread."""
-        return self.secret.startswith(BCRYPT_PREFIXES)
+def is_equal(secret: str, given: str) -> bool:
+    """Are these the same text? Takes the same time wherever they differ, however long they are."""
+    return hmac.compare_digest(_digest(secret), _digest(given))
 
 
-def check_secret(secret: str, given: str) -> bool:
-    """Does the given password or token fit the configured one?"""
-    if not secret.startswith(BCRYPT_PREFIXES):
-        return hmac.compare_digest(secret.encode(), given.encode("utf-8", "surrogatepass"))
+def fits_hash(secret: str, given: str) -> bool:
+    """Is this the password of a bcrypt hash? Slow: call it in a thread."""
     import bcrypt  # imported late: most brokers have no hashes
 
-    encoded = given.encode("utf-8", "surrogatepass")
-    if len(encoded) > BCRYPT_MAX_BYTES:
-        return False
     # $2x$ and $2y$ name the same algorithm as $2b$; the library knows only the latter
     normalised = "$2b$" + secret[4:]
     try:
-        return bcrypt.checkpw(encoded, normalised.encode())
+        return bcrypt.checkpw(_encoded(given)[:BCRYPT_MAX_BYTES], normalised.encode())
     except ValueError:  # a malformed hash fits nothing
         return False
 
 
-class Authenticator:
-    """The logins of a configuration."""
+def hash_password(password: str, cost: int) -> str:
+    """A bcrypt hash ($2a$). Raises ValueError for a password over 72 bytes or a cost outside 4..31."""
+    import bcrypt
+
+    encoded = _encoded(password)
+    if len(encoded) > BCRYPT_MAX_BYTES:
+        raise ValueError(f"bcrypt takes passwords of at most {BCRYPT_MAX_BYTES} bytes")
+    return bcrypt.hashpw(encoded, bcrypt.gensalt(cost, b"2a")).decode()
+
+
+class Dearest:
+    """The cost of the dearest hash of a configuration; 0 without any."""
 
     def __init__(self) -> None:
-        self._users: dict[str, Credential] = {}
-        self._token: Credential | None = None
-        self._no_auth: Login | None = None
+        self.cost = 0
 
-    @property
-    def required(self) -> bool:
-        """True when a client cannot come in without CONNECT."""
-        return self.configured and self._no_auth is None
+    def add(self, secret: str) -> None:
+        """Count a configured password or token."""
+        self.cost = max(self.cost, cost_of(secret))
 
-    @property
-    def configured(self) -> bool:
-        """True when there is any login at all."""
-        return bool(self._users) or self._token is not None
+    def spend(self, already: int = 0) -> None:
+        """Work as long as a check of the dearest hash does, less the check of `already` that was done. In a thread.
 
-    def add_user(self, user: str, password: str, account: str) -> None:
-        """Let a user of an account log in."""
-        self._users[user] = Credential(Login(user, account), password)
+        Each step of the cost doubles the work, so a check of 10 and then checks of 10, 11 and 12 are one of 13.
+        """
+        if already in _COSTS:
+            for cost in range(already, self.cost):
+                _waste(cost)
+        elif self.cost:
+            _waste(self.cost)
 
-    def set_token(self, token: str, account: str) -> None:
-        """Let whoever has the token log in."""
-        self._token = Credential(Login("", account), token)
 
-    def set_no_auth_user(self, user: str) -> None:
-        """Clients that give no credentials are this user. Raises KeyError when there is no such user."""
-        self._no_auth = self._users[user].login
+def cost_of(secret: str) -> int:
+    """The cost of a well-formed hash, 0 of anything else."""
+    cost = int(secret[4:6]) if is_hash(secret) and len(secret) == len(_EMPTY_HASH) else 0
+    return cost if cost in _COSTS else 0
 
-    def login_without_credentials(self) -> Login | None:
-        """Who a client is that has sent no CONNECT yet."""
-        return self._no_auth
 
-    def find(self, user: str, password: str, token: str) -> tuple[Login | None, Callable[[], Login | None] | None]:
-        """Judge credentials: the login (None: refused), or a check that must run in a thread and gives it."""
-        if self._no_auth is not None and not (user or password or token):
-            return self._no_auth, None
-        if self._token is not None:
-            credential, given = self._token, token
-        else:
-            # an unknown user is checked against somebody's hash, so that the answer takes as long
-            known = self._users.get(user)
-            credential = known or next(iter(self._users.values()))
-            given = password
-            if known is None:
-                credential = Credential(Login("", ""), credential.secret)
+def _waste(cost: int) -> None:
+    fits_hash(_EMPTY_HASH.replace("04", f"{cost:02}", 1), "")
 
-        def check() -> Login | None:
-            return credential.login if check_secret(credential.secret, given) and credential.login.account else None
 
-        if credential.hashed:
-            return None, check
-        return check(), None
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(_encoded(text)).digest()
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+_EMPTY_HASH = "$2b$04$" + "." * 53  # well-formed, of no password

@@ -80,6 +80,7 @@ class AuthorizationOptions:
     users: list[UserOptions] = field(default_factory=list)
     default_permissions: PermissionsOptions | None = None
     proxy_required: bool = False
+    defined: bool = False  # the block is there, be it empty
 
     @property
     def required(self) -> bool:

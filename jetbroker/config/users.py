@@ -34,6 +34,7 @@ class Users:
         tree = self.report.map(node)
         if tree is None:
             return
+        options.defined = True
 
         def users(key: str, entry: Node) -> None:
             options.users = self.read_list(entry, node.place)

@@ -40,9 +40,12 @@ class ConnectOptions:
         self.protocol = 0
 
 
-def decode_connect(raw: bytes) -> ConnectOptions:
-    """Parse CONNECT's JSON; raises ProtocolError without a text (closed without a word) where Go would fail."""
-    options = ConnectOptions()
+def decode_connect(raw: bytes, before: ConnectOptions | None = None) -> ConnectOptions:
+    """Parse CONNECT's JSON; raises ProtocolError without a text (closed without a word) where Go would fail.
+
+    What it leaves out stays as in `before`, an earlier CONNECT.
+    """
+    options = before or ConnectOptions()
     for key, value in _decode_object(raw).items():
         if value is None:
             continue

@@ -1,17 +1,39 @@
-"""CONNECT: who a client is and what it asks for; the time it has to say so. All of it per event."""
+"""CONNECT: who a client is and what it asks for; the time it has to say so. All of it per event.
+
+A reload judges everybody again (:meth:`Logins.replace`).
+"""
 
 import asyncio
-from collections.abc import Callable
+import base64
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 from jetbroker import limits
 from jetbroker.accounts.account import Account
-from jetbroker.auth.passwords import Authenticator, Login
+from jetbroker.auth import passwords
+from jetbroker.auth.authenticator import FAILED, NOBODY, Authenticator, Claim, Login, Renewal, Verdict
+from jetbroker.config.options import GLOBAL_ACCOUNT, AccountLimits, Options
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.handshake import ConnectOptions, decode_connect
 from jetbroker.errors import ProtocolError
+from jetbroker.logs import Logger
 
 REDACTED = "[REDACTED]"  # stands where a token was
+NONCE_RANDOM_BYTES = 11
+
+Judge = Callable[[ClientProtocol, Verdict], None]
+
+
+class Given(NamedTuple):
+    """Credentials in the cookies of a websocket's request, or in a CONNECT that needed none."""
+
+    user: str = ""
+    password: str = ""
+    token: str = ""
+    nkey: str = ""
 
 
 class Logins:
@@ -21,106 +43,313 @@ class Logins:
         self,
         authenticator: Authenticator,
         accounts: dict[str, Account],
-        timeout: float,
+        options: Options,
         loop: asyncio.AbstractEventLoop,
+        log: Logger,
     ) -> None:
         self.authenticator = authenticator
         self.accounts = accounts
-        self.timeout = timeout
+        self.options = options
         self._loop = loop
+        self._log = log
         self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._given: dict[int, Given] = {}  # by those who did not have to: a reload may ask for it
+        self._cookies: dict[int, Given] = {}
         self._password_threads: ThreadPoolExecutor | None = None
+        self._checks: set[asyncio.Task[None]] = set()
 
     @property
     def first_account(self) -> Account:
         """Whose a connection is that has said nothing yet."""
-        login = self.authenticator.login_without_credentials()
-        return self.accounts[login.account if login else "$G"]
+        return self.accounts[GLOBAL_ACCOUNT]
+
+    def greet(self, client: ClientProtocol) -> None:
+        """Before the first INFO: something to sign, when anybody logs in so."""
+        if self.authenticator.nonce_required:
+            client.nonce = base64.urlsafe_b64encode(os.urandom(NONCE_RANDOM_BYTES)).rstrip(b"=")
 
     def expect(self, client: ClientProtocol) -> None:
         """Start the clock of a client that has to log in."""
-        if client.login_pending:
-            self._timers[client.cid] = self._loop.call_later(self.timeout, self._timed_out, client)
+        if client.login_pending and client.cid not in self._timers:
+            timeout = self.authenticator.timeout(client.kind)
+            self._timers[client.cid] = self._loop.call_later(timeout, self._timed_out, client)
+
+    def remember_cookies(self, client: ClientProtocol, given: Given) -> None:
+        """What stands in a websocket's cookies counts where CONNECT says nothing."""
+        if any(given):
+            self._cookies[client.cid] = given
 
     def forget(self, client: ClientProtocol) -> None:
-        """The client has logged in, or is gone."""
-        timer = self._timers.pop(client.cid, None)
-        if timer is not None:
-            timer.cancel()
+        """The client is gone."""
+        self._stop_clock(client)
+        self._given.pop(client.cid, None)
+        self._cookies.pop(client.cid, None)
 
     def stop(self) -> None:
         """End the threads; what they are at is thrown away."""
         if self._password_threads is not None:
             self._password_threads.shutdown(wait=False, cancel_futures=True)
 
+    # --- CONNECT ---
+
     def connect(self, client: ClientProtocol, raw: bytes) -> None:
         """CONNECT: check the credentials, then apply what it asks for. Raises ProtocolError."""
-        options = decode_connect(raw)
+        options = decode_connect(raw, self._said_before(client))
         client.name, client.lang, client.version = options.name, options.lang, options.version
-        client.user = options.user or (REDACTED if options.auth_token else None)
-        if not self.authenticator.configured:
-            self._accept(client, options, Login("", "$G"))
+        self._add_cookies(client, options)
+        client.user = named(options) or None
+        verdict = self.authenticator.find(self._claim(client, options))
+        if verdict.check is None:
+            self._judge(client, options, verdict)
             return
-        login, check = self.authenticator.find(options.user, options.password, options.auth_token)
-        if check is None:
-            self._judge(client, options, login)
-        else:
-            client.park()
-            self._loop.create_task(self._check_in_thread(client, options, check))
+        client.park()
+        self._run(client, verdict, lambda _, checked: self._judge_parked(client, options, checked))
 
-    async def _check_in_thread(
-        self, client: ClientProtocol, options: ConnectOptions, check: Callable[[], Login | None]
-    ) -> None:
-        def check_if_there() -> Login | None:
-            # who timed out while the threads were busy is not worth their time any more
-            return None if client.closed else check()
+    def begin_silently(self, client: ClientProtocol) -> None:
+        """The client begins with something else than CONNECT. Raises ProtocolError, unless `no_auth_user` may."""
+        options = ConnectOptions()
+        verdict = self.authenticator.find_silent(self._claim(client, options))
+        login = verdict.login
+        if login is None or verdict.check is not None:
+            raise _refused(options, verdict)
+        account = self._room_for(client, login)
+        self._enter(client, options, login)
+        client.apply_anonymous(account.router, account, login.permissions)
 
-        if self._password_threads is None:
-            self._password_threads = ThreadPoolExecutor(limits.PASSWORD_THREADS, "jetbroker-passwords")
-        login = await self._loop.run_in_executor(self._password_threads, check_if_there)
-        if client.closed:
-            return
+    def _said_before(self, client: ClientProtocol) -> ConnectOptions:
+        """What an earlier CONNECT said stays, where the next one leaves it out (but no password that is hashed)."""
+        options = ConnectOptions()
+        if not client.connected:
+            return options
+        client.remember_options(options)
+        login = client.login or NOBODY
+        options.user, options.nkey = login.user, login.nkey
+        secret = "" if passwords.is_hash(login.secret) else login.secret
+        options.password, options.auth_token = ("", secret) if login.by_token else (secret, "")
+        given = self._given.get(client.cid)
+        if given is not None:
+            options.user, options.password, options.auth_token, options.nkey = given
+        return options
+
+    def _add_cookies(self, client: ClientProtocol, options: ConnectOptions) -> None:
+        cookies = self._cookies.get(client.cid)
+        if cookies is not None:
+            options.user = options.user or cookies.user
+            options.password = options.password or cookies.password
+            options.auth_token = options.auth_token or cookies.token
+
+    def _claim(self, client: ClientProtocol, options: ConnectOptions) -> Claim:
+        return Claim(
+            client.kind,
+            options.user,
+            options.password,
+            options.auth_token,
+            options.nkey,
+            options.sig,
+            client.nonce or b"",
+            None if client.tls is None else client.tls.peer_certificate,
+        )
+
+    def _judge(self, client: ClientProtocol, options: ConnectOptions, verdict: Verdict) -> None:
+        if verdict.login is None:
+            raise _refused(options, verdict)
+        if verdict.who and options.user:
+            self._log.warn(f'User "{options.user}" found in connect proto, but user required from cert')
+        account = self._room_for(client, verdict.login)
+        if options.account or options.new_account:
+            raise _refused(options, Verdict(None))
+        if options.protocol not in (0, 1):
+            raise ProtocolError("invalid client protocol", "Bad Client Protocol Version")
+        options.headers = options.headers and not self.options.no_header_support
+        if options.no_responders and not options.headers:
+            raise ProtocolError("no responders requires headers support", "No Responders Requires Headers")
+        self._enter(client, options, verdict.login)
+        client.apply_connect(options, account.router, account, verdict.login.permissions)
+
+    def _judge_parked(self, client: ClientProtocol, options: ConnectOptions, verdict: Verdict) -> None:
+        """The check of a parked client is done."""
         try:
-            self._judge(client, options, login)
+            self._judge(client, options, verdict)
         except ProtocolError as error:
             client.fail(error)
             return
         client.unpark()
 
-    def _judge(self, client: ClientProtocol, options: ConnectOptions, login: Login | None) -> None:
-        if login is None:
-            raise _refused(options)
-        self._accept(client, options, login)
+    def _room_for(self, client: ClientProtocol, login: Login) -> Account:
+        """The account a client comes into. Raises ProtocolError when that has as many as it may."""
+        account = self.accounts[login.account]
+        others = account.connections - (client.connected and client.account is account)
+        if 0 <= self.limits_of(account).max_connections <= others:
+            raise _account_full(login)
+        return account
 
-    def _accept(self, client: ClientProtocol, options: ConnectOptions, login: Login) -> None:
-        if options.account or options.new_account:
-            raise _refused(options)
-        if options.protocol not in (0, 1):
-            raise ProtocolError("invalid client protocol", "Bad Client Protocol Version")
-        if options.no_responders and not options.headers:
-            raise ProtocolError("no responders requires headers support", "No Responders Requires Headers")
+    def _enter(self, client: ClientProtocol, options: ConnectOptions, login: Login) -> None:
+        """The client is one of its account's now; what else it asked for is applied next."""
         account = self.accounts[login.account]
         if client.connected:
             client.account.connections -= 1
         account.connections += 1
-        client.user = login.user or client.user
-        client.apply_connect(options, account.router, account)
-        self.forget(client)
+        client.login = None if login is NOBODY else login
+        client.user = login.nkey or login.user or client.user
+        self._bound(client, self.limits_of(account))
+        self._stop_clock(client)
+        self._given.pop(client.cid, None)
+        given = Given(options.user, options.password, options.auth_token, options.nkey)
+        if login is NOBODY and any(given):
+            self._given[client.cid] = given
+
+    # --- limits of accounts ---
+
+    def limits_of(self, account: Account) -> AccountLimits:
+        """The configured limits of an account."""
+        configured = self.options.accounts.get(account.name)
+        return AccountLimits() if configured is None else configured.limits
+
+    def _bound(self, client: ClientProtocol, bounds: AccountLimits) -> None:
+        """The smaller one of server and account holds."""
+        client.set_max_payload(_smaller(bounds.max_payload, self.options.max_payload))
+        client.set_max_subscriptions(_smaller(bounds.max_subscriptions, self.options.max_subscriptions))
+
+    # --- hashes are checked in threads ---
+
+    def _run(self, client: ClientProtocol, verdict: Verdict, judge: Judge) -> None:
+        """Check in a thread, then judge in the event loop, unless the client is gone by then."""
+        task = self._loop.create_task(self._check_in_thread(client, verdict, judge))
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
+
+    async def _check_in_thread(self, client: ClientProtocol, verdict: Verdict, judge: Judge) -> None:
+        check = verdict.check
+
+        def check_if_there() -> bool:
+            # who timed out while the threads were busy is not worth their time any more
+            return check is not None and not client.closed and check()
+
+        authenticator = self.authenticator
+        if self._password_threads is None:
+            self._password_threads = ThreadPoolExecutor(limits.PASSWORD_THREADS, "jetbroker-passwords")
+        is_good = await self._loop.run_in_executor(self._password_threads, check_if_there)
+        if client.closed:
+            return
+        checked = verdict._replace(check=None, login=verdict.login if is_good else None)
+        if authenticator is not self.authenticator and checked.login is not None:
+            # a reload came between: the user as it is now, if that is the same one
+            renewal, renewed = self.authenticator.renew(checked.login, self._connection_of(client))
+            same = renewal is Renewal.STAYS and renewed.check is None
+            checked = renewed if same else Verdict(None)
+        judge(client, checked)
+
+    def _stop_clock(self, client: ClientProtocol) -> None:
+        timer = self._timers.pop(client.cid, None)
+        if timer is not None:
+            timer.cancel()
 
     def _timed_out(self, client: ClientProtocol) -> None:
         self._timers.pop(client.cid, None)
         if client.login_pending and not client.closed:
+            self._log.debug(f"{client.peer} - cid:{client.cid} - Authentication Timeout")
             client.close("Authentication Timeout", "Authentication Timeout")
 
+    # --- reload ---
 
-def _refused(options: ConnectOptions) -> ProtocolError:
+    def replace(self, authenticator: Authenticator, clients: Iterable[ClientProtocol]) -> None:
+        """Other logins hold from now on. Everybody connected is judged by them, in the order they came.
+
+        `accounts` and `options` have been brought up to date. Whose user is gone or in another account now is closed
+        without a word, who would not be let in any more with `Authorization Violation`; the others go on with the
+        permissions and limits they would get now.
+        """
+        self.authenticator = authenticator
+        counts: Counter[str] = Counter()
+        for client in list(clients):
+            if client.closed:
+                continue
+            if client.connected:
+                self._renew(client, counts)
+            elif authenticator.due(client.kind) and authenticator.find(self._connection_of(client)).login is None:
+                client.fail(_refused(ConnectOptions(), Verdict(None)))
+
+    def _connection_of(self, client: ClientProtocol) -> Claim:
+        """A claim of what is known beside the credentials, and of those that were given without need."""
+        options = ConnectOptions()
+        given = self._given.get(client.cid)
+        if given is not None:
+            options.user, options.password, options.auth_token, options.nkey = given
+        return self._claim(client, options)
+
+    def _renew(self, client: ClientProtocol, counts: Counter[str]) -> None:
+        renewal, verdict = self.authenticator.renew(client.login, self._connection_of(client))
+        name = client.account.name
+        if renewal is Renewal.GONE or self.accounts.get(name) is not client.account:
+            client.close("Client Closed")
+        elif renewal is Renewal.REFUSED:
+            self._end(client, verdict)
+        elif 0 <= self.limits_of(client.account).max_connections <= counts[name]:
+            client.fail(_account_full(verdict.login or NOBODY))
+        else:
+            counts[name] += 1
+            if verdict.check is None:
+                self._go_on(client, verdict)
+            else:
+                self._run(client, verdict, self._go_on)
+
+    def _go_on(self, client: ClientProtocol, verdict: Verdict) -> None:
+        """A connected client stays as what it is by the new logins."""
+        if verdict.login is None:
+            self._end(client, verdict)
+            return
+        bounds = self.limits_of(client.account)
+        client.login = None if verdict.login is NOBODY else verdict.login
+        if client.login is not None:
+            self._given.pop(client.cid, None)
+        self._bound(client, bounds)
+        most = _smaller(bounds.max_subscriptions, self.options.max_subscriptions)
+        if 0 < most < client.subscription_count:
+            client.close("Maximum Subscriptions Exceeded", "maximum subscriptions exceeded")
+            return
+        client.replace_permissions(verdict.login.permissions)
+
+    def _end(self, client: ClientProtocol, verdict: Verdict) -> None:
+        options = ConnectOptions()
+        login = client.login or NOBODY
+        options.user, options.nkey = login.user, login.nkey
+        options.auth_token = REDACTED if login.by_token else ""
+        client.fail(_refused(options, verdict))
+
+
+def named(options: ConnectOptions) -> str:
+    """Whom a CONNECT names, for the log and for monitoring; a token is never shown."""
+    return options.nkey or options.user or (REDACTED if options.auth_token else "")
+
+
+def _refused(options: ConnectOptions, verdict: Verdict) -> ProtocolError:
     """For the log: who it was that gave no valid login."""
+    user = options.user or verdict.who
     if options.nkey:
-        who = f' - Nkey "{options.nkey}"'
+        who = f" - Nkey {_quoted(options.nkey)}"
+    elif user:
+        who = f" - User {_quoted(user)}"
     elif options.auth_token:
         who = f' - Token "{REDACTED}"'
-    elif options.user:
-        who = f' - User "{options.user}"'
     else:
         who = ""
-    return ProtocolError("Authorization Violation", "Authentication Failure", f"authentication error{who}")
+    reason = FAILED if verdict.login is not None else verdict.reason
+    return ProtocolError("Authorization Violation", reason, f"authentication error{who}")
+
+
+def _account_full(login: Login) -> ProtocolError:
+    text = "maximum account active connections exceeded"
+    label = f"nkey:{login.nkey}" if login.nkey else f"user:{login.user}"
+    detail = f"{text} - Account:{login.account} - {label}"
+    return ProtocolError(text, "Maximum Account Connections Exceeded", detail)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _smaller(of_account: int, of_server: int) -> int:
+    """The bound that holds; 0: none. An account says -1 where it has none, the server 0 or less."""
+    bounds = [bound for bound in (of_account if of_account >= 0 else 0, of_server) if bound > 0]
+    return min(bounds, default=0)

@@ -22,6 +22,8 @@ cdef class Parser:
     cdef Py_ssize_t _publish(self, const char* p, const char* args, const char* end, bint with_headers) except -2
     cdef int _subscription(self, int op, list words) except -1
 
+    # A login is due and the first command is no CONNECT: let the client in (login_due is False then), or raise.
+    cdef int on_anonymous(self) except -1
     cdef int on_connect(self, bytes json) except -1
     cdef int on_publish(self, const Message* msg) except -1
     cdef int on_subscribe(self, bytes subject, bytes queue, bytes sid) except -1

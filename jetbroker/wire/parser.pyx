@@ -152,7 +152,7 @@ cdef class Parser:
                 p = lf + 1
                 continue
             if self.login_due and p[0] != c'C' and p[0] != c'c':
-                raise ProtocolError("Authorization Violation", "Authentication Failure", "authentication error")
+                self.on_anonymous()
             op = classify(p, end - p)
             if op == OP_PARTIAL:
                 break
@@ -285,6 +285,9 @@ cdef class Parser:
             return self.on_unsubscribe(given[0], most if most > 0 else 0)
         text = b" ".join(words)
         raise bad_arguments("Sub" if op == OP_SUB else "Unsub", text, <const char*>text + len(text))
+
+    cdef int on_anonymous(self) except -1:
+        raise ProtocolError("Authorization Violation", "Authentication Failure", "authentication error")
 
     cdef int on_connect(self, bytes json) except -1:
         raise NotImplementedError
