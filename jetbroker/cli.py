@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from jetbroker import NATS_VERSION, __version__, flags
 from jetbroker.errors import ConfigError, JetbrokerError
-from jetbroker.runfiles import program_name
+from jetbroker.program import program_name
 
 if TYPE_CHECKING:
     from jetbroker.config.options import Options
@@ -27,19 +27,27 @@ Server Options:
         --server_name <server_name>  Server name (default: auto)
     -P, --pid <file>                 File to store PID
     -m, --http_port <port>           Use port for http monitoring (-1: any free one)
+    -ms,--https_port <port>          Use port for https monitoring
     -c, --config <file>              Configuration file
     -t                               Test configuration and exit
     -sl,--signal <signal>[=<pid>]    Send signal to {program} process (ldm, stop, quit, term, reopen, reload)
                                      <pid> can be either a PID (e.g. 1) or the path to a PID file
+        --client_advertise <string>  Client URL to advertise to clients
         --ports_file_dir <dir>       Creates a ports file in the specified directory (<executable_name>_<pid>.ports).
 
 Logging Options:
     -l, --log <file>                 File to redirect log output
     -T, --logtime                    Timestamp log entries (default: true)
         --logtime_utc                Timestamps in UTC
+    -s, --syslog                     Log to syslog
+    -r, --remote_syslog <addr>       Syslog server addr (udp://localhost:514)
     -D, --debug                      Enable debugging output
     -V, --trace                      Trace the raw protocol
+    -VV                              Verbose trace (traces system account as well)
     -DV                              Debug and trace
+    -DVV                             Debug and verbose trace (traces system account as well)
+        --log_size_limit <limit>     Bytes after which a new log file is begun (default: never)
+        --max_traced_msg_len <len>   Bytes of a message that a trace shows (default: all)
 
 JetStream Options:
     -js, --jetstream                 Enable JetStream functionality
@@ -50,17 +58,31 @@ Authorization Options:
         --pass <password>            Password required for connections
         --auth <token>               Authorization token required for connections
 
+TLS Options:
+        --tls                        Enable TLS, do not verify clients (default: false)
+        --tlscert <file>             Server certificate file
+        --tlskey <file>              Private key for server certificate
+        --tlsverify                  Enable TLS, verify client certificates
+        --tlscacert <file>           Client certificate CA for verification
+
+Commands:
+    passwd                           Make a bcrypt hash of a password (see {program} passwd --help)
+
 Common Options:
     -h, --help                       Show this message
     -v, --version                    Show version
+        --help_tls                   TLS help
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line (`argv` without the program's name; None: the process's own). Returns the exit code."""
     program = program_name()
+    words = sys.argv[1:] if argv is None else argv
+    if words[:1] == ["passwd"]:
+        return _passwd(words[1:], program)
     try:
-        line = flags.parse(sys.argv[1:] if argv is None else argv)
+        line = flags.parse(words)
     except flags.FlagError as error:
         # Exit code 0 for a wrong flag is what nats-server does.
         print(error, file=sys.stderr)
@@ -73,19 +95,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
+def _passwd(words: Sequence[str], program: str) -> int:
+    from jetbroker import passwd
+
+    try:
+        return passwd.main(words, program)
+    except JetbrokerError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return 1
+
+
 def _run(line: flags.CommandLine, program: str) -> int:
     word = line.words[0].lower() if line.words else ""
-    if line.actions.get("help"):
-        print(USAGE.format(program=program))
-        return 0
-    if line.actions.get("version"):
-        print(version_text(program))
-        return 0
-    if word == "help":
-        print(USAGE.format(program=program))
-        return 0
-    if word == "version":
-        print(version_text(program))
+    for asked in ("version", "help", "help_tls"):
+        if line.actions.get(asked):
+            _show(asked, program)
+            return 0
+    if word in ("version", "help"):
+        _show(word, program)
         return 0
     if word:
         raise JetbrokerError(f'unrecognized command: "{line.words[0]}"')
@@ -95,7 +122,7 @@ def _run(line: flags.CommandLine, program: str) -> int:
         signals.send(command, program)
         return 0
     if line.refused:
-        raise ConfigError(f"flag --{line.refused[0]} not supported yet")
+        raise ConfigError(f"flag --{line.refused[0]} not supported yet: {flags.REFUSED[line.refused[0]]}")
     if line.actions.get("test"):
         return _test(str(line.actions.get("config", "")), program)
     gc.disable()  # a start keeps nearly all it makes; the broker switches it on again when it is ready
@@ -103,6 +130,17 @@ def _run(line: flags.CommandLine, program: str) -> int:
     from jetbroker import broker
 
     return broker.run(options)
+
+
+def _show(what: str, program: str) -> None:
+    if what == "version":
+        print(version_text(program))
+    elif what == "help":
+        print(USAGE.format(program=program))
+    else:
+        from jetbroker.config import tls
+
+        print(tls.help_text())
 
 
 def version_text(program: str) -> str:

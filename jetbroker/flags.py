@@ -37,18 +37,32 @@ _SUPPORTED: dict[str, tuple[type, str]] = {
     "n name server_name": (str, "server_name"),
     "P pid": (str, "pid_file"),
     "m http_port": (int, "http_port"),
+    "ms https_port": (int, "https_port"),
+    "client_advertise": (str, "client_advertise"),
     "ports_file_dir": (str, "ports_file_dir"),
     "l log": (str, "log_file"),
+    "log_size_limit": (int, "log_size_limit"),
+    "s syslog": (bool, "syslog"),
+    "r remote_syslog": (str, "remote_syslog"),
     "T logtime": (bool, "logtime"),
     "logtime_utc": (bool, "logtime_utc"),
     "D debug": (bool, "debug"),
     "V trace": (bool, "trace"),
+    "VV": (bool, "trace trace_verbose"),
     "DV": (bool, "debug trace"),
+    "DVV": (bool, "debug trace trace_verbose"),
+    "max_traced_msg_len": (int, "max_traced_msg_len"),
     "js jetstream": (bool, "jetstream.enabled"),
     "sd store_dir": (str, "jetstream.store_dir"),
     "user": (str, "authorization.user"),
     "pass": (str, "authorization.password"),
     "auth": (str, "authorization.token"),
+    # one setting together: see config.start
+    "tls": (bool, "tls"),
+    "tlsverify": (bool, "tls.verify"),
+    "tlscert": (str, "tls.cert_file"),
+    "tlskey": (str, "tls.key_file"),
+    "tlscacert": (str, "tls.ca_file"),
 }
 _ACTIONS: dict[str, tuple[type, str]] = {
     "c config": (str, "config"),
@@ -56,13 +70,23 @@ _ACTIONS: dict[str, tuple[type, str]] = {
     "sl signal": (str, "signal"),
     "v version": (bool, "version"),
     "h help": (bool, "help"),
+    "help_tls": (bool, "help_tls"),
 }
 _UNSUPPORTED: dict[str, type] = {
-    "ms https_port profile connect_retries log_size_limit max_traced_msg_len": int,
-    "VV DVV s syslog tls tlsverify no_advertise help_tls": bool,
-    "client_advertise r remote_syslog tlscert tlskey tlscacert": str,
+    "profile connect_retries": int,
+    "no_advertise": bool,
     "routes cluster cluster_name cluster_advertise cluster_listen": str,
 }
+
+
+REFUSED = {
+    "profile": "there is no profiling port",
+    **dict.fromkeys(
+        "connect_retries no_advertise routes cluster cluster_name cluster_advertise cluster_listen".split(),
+        "this broker is no member of a cluster",
+    ),
+}
+"""What is refused, and why."""
 
 
 def _table() -> dict[str, Flag]:
@@ -75,6 +99,7 @@ def _table() -> dict[str, Flag]:
     return flags
 
 
+_ACTION_FIELDS = frozenset(field for _, field in _ACTIONS.values())
 FLAGS = _table()
 """Every flag nats-server knows, by name without dashes."""
 
@@ -93,7 +118,7 @@ class CommandLine:
         if not flag.supported:
             if value is not False:
                 self.refused.append(name)
-        elif flag.field in ("config", "test", "signal", "version", "help"):
+        elif flag.field in _ACTION_FIELDS:
             self.actions[flag.field] = value
         else:
             self.settings.extend((field, value) for field in flag.field.split())

@@ -22,18 +22,19 @@ CLOSED_CONNECTION_SUBJECT_BYTES = 1024  # and the text of these
 # --- before authentication ---
 UNAUTHENTICATED_BYTES = 32 * 1024 * 1024  # kept for all who have not logged in; the one who has kept longest goes
 UNAUTHENTICATED_OBJECT_BYTES = 1024  # what keeping something costs besides the bytes
-WEBSOCKET_LOGIN_BYTES = 64 * 1024  # of a frame, or of what it inflates to, from a client that has to log in
+WEBSOCKET_LOGIN_BYTES = 64 * 1024  # that a message may inflate to from a client that has to log in
 
 # --- WebSocket ---
 WEBSOCKET_HEADER_BYTES = 16 * 1024  # request line and headers of one request
 WEBSOCKET_BODY_BYTES = 64 * 1024  # of a refused request; nothing reads it
 WEBSOCKET_HTTP_BYTES = 8 * 1024  # an HTTP parser at work
-WEBSOCKET_MESSAGE_PAYLOADS = 8  # a frame or an inflated message may have so many times max_payload
+WEBSOCKET_MESSAGE_PAYLOADS = 8  # a compressed message may inflate to so many times max_payload
 WEBSOCKET_MESSAGE_BYTES = 64 * 1024 * 1024  # and never more than this, nats-server's bounds
-WEBSOCKET_PIECE_BYTES = 64 * 1024  # inflated or handed to the parser at once
+WEBSOCKET_PIECE_BYTES = 64 * 1024  # of a frame or of what it inflates to, at once; longer frames are taken apart
 WEBSOCKET_TURN_BYTES = 256 * 1024  # of one client before the others get their turn
 WEBSOCKET_FRAME_COST_BYTES = 256  # an empty frame takes the time of so many bytes
 WEBSOCKET_PONG_BYTES = 16 * 1024  # unsent, after which a client that only asks gets no more answers
+WEBSOCKET_INFLATER_BYTES = 48 * 1024  # zlib's window and state
 WEBSOCKET_COMPRESSED_BYTES = 64  # shorter output is sent as it is
 WEBSOCKET_BROWSER_FRAME_BYTES = 4096  # browsers do better with small frames
 
@@ -43,6 +44,13 @@ TLS_READ_BYTES = 64 * 1024  # later; the TLS library keeps as much memory per co
 TLS_LARGE_READS_AFTER_BYTES = 64 * 1024
 TLS_EXTRA_AUTH_SECONDS = 1.0  # that the default login time-out is longer than the one of the handshake
 PROXY_HEADER_SECONDS = 5.0  # nats-server's, for the first bytes and for the rest
+
+# --- turns: what one connection may have done before the others have theirs, in units of about 50 ns ---
+TURN_UNITS = 65_536  # three milliseconds
+LOOK_UP_UNITS = 40  # a subject that no route is known of, a subscription made or removed
+WALK_UNITS = 500  # a subscription with wildcards: the cached routes are looked through
+EVENT_UNITS = 400  # handled in Python: CONNECT, INFO, a refusal with its line in the log
+RETIRE_NS = 2_000_000  # removing the subscriptions of a connection that is gone, per iteration of the event loop
 
 # --- routing ---
 ROUTE_CACHE_ENTRIES = 16_384  # literal subjects remembered per account
@@ -88,6 +96,11 @@ JS_TTL_SLOTS_PER_TICK = 20_000  # looked at after a start for messages with a TT
 JS_MULTI_LAST_SUBJECTS = 1024  # nats-server's bound of one direct get
 JS_DIRECT_MESSAGES_PER_TICK = 512  # of one batch: other requests and sockets get their turn in between
 JS_DIRECT_BYTES_PER_TICK = 1024 * 1024
+
+# --- logs ---
+SYSLOG_CONNECT_SECONDS = 3.0  # at the start; later attempts wait for nothing
+SYSLOG_RETRY_SECONDS = 1.0  # between two attempts to reach a receiver that went away
+SYSLOG_PENDING_BYTES = 1024 * 1024  # of lines that a receiver has not taken yet; more are lost
 
 # --- configuration files ---
 CONFIG_MAX_NESTING = 200  # open `{` and `[`; keeps everything that walks the tree away from Python's recursion limit

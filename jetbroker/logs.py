@@ -16,9 +16,10 @@ from jetbroker.errors import ConfigError
 
 if TYPE_CHECKING:
     from jetbroker.config.options import Options
+    from jetbroker.logfile import FormatLine, LogFile
+    from jetbroker.syslog import Syslog
 
 _STDERR: Final = 2
-_FILE_MODE: Final = 0o640
 _COLOURS: Final = {"INF": "32", "DBG": "36", "WRN": "0;93", "ERR": "31", "FTL": "31", "TRC": "33"}
 
 
@@ -29,53 +30,72 @@ class Logger:
         """Without options: to stderr, no debug, no trace."""
         self.debug_enabled = False
         self.trace_enabled = False
-        self.lost_lines = 0
-        self.path = ""
-        self._fd = _STDERR
+        self._lost_lines = 0
+        self._target = ("stderr", "")
+        self._file: LogFile | None = None
+        self._syslog: Syslog | None = None
         self._logtime = True
         self._utc = False
         self._second = -1
         self._second_text = ""
-        self._set_labels(_STDERR)
+        self._set_labels()
         if options is not None:
             self.configure(options)
 
-    def configure(self, options: "Options") -> None:
-        """Follow the options, at start and at each reload.
+    @property
+    def path(self) -> str:
+        """The file, empty when the lines go elsewhere."""
+        return self._target[1] if self._target[0] == "file" else ""
 
-        Raises :class:`~jetbroker.errors.ConfigError` when the file cannot be opened; the log stays as it was then.
+    @property
+    def lost_lines(self) -> int:
+        """Lines that could not be written."""
+        return self._lost_lines + (self._syslog.lost_lines if self._syslog else 0)
+
+    def configure(self, options: "Options") -> None:
+        """Follow the options, at start and at each reload: a file goes before a remote syslog, and that before the
+        machine's own.
+
+        Raises :class:`~jetbroker.errors.ConfigError` when it cannot be opened; the log stays as it was then.
         """
-        path = options.log_file
-        if path != self.path:
-            fd = _open(path) if path else _STDERR
-            self._close()
-            self._fd, self.path = fd, path
+        target = _target(options)
+        if target != self._target:
+            self._open(target)
         self.debug_enabled = options.debug
         self.trace_enabled = options.trace
         self._logtime = options.logtime
         self._utc = options.logtime_utc
         self._second = -1
-        self._set_labels(self._fd)
+        self._set_labels()
+        if self._file is not None and self._file.limit(options.log_size_limit, options.log_max_num):
+            self.info("Rotating logfile...")
+
+    def check(self, options: "Options") -> None:
+        """Raise :class:`~jetbroker.errors.ConfigError` when :meth:`configure` could not follow these options."""
+        kind, where = target = _target(options)
+        if target == self._target:
+            return
+        if kind == "file":
+            _file(where, self._line).close()
+        elif kind == "syslog":
+            _syslog(where).close()
 
     def reopen(self) -> None:
         """Open the file again by its name, after it was moved away (SIGUSR1). Never raises."""
-        if not self.path:
+        if self._file is None:
             self.info("File log re-open ignored, not a file logger")
             return
         try:
-            fd = _open(self.path)
+            self._file.reopen()
         except ConfigError as error:
             self.error(f"Unable to re-open the log file: {error}")
             return
-        self._close()
-        self._fd = fd
         self.info("File log re-opened")
 
     def close(self) -> None:
-        """Close the file; later lines go to stderr."""
-        self._close()
-        self._fd, self.path = _STDERR, ""
-        self._set_labels(_STDERR)
+        """Close file or connection; later lines go to stderr."""
+        self._open(("stderr", ""))
+        self._set_labels()
 
     def info(self, text: str) -> None:
         """What an operator wants to see."""
@@ -109,13 +129,22 @@ class Logger:
         if not text.isprintable():
             # Names and subjects come from clients: a line end in one must not forge a line of the log.
             text = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
-        line = f"{self._labels[0]}{self._stamp()}{self._labels[1][level]}{text}\n"
-        data = line.encode("utf-8", "backslashreplace")
+        if self._syslog is not None:
+            self._syslog.send(level, text)
+            return
+        data = self._line(level, text)
         try:
+            if self._file is not None:
+                self._file.write(data)
+                return
             while data:
-                data = data[os.write(self._fd, data) :]
+                data = data[os.write(_STDERR, data) :]
         except OSError:
-            self.lost_lines += 1
+            self._lost_lines += 1
+
+    def _line(self, level: str, text: str) -> bytes:
+        line = f"{self._labels[0]}{self._stamp()}{self._labels[1][level]}{text}\n"
+        return line.encode("utf-8", "backslashreplace")
 
     def _stamp(self) -> str:
         if not self._logtime:
@@ -127,25 +156,50 @@ class Logger:
             self._second = second
         return f"{self._second_text}.{micros:06d} "
 
-    def _set_labels(self, fd: int) -> None:
-        try:
-            coloured = os.isatty(fd)
-        except OSError:
-            coloured = False
+    def _set_labels(self) -> None:
+        coloured = self._target[0] == "stderr" and _is_terminal(_STDERR)
         labels = {
             name: f"[\x1b[{code}m{name}\x1b[0m] " if coloured else f"[{name}] " for name, code in _COLOURS.items()
         }
         self._labels = (f"[{os.getpid()}] ", labels)
 
-    def _close(self) -> None:
-        if self._fd != _STDERR:
-            os.close(self._fd)
-            self._fd = _STDERR
+    def _open(self, target: tuple[str, str]) -> None:
+        """Send the lines elsewhere from now on."""
+        kind, where = target
+        file = _file(where, self._line) if kind == "file" else None
+        syslog = _syslog(where) if kind == "syslog" else None
+        if self._file is not None:
+            self._file.close()
+        if self._syslog is not None:
+            self._lost_lines += self._syslog.lost_lines
+            self._syslog.close()
+        self._target, self._file, self._syslog = target, file, syslog
 
 
-def _open(path: str) -> int:
+def _target(options: "Options") -> tuple[str, str]:
+    """Where the lines go."""
+    if options.log_file:
+        return "file", options.log_file
+    if options.remote_syslog or options.syslog:
+        return "syslog", options.remote_syslog
+    return "stderr", ""
+
+
+def _file(path: str, line: "FormatLine") -> "LogFile":
+    from jetbroker.logfile import LogFile  # start-up time, as below
+
+    return LogFile(path, line)
+
+
+def _syslog(url: str) -> "Syslog":
+    from jetbroker.program import program_name
+    from jetbroker.syslog import Syslog
+
+    return Syslog(url, program_name())
+
+
+def _is_terminal(fd: int) -> bool:
     try:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, _FILE_MODE)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ConfigError(f"error opening file: open {path}: {why[:1].lower()}{why[1:]}") from error
+        return os.isatty(fd)
+    except OSError:
+        return False

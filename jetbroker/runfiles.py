@@ -2,23 +2,17 @@
 
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jetbroker.errors import ConfigError
 from jetbroker.logs import Logger
+from jetbroker.program import program_name
 
 if TYPE_CHECKING:
     from jetbroker.config.options import Options
 
 _FILE_MODE = 0o660
-
-
-def program_name() -> str:
-    """The name this process was started under: `jetbroker`, or `nats-server` through a link of that name."""
-    name = os.path.basename(sys.argv[0]) if sys.argv else ""
-    return "jetbroker" if name in ("", "-c", "-m", "__main__.py") else name
 
 
 class RunFiles:
@@ -27,9 +21,8 @@ class RunFiles:
     def __init__(self, options: "Options", log: Logger | None = None) -> None:
         self.log = log or Logger()
         self.pid_path = options.pid_file
-        self.ports_path = ""
-        if options.ports_file_dir:
-            self.ports_path = os.path.join(options.ports_file_dir, f"{program_name()}_{os.getpid()}.ports")
+        self.ports_path = _ports_path(options.ports_file_dir)
+        self._urls: Mapping[str, Sequence[str]] = {}
 
     def write_pid(self) -> None:
         """Write the process id, bare digits. The file stays at exit, as with nats-server.
@@ -49,12 +42,24 @@ class RunFiles:
 
         Readers never see half a file. A failure is logged: the broker works without this file.
         """
+        self._urls = urls
         if not self.ports_path:
             return
         try:
             _replace(self.ports_path, json.dumps(urls, separators=(",", ":")))
         except (OSError, ValueError) as error:
             self.log.error(f"Error writing ports file ({self.ports_path}): open {self.ports_path}: {_why(error)}")
+
+    def move_pid(self, path: str) -> None:
+        """Write another pid file; the one before stays, as at exit. Raises ConfigError."""
+        self.pid_path = path
+        self.write_pid()
+
+    def move_ports(self, directory: str) -> None:
+        """Have the ports file in another directory, or ("") no more."""
+        self.remove_ports()
+        self.ports_path = _ports_path(directory)
+        self.write_ports(self._urls)
 
     def remove_ports(self) -> None:
         """At exit."""
@@ -64,6 +69,10 @@ class RunFiles:
             os.unlink(self.ports_path)
         except (OSError, ValueError) as error:
             self.log.error(f"Error cleaning up ports file {self.ports_path}: remove {self.ports_path}: {_why(error)}")
+
+
+def _ports_path(directory: str) -> str:
+    return os.path.join(directory, f"{program_name()}_{os.getpid()}.ports") if directory else ""
 
 
 def _replace(path: str, text: str) -> None:

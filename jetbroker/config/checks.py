@@ -71,8 +71,16 @@ def check_start(options: Options) -> None:
     if " " in options.server_name:
         raise ConfigError("server name cannot contain spaces")
     _check_lame_duck(options)
-    _check_no_auth_user(options)
+    if options.default_sentinel:
+        raise ConfigError("default sentinel requires operators and accounts")
+    check_no_auth_user(options, options.no_auth_user)
     _check_jetstream(options)
+    if options.websocket.port:
+        from jetbroker.config.websocket import check_websocket
+
+        check_websocket(options)
+    _check_monitoring(options)
+    _check_advertise(options)
     system = options.system_account
     if system and system not in (*options.accounts, SYSTEM_ACCOUNT, GLOBAL_ACCOUNT):
         raise ConfigError("error resolving system account: account missing")
@@ -117,8 +125,30 @@ def _check_lame_duck(options: Options) -> None:
         )
 
 
-def _check_no_auth_user(options: Options) -> None:
-    name = options.no_auth_user
+def _check_monitoring(options: Options) -> None:
+    if options.http_port and options.https_port:
+        both = f"both HTTP ({options.http_port}) and HTTPs ({options.https_port}) ports"
+        raise ConfigError(f"Can't start monitoring: can't specify {both}")
+    if options.https_port and options.tls is None:
+        raise ConfigError("Can't start monitoring: TLS cert and key required for HTTPS")
+
+
+def _check_advertise(options: Options) -> None:
+    advertised_names = {"": options.client_advertise, "websocket ": options.websocket.advertise}
+    for listener, text in advertised_names.items():
+        if not text:
+            continue
+        from jetbroker.config.advertise import advertised
+
+        try:
+            advertised(text, options.port)
+        except ConfigError as error:
+            kind = "ClientAdvertise" if not listener else "Websocket.Advertise"
+            raise ConfigError(f"Error setting server INFO with {kind} value of {text}, err={error}") from None
+
+
+def check_no_auth_user(options: Options, name: str) -> None:
+    """Raise :class:`~jetbroker.errors.ConfigError` unless `name` is empty or one of the users."""
     if not name:
         return
     users = [user.nkey or user.user for user in options.all_users()]

@@ -3,11 +3,13 @@
 The language and its keys are imported only when there is a file to read: a start without one is quicker.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 from jetbroker.config import checks
-from jetbroker.config.options import Options
+from jetbroker.config.options import Options, TlsOptions
+from jetbroker.errors import ConfigError
 
 
 class Loaded:
@@ -31,12 +33,41 @@ def load(path: str, flags: Sequence[tuple[str, str | int | float | bool]] = ()) 
     else:
         loaded = Loaded(Options(), [])
     loaded.options.flags = list(flags)
+    tls: dict[str, Any] = {}
     for field, value in flags:
-        target: Any = loaded.options
-        *blocks, name = field.split(".")
-        for block in blocks:
-            target = getattr(target, block)
-        setattr(target, name, value)
+        block, _, name = field.rpartition(".")
+        if "tls" in (block, name):
+            tls[name] = value
+        else:
+            setattr(_block(loaded.options, block), name, value)
+    if tls:
+        _override_tls(loaded.options, tls)
     checks.settle(loaded.options)
     checks.check_start(loaded.options)
     return loaded
+
+
+def _block(options: Options, path: str) -> Any:
+    """The block of options that a dotted path names."""
+    block: Any = options
+    for name in path.split(".") if path else ():
+        block = getattr(block, name)
+    return block
+
+
+def _override_tls(options: Options, given: dict[str, Any]) -> None:
+    """The `--tls...` flags together stand for a `tls {}` block that replaces the file's; `--tls=false` for none."""
+    if given.pop("tls", True) is False:
+        options.tls = None
+        return
+    if not given.get("cert_file"):
+        raise ConfigError("TLS Server certificate must be present and valid")
+    if not given.get("key_file"):
+        raise ConfigError("TLS Server private key must be present and valid")
+    from jetbroker.config import certificates
+
+    # What no flag says stays as in the file: the time-out, who is mapped, which certificates are pinned.
+    options.tls = dataclasses.replace(
+        options.tls or TlsOptions(), certs=[], ciphers=[], curves=[], ca_file="", verify=False, min_version="", **given
+    )
+    certificates.check(options.tls)

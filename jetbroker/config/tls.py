@@ -42,6 +42,24 @@ INSECURE_CIPHERS = (
 )
 CURVES = ("X25519MLKEM768", "X25519", "CurveP256", "CurveP384", "CurveP521")
 _AUTO_FALLBACK_SECONDS = 0.05  # `handshake_first: auto`, as in nats-server
+_HELP = """
+TLS configuration is specified in the tls section of a configuration file:
+
+    tls {{
+        cert_file: "./certs/server-cert.pem"
+        key_file: "./certs/server-key.pem"
+        ca_file: "./certs/ca.pem"
+        verify: true
+        cipher_suites: ["TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]
+        curve_preferences: ["CurveP256", "CurveP384"]
+    }}
+
+Available cipher suites include:
+{ciphers}
+
+Available curve preferences include:
+{curves}
+"""
 _PIN = re.compile("[0-9a-f]{64}")
 
 
@@ -69,6 +87,13 @@ def read_tls(report: Report, node: Node) -> TlsOptions | None:
         )
         return None
     return block.options
+
+
+def help_text() -> str:
+    """What `--help_tls` prints: an example, and the names that `cipher_suites` and `curve_preferences` take."""
+    names = "\n".join(f"    {name}" for name in sorted((*CIPHERS, *INSECURE_CIPHERS)))
+    curves = "\n".join(f"    {name}" for name in CURVES)
+    return _HELP.format(ciphers=names, curves=curves)
 
 
 class _Block:

@@ -2,13 +2,17 @@
 
 from jetbroker.config import keys, values
 from jetbroker.config.certificates import check_files
-from jetbroker.config.options import WebsocketOptions
+from jetbroker.config.checks import check_no_auth_user
+from jetbroker.config.options import Options, WebsocketOptions
+from jetbroker.config.origins import parse_origin
 from jetbroker.config.parser import Node
-from jetbroker.config.report import Report
+from jetbroker.config.report import Report, quoted
 from jetbroker.config.tls import read_tls
 from jetbroker.errors import ConfigError
 
 _ORIGINS = "allowed_origins allowed_origin allow_origins allow_origin origins origin".split()
+
+_OWN_HEADERS = frozenset(("host", "content-length", "connection", "upgrade", "nats-no-masking"))
 
 
 def read_websocket(report: Report, node: Node, options: WebsocketOptions) -> None:
@@ -47,6 +51,43 @@ def read_websocket(report: Report, node: Node, options: WebsocketOptions) -> Non
         "headers": headers,
     }
     report.fill(options, node.value, keys.WEBSOCKET, blocks)
+
+
+def check_websocket(options: Options) -> None:
+    """What must hold before a listener starts. Raises :class:`~jetbroker.errors.ConfigError`."""
+    websocket = options.websocket
+    if websocket.tls is None and not websocket.no_tls:
+        raise ConfigError("websocket requires TLS configuration")
+    for origin in websocket.allowed_origins:
+        _check_origin(origin)
+    check_no_auth_user(options, websocket.no_auth_user)
+    if options.all_users():
+        for what, given in (("username", websocket.user), ("token", websocket.token)):
+            if given:
+                raise ConfigError(f"websocket authentication {what} not compatible with presence of users/nkeys")
+    if websocket.jwt_cookie:
+        raise ConfigError(
+            "trusted operators or trusted keys configuration is required for JWT authentication via cookie "
+            f"{quoted(websocket.jwt_cookie)}"
+        )
+    for name in websocket.headers:
+        if name.lower() in _OWN_HEADERS:
+            raise ConfigError(f"websocket: invalid header {quoted(name)} not allowed")
+        if name.lower().startswith("sec-websocket-"):
+            raise ConfigError(f'websocket: invalid header {quoted(name)}, "Sec-WebSocket-" prefix not allowed')
+
+
+def _check_origin(text: str) -> None:
+    failed = "unable to parse allowed origin"
+    try:
+        origin = parse_origin(text)
+    except ValueError as error:
+        raise ConfigError(f"{failed}: {error}") from None
+    if origin.scheme not in ("http", "https"):
+        what = "allowed origins must be absolute URLs with http or https scheme"
+        raise ConfigError(f"{failed} {quoted(text)}: {what}")
+    if not origin.host:
+        raise ConfigError(f"{failed} {quoted(text)}: host is required")
 
 
 def _headers(report: Report, node: Node) -> dict[str, str]:

@@ -108,16 +108,22 @@ def test_writing_never_raises() -> None:
     log.close()
 
 
-def test_colours_only_on_a_terminal() -> None:
+def test_colours_only_on_a_terminal(tmp_path: Path) -> None:
     master, terminal = pty.openpty()
+    stderr = os.dup(2)
+    os.dup2(terminal, 2)
     try:
-        log = Logger(Options(log_file=os.ttyname(terminal), logtime=False))
+        log = Logger(Options(logtime=False))
         log.info("x")
         assert os.read(master, 1000) == f"[{os.getpid()}] [\x1b[32mINF\x1b[0m] x\r\n".encode()
+        log.configure(Options(log_file=str(tmp_path / "log"), logtime=False))
+        log.info("y")
+        assert (tmp_path / "log").read_text() == f"[{os.getpid()}] [INF] y\n"
         log.close()
     finally:
-        os.close(master)
-        os.close(terminal)
+        os.dup2(stderr, 2)
+        for fd in (stderr, master, terminal):
+            os.close(fd)
 
 
 def test_pid_file(tmp_path: Path) -> None:

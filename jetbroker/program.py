@@ -1,0 +1,10 @@
+"""The name this process goes by."""
+
+import os
+import sys
+
+
+def program_name() -> str:
+    """The name it was started under: `jetbroker`, or `nats-server` through a link of that name."""
+    name = os.path.basename(sys.argv[0]) if sys.argv else ""
+    return "jetbroker" if name in ("", "-c", "-m", "__main__.py") else name
