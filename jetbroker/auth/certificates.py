@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.x509 import NameOID
 
 # attribute types that a distinguished name of a user may have; a subject with others is compared as text only
@@ -29,6 +30,15 @@ _WRITTEN = ("SERIALNUMBER", "CN", "POSTALCODE", "STREET", "ST", "L", "OU", "O", 
 _SINGLE = ("SERIALNUMBER", "CN")  # the last one counts
 _ESCAPED = frozenset(',+"\\<>;')
 _HEX = frozenset("0123456789abcdefABCDEF")
+
+_UNREADABLE = (
+    ValueError,
+    TypeError,  # a name that is a bit string
+    x509.InvalidVersion,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+    UnsupportedAlgorithm,
+)
 
 Attribute = tuple[str, str]  # type in upper case, value
 RelativeName = frozenset[Attribute]
@@ -59,7 +69,7 @@ def names_of(certificate: bytes) -> CertificateNames | None:
         alternatives = tuple(_alternatives(loaded))
         subject = loaded.subject
         attributes = [[_attribute(item) for item in part] for part in subject.rdns]
-    except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
+    except _UNREADABLE:
         return None
     if not alternatives and not attributes:
         return None
