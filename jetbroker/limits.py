@@ -43,6 +43,7 @@ TLS_FIRST_READ_BYTES = 4096  # read at once from a connection that has not broug
 TLS_READ_BYTES = 64 * 1024  # later; the TLS library keeps as much memory per connection as one read brought
 TLS_LARGE_READS_AFTER_BYTES = 64 * 1024
 TLS_EXTRA_AUTH_SECONDS = 1.0  # that the default login time-out is longer than the one of the handshake
+TLS_HANDSHAKE_BYTES = 48 * 1024  # what one that is not done yet keeps
 PROXY_HEADER_SECONDS = 5.0  # nats-server's, for the first bytes and for the rest
 
 # --- turns: what one connection may have done before the others have theirs, in units of about 50 ns ---
@@ -65,6 +66,7 @@ RESPONSE_PRUNE_MESSAGES = 4096  # so often, or once a second, what is used up or
 RESPONSE_PRUNE_NS = 1_000_000_000
 
 # --- timers ---
+LIMIT_REPORT_SECONDS = 2.0  # the log tells of clients that have too many subscriptions no more often
 PING_INTERVAL_SECONDS = 120.0
 PING_MAX_OUTSTANDING = 2
 AUTH_TIMEOUT_SECONDS = 2.0
