@@ -1,12 +1,289 @@
-# cython: language_level=3
-"""What a user may publish and subscribe to (see permissions.pxd)."""
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""What a user may publish and subscribe to (see permissions.pxd).
+
+Deny wins over allow. A list is matched as nats-server's: the tokens of the subject are taken as they are, so that a
+wildcard token fits only a wildcard entry. That lets `foo.>` through where `foo.*` is allowed; `is_wider` finds these,
+so that no more than the allowed messages are delivered.
+"""
+from itertools import islice
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t
+
+from jetbroker.wire.subjects cimport has_wildcard, pattern_matches
+
+from jetbroker import limits
+from jetbroker.wire.subjects import collide, subset
+
+cdef Py_ssize_t VERDICTS = limits.PERMISSION_VERDICTS
+cdef Py_ssize_t MAX_RESPONSES = limits.RESPONSE_SUBJECTS
+cdef long PRUNE_AFTER = limits.RESPONSE_PRUNE_MESSAGES
+cdef int64_t PRUNE_NS = limits.RESPONSE_PRUNE_NS
+
+cdef enum Denial:
+    DENIES_NOBODY = 0
+    DENIES_ALL = 1
+    DENIES_SOME_QUEUES = 2
+
+
+cdef bint has_empty_token(bytes subject) noexcept:
+    cdef const char* p = PyBytes_AS_STRING(subject)
+    cdef Py_ssize_t n = PyBytes_GET_SIZE(subject)
+    cdef Py_ssize_t i
+    cdef bint empty = True
+    for i in range(n):
+        if p[i] == c'.':
+            if empty:
+                return True
+            empty = True
+        else:
+            empty = False
+    return empty
+
+
+cdef bint queue_fits(bytes queue, bytes entry) except -1:
+    """Does a queue name fit the one of an entry, which may have wildcards?"""
+    if queue == entry:
+        return True
+    if not has_wildcard(PyBytes_AS_STRING(entry), PyBytes_GET_SIZE(entry)):
+        return False
+    return not has_empty_token(queue) and subset(queue, entry)
+
+
+cdef bint entry_matches(bytes subject, bytes entry) noexcept:
+    return pattern_matches(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject),
+                           PyBytes_AS_STRING(entry), PyBytes_GET_SIZE(entry))
+
+
+cdef class SubjectList:
+    """Entries are `subject` or `subject queue`."""
+
+    def __init__(self, entries) -> None:
+        literals = set()
+        self.patterns = []
+        self.queued = []
+        for text in entries:
+            words = text.encode().split()
+            subject = <bytes>words[0]
+            if len(words) > 1:
+                self.queued.append((subject, words[1]))
+            elif has_wildcard(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
+                self.patterns.append(subject)
+            else:
+                literals.add(subject)
+        self.literals = frozenset(literals)
+
+    cdef bint matches(self, bytes subject) except -1:
+        """Is there an entry without a queue name for it? Never for a subject with empty tokens."""
+        if subject in self.literals:
+            return True
+        if not self.patterns or has_empty_token(subject):
+            return False
+        for entry in self.patterns:
+            if entry_matches(subject, <bytes>entry):
+                return True
+        return False
+
+    cdef int queue_verdict(self, bytes subject, bytes queue) except -2:
+        """1: an entry of this queue matches; 0: entries of other queues only; -1: none with a queue name."""
+        cdef int verdict = -1
+        if not self.queued or has_empty_token(subject):
+            return -1
+        for entry, name in self.queued:
+            if entry_matches(subject, <bytes>entry):
+                if queue_fits(queue, <bytes>name):
+                    return 1
+                verdict = 0
+        return verdict
+
+
+cdef SubjectList list_of(object entries):
+    return SubjectList(entries) if entries else None
 
 
 cdef class Permissions:
     """The permissions of one user."""
 
     def __init__(self, object options not None) -> None:
+        publish, subscribe, responses = options.publish, options.subscribe, options.responses
         self.options = options
+        self.published = {}
+        self.denied = {}
+        if publish is not None:
+            self.publish_deny = list_of(publish.deny)
+            if publish.allow is not None:
+                self.publish_allow = SubjectList(publish.allow)
+        if responses is not None:
+            self.has_responses = True
+            self.max_responses = responses.max_msgs
+            self.response_ns = int(responses.expires * 1e9)
+            if self.publish_allow is None:
+                self.publish_allow = SubjectList(())
+        if subscribe is not None:
+            self.subscribe_deny = list_of(subscribe.deny)
+            if subscribe.allow is not None:
+                self.subscribe_allow = SubjectList(subscribe.allow)
+        self.limits_publish = self.publish_allow is not None or self.publish_deny is not None
 
     cdef bint may_publish(self, const char* subject, Py_ssize_t n) except -1:
+        cdef bytes key
+        cdef bint allowed
+        if not self.limits_publish:
+            return True
+        key = PyBytes_FromStringAndSize(subject, n)
+        known = self.published.get(key)
+        if known is not None:
+            return known is True
+        allowed = ((self.publish_allow is None or self.publish_allow.matches(key))
+                   and (self.publish_deny is None or not self.publish_deny.matches(key)))
+        if len(self.published) >= VERDICTS:
+            self.published.clear()
+        self.published[key] = allowed
+        return allowed
+
+    cdef bint may_subscribe(self, bytes subject, bytes queue) except -1:
+        cdef int verdict
+        cdef bint allowed
+        if self.subscribe_allow is not None:
+            allowed = self.subscribe_allow.matches(subject)
+            if queue is not None:
+                # once a queue is named for a subject, only the named ones are allowed
+                verdict = self.subscribe_allow.queue_verdict(subject, queue)
+                if verdict >= 0:
+                    allowed = verdict == 1
+            if not allowed:
+                return False
+        if self.subscribe_deny is not None:
+            if self.subscribe_deny.matches(subject):
+                return False
+            if queue is not None and self.subscribe_deny.queue_verdict(subject, queue) == 1:
+                return False
         return True
+
+    cdef bint overlaps_denied(self, bytes subject, bytes queue) except -1:
+        if self.subscribe_deny is None:
+            return False
+        if queue is None and not has_wildcard(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
+            return False
+        for entry in self.subscribe_deny.literals:
+            if collide(entry, subject):
+                return True
+        for entry in self.subscribe_deny.patterns:
+            if collide(entry, subject):
+                return True
+        for entry, _ in self.subscribe_deny.queued:
+            if collide(entry, subject):
+                return True
+        return False
+
+    cdef bint is_wider(self, bytes subject, bytes queue) except -1:
+        cdef SubjectList allowed = self.subscribe_allow
+        if allowed is None or not (subject == b">" or subject.endswith(b".>")):
+            return False
+        for entry in allowed.patterns:
+            if subset(subject, entry):
+                # with a queue name the entries that name one decide: let each message be looked at
+                return queue is not None and bool(allowed.queued)
+        return True
+
+    cdef bint denies(self, const char* subject, Py_ssize_t n, bytes queue) except -1:
+        cdef bytes key
+        cdef int verdict
+        if self.subscribe_deny is None:
+            return False
+        key = PyBytes_FromStringAndSize(subject, n)
+        known = self.denied.get(key)
+        if known is None:
+            if self.subscribe_deny.matches(key):
+                known = DENIES_ALL
+            else:
+                known = (DENIES_NOBODY if self.subscribe_deny.queue_verdict(key, b"") == -1 else DENIES_SOME_QUEUES)
+            if len(self.denied) >= VERDICTS:
+                self.denied.clear()
+            self.denied[key] = known
+        verdict = known
+        if verdict == DENIES_SOME_QUEUES:
+            return queue is not None and self.subscribe_deny.queue_verdict(key, queue) == 1
+        return verdict == DENIES_ALL
+
+    def publishable(self, bytes subject not None) -> bool:
+        """May a client publish to this subject?"""
+        return self.may_publish(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
+
+    def subscribable(self, bytes subject not None, bytes queue=None) -> bool:
+        """May a client subscribe to this, as a member of the queue when there is one?"""
+        return self.may_subscribe(subject, queue)
+
+    def withheld(self, bytes subject not None, bytes queue=None) -> bool:
+        """Is a message on this literal subject kept from the user's subscriptions (of this queue)?"""
+        return self.denies(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject), queue)
+
+
+cdef class Response:
+    """A reply subject that was received, and how often it was answered."""
+
+
+cdef class Responses:
+    """What one client may answer."""
+
+    def __init__(self, Permissions permissions not None) -> None:
+        self.permissions = permissions
+        self.received = {}
+
+    def __len__(self) -> int:
+        return len(self.received)
+
+    cdef int note(self, const char* reply, Py_ssize_t n, int64_t now_ns) except -1:
+        cdef Response response
+        cdef bytes key
+        if self.permissions.may_publish(reply, n):
+            return 0
+        key = PyBytes_FromStringAndSize(reply, n)
+        if self.take(key, now_ns):  # as in nats-server: the same reply once more counts as an answer
+            return 0
+        response = Response.__new__(Response)
+        response.received_ns = now_ns
+        self.received[key] = response
+        self.noted += 1
+        if self.noted > PRUNE_AFTER or now_ns - self.pruned_ns > PRUNE_NS or len(self.received) > MAX_RESPONSES:
+            self._prune(now_ns)
+        return 0
+
+    cdef bint take(self, bytes subject, int64_t now_ns) except -1:
+        cdef Permissions permissions = self.permissions
+        cdef Response response = <Response>self.received.get(subject)
+        if response is None:
+            return False
+        response.answers += 1
+        if (permissions.max_responses > 0 and response.answers > permissions.max_responses
+                or permissions.response_ns > 0 and now_ns - response.received_ns > permissions.response_ns):
+            del self.received[subject]
+            return False
+        return True
+
+    cdef int _prune(self, int64_t now_ns) except -1:
+        """Forget what is used up or too old; past the bound the older half as well."""
+        cdef Permissions permissions = self.permissions
+        cdef Response response
+        cdef list gone = []
+        for reply, entry in self.received.items():
+            response = <Response>entry
+            if (permissions.max_responses > 0 and response.answers >= permissions.max_responses
+                    or permissions.response_ns > 0 and now_ns - response.received_ns > permissions.response_ns):
+                gone.append(reply)
+        for reply in gone:
+            del self.received[reply]
+        if len(self.received) > MAX_RESPONSES:
+            for reply in list(islice(self.received, len(self.received) // 2)):
+                del self.received[reply]
+        self.noted = 0
+        self.pruned_ns = now_ns
+        return 0
+
+    def receive(self, bytes reply not None, int64_t now_ns) -> None:
+        """A message with this reply subject was delivered, at this time of the monotonic clock."""
+        self.note(PyBytes_AS_STRING(reply), PyBytes_GET_SIZE(reply), now_ns)
+
+    def answer(self, bytes subject not None, int64_t now_ns) -> bool:
+        """May this be published to, as an answer? Counts as one."""
+        return self.take(subject, now_ns)

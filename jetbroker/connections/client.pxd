@@ -3,8 +3,10 @@ from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.auth.permissions cimport Permissions
 from jetbroker.connections.output cimport ClientOutput, Shared
-from jetbroker.routing.router cimport Route, Router
+from jetbroker.routing.mapping cimport Mappings
+from jetbroker.routing.router cimport Route, Router, Subscription
 from jetbroker.wire.buffer cimport OutputBuffer
+from jetbroker.wire.message cimport Message
 from jetbroker.wire.parser cimport Parser
 
 
@@ -16,15 +18,20 @@ cdef class ClientProtocol(Parser):
     cdef public object account         # accounts.Account, None before it is known
     cdef public object user            # name for the log and for monitoring, None without a login
     cdef public object login           # auth.Login once it has logged in: what a reload judges again
-    cdef readonly Permissions permissions   # None: everything is allowed
+    cdef readonly Permissions permissions   # None: everything is allowed; set by _set_permissions
+    cdef Mappings mappings             # of what it publishes in this read, None: there are none
+    cdef bint traced                   # its traffic is logged
     cdef public str kind               # "nats" or "websocket"
     cdef public object tls             # what the handshake said (connections.tls), None in clear
+    cdef public object upgrade         # connections.upgrade.Upgrade of a WebSocket, else None
     cdef public object nonce           # bytes that an nkey has to sign, None when nobody needs one
     cdef readonly uint64_t cid
     cdef dict subscriptions            # sid -> Subscription
     cdef OutputBuffer unparsed         # the beginning of a command that is not whole yet
     cdef Py_ssize_t reused             # bytes of `unparsed` that stand in front of the shared read buffer
     cdef bint direct                   # this read goes straight into `unparsed`
+    cdef bint counted                  # `unparsed` is part of what the unauthenticated keep
+    cdef Py_ssize_t max_subscriptions  # 0: none
     cdef bint verbose
     cdef bint pedantic
     cdef bint echo
@@ -34,9 +41,12 @@ cdef class ClientProtocol(Parser):
     cdef public int protocol_level
     cdef bint parked                   # a login is being checked off the loop
     cdef bint paused                   # reading is paused
+    cdef bint yielded                  # it has had its turn: the rest of its input waits for the next one
+    cdef long budget                   # of this turn, in units of about 50 ns
+    cdef double turn_at                # loop time of this turn
     cdef readonly bint closed
     cdef public object close_reason
-    cdef Route last_route
+    cdef Route last_route              # of a subject that may be published to, not reserved and not mapped
     cdef public double opened_at       # loop time
     cdef public double last_ping_at
     cdef public int pings_out
@@ -48,11 +58,25 @@ cdef class ClientProtocol(Parser):
     cdef public str name
     cdef public str lang
     cdef public str version
-    cdef readonly str peer
+    cdef public str peer               # address:port, of the client behind a proxy once that has told it
+    cdef public object arrival         # what goes before the first command (connections.listener), None once it may come
     cdef readonly uint64_t in_msgs
     cdef readonly uint64_t in_bytes
 
     cdef int _handle(self, const char* p, Py_ssize_t n) except -1
+    cdef int _turn(self, const char* p, Py_ssize_t n) except -1
+    cdef int _after_turn(self) except -1
+    cdef int _spend(self, long units) except -1
+    cdef int _accept(self, const Message* msg) except -1
+    cdef int _publish_closely(self, const Message* msg) except -1
+    cdef int _publish_first(self, const Message* msg) except -1
+    cdef bint _may_publish(self, const Message* msg, bint* for_good) except -1
+    cdef int _refuse(self, str text, str logged) except -1
+    cdef int _refuse_reply(self, const Message* msg) except -1
+    cdef int _refuse_subscription(self, bytes subject, bytes queue, bytes sid) except -1
+    cdef int _set_permissions(self, Permissions permissions) except -1
+    cdef int _look_at(self, Subscription sub) except -1
+    cdef int _drop_subscriptions(self) except -1
     cdef int _keep(self, const char* p, Py_ssize_t n) except -1
     cdef int _no_responders(self, const char* subject, Py_ssize_t n, const char* reply, Py_ssize_t reply_len) except -1
     cdef int _ok(self) except -1

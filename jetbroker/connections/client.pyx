@@ -10,8 +10,10 @@ from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcmp, memcpy, memmove
 
-from jetbroker.auth.permissions cimport Permissions
-from jetbroker.connections.output cimport ClientOutput, Shared, monotonic_ns
+from jetbroker.auth.permissions cimport Permissions, Responses
+from jetbroker.connections.output cimport (
+    LOOK_DENIED, LOOK_REPLIES, LOOK_TRACE, ClientOutput, Shared, monotonic_ns
+)
 from jetbroker.routing.router cimport Receiver, Route, Router, Subscription, set_origin
 from jetbroker.tick cimport PHASE_FLUSH
 from jetbroker.wire.buffer cimport OutputBuffer
@@ -20,12 +22,19 @@ from jetbroker.wire.parser cimport Parser
 from jetbroker.wire.subjects cimport has_valid_tokens, has_wildcard, pattern_matches
 
 from jetbroker import limits
+from jetbroker.connections.trace import INTERNAL, RECEIVED, SENT, quoted
 from jetbroker.errors import ProtocolError
 
 cdef Py_ssize_t IDLE_BYTES = limits.OUTPUT_IDLE_BYTES
 cdef Py_ssize_t SOFT_PENDING = limits.SOFT_PENDING_BYTES
 cdef int64_t PROGRESS_NS = limits.RECEIVER_PROGRESS_NS
 cdef double STALL_SECONDS = limits.PUBLISHER_STALL_SECONDS
+cdef long TURN_UNITS = limits.TURN_UNITS
+cdef long LOOK_UP_UNITS = limits.LOOK_UP_UNITS
+cdef long WALK_UNITS = limits.WALK_UNITS
+cdef long EVENT_UNITS = limits.EVENT_UNITS
+cdef int64_t RETIRE_NS = limits.RETIRE_NS
+cdef Py_ssize_t RETIRE_STEP = 64       # subscriptions removed between two looks at the clock
 
 
 cdef inline bint reserved_reply(const char* p, Py_ssize_t n) noexcept nogil:
@@ -54,6 +63,7 @@ cdef class ClientProtocol(Parser):
         self.login_due = login_due
         self.max_control_line = shared.max_control_line
         self.max_payload = shared.max_payload
+        self.max_subscriptions = shared.max_subscriptions
         # what holds until the first CONNECT
         self.verbose = True
         self.pedantic = True
@@ -73,21 +83,18 @@ cdef class ClientProtocol(Parser):
         peername = transport.get_extra_info("peername")
         self.peer = f"{peername[0]}:{peername[1]}" if peername else "pipe"
         self.heard_ns = self.asked_ns = monotonic_ns()
-        if transport.get_extra_info("sslcontext") is None:
-            self.output.fd = transport.get_extra_info("socket").fileno()
+        sock = transport.get_extra_info("socket")
+        if sock is not None and transport.get_extra_info("sslcontext") is None:
+            self.output.fd = sock.fileno()
         self.shared.server.client_opened(self)
 
     def connection_lost(self, exc) -> None:
-        cdef Subscription sub
         self.closed = True
         self.stopped = True
-        self.output.closed = True
+        self.output.shut()
         self.output.fd = -1
-        if self.subscriptions is not None:
-            for sub in self.subscriptions.values():
-                self.router.unsubscribe(sub)
         self.shared.server.client_lost(self, exc)
-        self.subscriptions = None
+        self._drop_subscriptions()
         self.output.out.release()
         self.output.finished = None
         self.output.protocol = None  # a cycle less: the memory is free now, not at the next full collection
@@ -97,16 +104,26 @@ cdef class ClientProtocol(Parser):
         for publisher in stalled or ():
             publisher.go_on()
 
+    def use_transport(self, transport) -> None:
+        """Go on through another transport over the same connection; what was written so far goes out before."""
+        self.output.run_tick()
+        self.transport = transport
+        self.output.transport = transport
+        self.output.fd = -1
+
     def get_buffer(self, Py_ssize_t sizehint):
         cdef OutputBuffer unparsed = self.unparsed
+        cdef Py_ssize_t room
         self.direct = False
         self.reused = 0
         if unparsed is None or unparsed.size == 0:
             return self.shared.whole_view
-        if self.need > self.shared.read_capacity // 2:
+        if max(self.need, unparsed.size) > self.shared.read_capacity // 2:
             self.direct = True
-            return PyMemoryView_FromMemory(unparsed.reserve(self.need - unparsed.size), self.need - unparsed.size,
-                                           PyBUF_WRITE)
+            room = self.need - unparsed.size
+            if room <= 0:
+                room = self.shared.read_capacity
+            return PyMemoryView_FromMemory(unparsed.reserve(room), room, PyBUF_WRITE)
         memcpy(self.shared.read_buffer, unparsed.data, unparsed.size)
         self.reused = unparsed.size
         return PyMemoryView_FromMemory(self.shared.read_buffer + self.reused,
@@ -137,11 +154,22 @@ cdef class ClientProtocol(Parser):
     # --- input ---
 
     cdef int _handle(self, const char* p, Py_ssize_t n) except -1:
+        """What was read, behind what was kept."""
+        cdef double now = self.shared.tick.loop.time()
+        if self.mappings is not self.router.mappings:
+            self.mappings = self.router.mappings
+            self.last_route = None
+        if now != self.turn_at:  # the same within one iteration of the event loop
+            self.turn_at = now
+            self.budget = TURN_UNITS
+        return self._turn(p, n)
+
+    cdef int _turn(self, const char* p, Py_ssize_t n) except -1:
         cdef Py_ssize_t used
-        cdef ClientOutput behind
         cdef uint64_t in_msgs = self.in_msgs
         self.shared.tick.begin()
         self.shared.congested = None
+        self.shared.publishing = True
         set_origin(self)
         try:
             used = self.parse(p, n)
@@ -152,11 +180,34 @@ cdef class ClientProtocol(Parser):
             self.shared.server.client_failed(self, error)
         finally:
             set_origin(None)
+            self.shared.publishing = False
             self.shared.tick.run()
-        behind = self.shared.congested
+        return self._after_turn()
+
+    cdef int _after_turn(self) except -1:
+        """Pause when a receiver has to catch up, or when others have to have their turn first."""
+        cdef ClientOutput behind = self.shared.congested
+        cdef bint stalled = False
         if behind is not None:
             self.shared.congested = None
-            self._maybe_stall(behind)
+            stalled = self._maybe_stall(behind)
+        if not (stalled or self.yielded) or self.parked or self.closed:
+            return 0
+        if not self.paused:
+            self.paused = True
+            self.transport.pause_reading()
+        if stalled:
+            self.shared.tick.loop.call_later(STALL_SECONDS, self.go_on)
+        else:
+            self.shared.tick.loop.call_soon(self.next_turn)
+        return 0
+
+    cdef int _spend(self, long units) except -1:
+        """The work of a command, known when it is done. Who has had his turn goes on after the others."""
+        self.budget -= units
+        if self.budget < 0 and not self.stopped:
+            self.stopped = True
+            self.yielded = True
         return 0
 
     cdef int _keep(self, const char* p, Py_ssize_t n) except -1:
@@ -174,31 +225,51 @@ cdef class ClientProtocol(Parser):
             unparsed.append(p, n)
         if n == 0 and unparsed.capacity > IDLE_BYTES:
             unparsed.release()
+        if self.login_due:
+            self.counted = n > 0
+            self.shared.server.client_keeps(self, unparsed.capacity if n else 0)
+        elif self.counted:
+            self.counted = False
+            self.shared.server.client_keeps(self, 0)
         return 0
 
-    def _maybe_stall(self, ClientOutput behind) -> None:
+    def _maybe_stall(self, ClientOutput behind) -> bool:
         """Slow this publisher down: its receiver is nearly full, or falls behind while it still takes bytes."""
         if behind.closed or behind is self.output or self.closed or behind.pending() <= SOFT_PENDING:
-            return
+            return False
         if (behind.pending() <= behind.shared.max_pending // 4 * 3
                 and monotonic_ns() - behind.progress_ns > PROGRESS_NS):
-            return
-        if self.paused:
-            return
+            return False
+        if self.parked:
+            return False
         if behind.stalled is None:
             behind.stalled = []
         behind.stalled.append(self)
         self.stalls += 1
         self.shared.stalls += 1
-        self.paused = True
-        self.transport.pause_reading()
-        self.shared.tick.loop.call_later(STALL_SECONDS, self.go_on)
+        return True
 
     def go_on(self) -> None:
         """Read again after a stall."""
-        if self.paused and not self.parked and not self.closed:
-            self.paused = False
-            self.transport.resume_reading()
+        if not self.paused or self.parked or self.closed:
+            return
+        if self.yielded:
+            self.shared.tick.loop.call_soon(self.next_turn)  # not right now: this may be within somebody else's
+            return
+        self.paused = False
+        self.transport.resume_reading()
+
+    def next_turn(self) -> None:
+        """Go on with the input that was left when the last turn was over."""
+        if not self.yielded or self.parked or self.closed:
+            return
+        self.yielded = False
+        self.stopped = False
+        self.budget = TURN_UNITS
+        if self.unparsed is not None and self.unparsed.size:
+            self._turn(self.unparsed.data, self.unparsed.size)
+        if not self.yielded:
+            self.go_on()
 
     def park(self) -> None:
         """Handle nothing more until unpark(): a login is being checked off the loop."""
@@ -212,39 +283,95 @@ cdef class ClientProtocol(Parser):
         if self.closed or not self.parked:
             return
         self.parked = False
-        self.stopped = False
-        if self.unparsed is not None and self.unparsed.size:
-            self._handle(self.unparsed.data, self.unparsed.size)
-        self.go_on()
+        self.yielded = True
+        self.next_turn()
 
     # --- commands ---
 
     cdef int on_publish(self, const Message* msg) except -1:
-        cdef Route route = self.last_route
-        cdef Receiver skip = None if self.echo else self.output
-        cdef int count
         self.in_msgs += 1
         self.in_bytes += msg.body_len
+        if self.pedantic or self.traced or self.mappings is not None:
+            return self._publish_closely(msg)
+        return self._accept(msg)
+
+    cdef int _accept(self, const Message* msg) except -1:
+        cdef Route route = self.last_route
+        cdef int count
+        if (route is None or route.stale or PyBytes_GET_SIZE(route.subject) != msg.subject_len
+                or memcmp(PyBytes_AS_STRING(route.subject), msg.subject, msg.subject_len) != 0):
+            return self._publish_first(msg)
         if msg.reply != NULL and reserved_reply(msg.reply, msg.reply_len):
-            return self._error(f'Permissions Violation for Publish with Reply of "{text(msg.reply, msg.reply_len)}"')
-        if reserved_subject(msg.subject, msg.subject_len):
-            return self._error(f'Permissions Violation for Publish to "{text(msg.subject, msg.subject_len)}"')
-        if self.pedantic and (not has_valid_tokens(msg.subject, msg.subject_len)
-                              or has_wildcard(msg.subject, msg.subject_len)):
-            self._error("Invalid Publish Subject")
+            return self._refuse_reply(msg)
         if self.verbose:
             self._ok()  # before the message: the publisher may subscribe to it itself
-        if (route is not None and not route.stale and PyBytes_GET_SIZE(route.subject) == msg.subject_len
-                and memcmp(PyBytes_AS_STRING(route.subject), msg.subject, msg.subject_len) == 0):
-            count = self.router.deliver(route, skip, msg)
+        count = self.router.deliver(route, None if self.echo else self.output, msg)
+        if count == 0 and self.no_responders and msg.reply != NULL:
+            self._no_responders(msg.subject, msg.subject_len, msg.reply, msg.reply_len)
+        self.budget -= count + 1
+        return self._spend(0) if self.budget < 0 else 0
+
+    cdef int _publish_first(self, const Message* msg) except -1:
+        """A subject that is another than the last one, or may be published to this once."""
+        cdef Receiver skip = None if self.echo else self.output
+        cdef uint64_t builds = self.router.builds
+        cdef Route route
+        cdef bint for_good = True
+        cdef int count = 0
+        if not self._may_publish(msg, &for_good):
+            return self._refuse(f"Permissions Violation for Publish to {quoted(msg.subject[:msg.subject_len])}",
+                                f"Publish Violation - Subject {quoted(msg.subject[:msg.subject_len])}")
+        if msg.reply != NULL and reserved_reply(msg.reply, msg.reply_len):
+            return self._refuse_reply(msg)
+        if self.verbose:
+            self._ok()
+        if msg.subject_len == 0:
+            self.last_route = None  # lost in a mapping
         elif msg.subject[0] == c'_' or msg.subject[0] == c'$':
             count = self.router.publish(skip, msg)
         else:
-            route = self.last_route = self.router.route(msg.subject, msg.subject_len)
+            route = self.router.route(msg.subject, msg.subject_len)
+            self.last_route = route if for_good else None
             count = self.router.deliver(route, skip, msg)
         if count == 0 and self.no_responders and msg.reply != NULL:
             self._no_responders(msg.subject, msg.subject_len, msg.reply, msg.reply_len)
-        return 0
+        return self._spend(count + (LOOK_UP_UNITS if self.router.builds != builds else 2))
+
+    cdef bint _may_publish(self, const Message* msg, bint* for_good) except -1:
+        """False where this subject is reserved or not allowed; `for_good`: it stays allowed."""
+        cdef Permissions permissions = self.permissions
+        if reserved_subject(msg.subject, msg.subject_len):
+            return False
+        if permissions is None or permissions.may_publish(msg.subject, msg.subject_len):
+            return True
+        for_good[0] = False
+        return (self.output.responses is not None
+                and self.output.responses.take(msg.subject[:msg.subject_len], monotonic_ns()))
+
+    cdef int _publish_closely(self, const Message* msg) except -1:
+        """Pedantic clients, accounts with mappings, and trace."""
+        cdef Message mapped
+        cdef bytes subject = None
+        cdef const char* end = msg.body - 1  # of the command's line
+        if self.traced:
+            end -= (end - 1)[0] == c'\r'
+            verb = b"HPUB " if msg.headers_len else b"PUB "
+            self._trace(RECEIVED, verb + msg.subject[:end - msg.subject])
+        if self.pedantic and (not has_valid_tokens(msg.subject, msg.subject_len)
+                              or has_wildcard(msg.subject, msg.subject_len)):
+            self._error("Invalid Publish Subject")
+        if self.mappings is not None and self.router.mappings is not None:
+            subject = self.router.mappings.map(msg.subject, msg.subject_len)
+        if subject is not None and self.traced:
+            self._trace(RECEIVED, b"MAPPING %b -> %b" % (msg.subject[:msg.subject_len], subject))
+        if self.traced and self.shared.tracer is not None:
+            self.shared.tracer.payload(self, RECEIVED, msg.body[:msg.body_len], msg.headers_len)
+        if subject is None:
+            return self._accept(msg)
+        mapped = msg[0]
+        mapped.subject = PyBytes_AS_STRING(subject)
+        mapped.subject_len = PyBytes_GET_SIZE(subject)
+        return self._accept(&mapped)
 
     cdef int _no_responders(self, const char* subject, Py_ssize_t n, const char* reply, Py_ssize_t reply_len) except -1:
         """503 to the client's own plain subscription for the reply, when it has one."""
@@ -261,54 +388,93 @@ cdef class ClientProtocol(Parser):
         return 0
 
     cdef int on_subscribe(self, bytes subject, bytes queue, bytes sid) except -1:
+        cdef Subscription sub
+        cdef Permissions permissions = self.permissions
         self.heard_ns = monotonic_ns()
         if self.subscriptions is None:
             self.subscriptions = {}
-        if queue == b"_sys_":
-            return self._error(f'Permissions Violation for Subscription to "{subject.decode("utf-8", "replace")}"'
-                               f' using queue "_sys_"')
-        if self.shared.max_subscriptions > 0 and len(self.subscriptions) >= self.shared.max_subscriptions:
+        if self.traced:
+            self._trace(RECEIVED, b" ".join((b"SUB", subject, *(() if queue is None else (queue,)), sid)))
+        if queue == b"_sys_" or (permissions is not None and not permissions.may_subscribe(subject, queue)):
+            return self._refuse_subscription(subject, queue, sid)
+        if 0 < self.shared.max_sub_tokens <= subject.count(b"."):
+            return self._refuse(f"Permissions Violation for Subscription to {quoted(subject)}, too many tokens",
+                                f"Subscription Violation Too Many Tokens - Subject {quoted(subject)},"
+                                f" SID {shown(sid)}")
+        if self.max_subscriptions > 0 and len(self.subscriptions) >= self.max_subscriptions:
+            self.shared.server.client_at_limit(self)
+            self._spend(EVENT_UNITS)
             return self._error("maximum subscriptions exceeded")
-        if not has_valid_tokens(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
-            return self._error("Invalid Subject")
         if sid not in self.subscriptions:
-            self.subscriptions[sid] = self.router.subscribe(self.output, subject, queue, sid)
+            if not has_valid_tokens(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
+                return self._error("Invalid Subject")
+            sub = self.subscriptions[sid] = self.router.subscribe(self.output, subject, queue, sid)
+            if permissions is not None:
+                self._look_at(sub)
+            self._spend_on_interest(subject)
         return self._ok() if self.verbose else 0
 
     cdef int on_unsubscribe(self, bytes sid, long max_deliveries) except -1:
         cdef Subscription sub = None
         self.heard_ns = monotonic_ns()
+        if self.traced:
+            self._trace(RECEIVED, b"UNSUB %b %d" % (sid, max_deliveries) if max_deliveries else b"UNSUB " + sid)
         if self.subscriptions is not None:
             sub = <Subscription>self.subscriptions.get(sid)
+        if self.verbose:
+            self._ok()
         if sub is not None:
             if max_deliveries > 0 and <uint64_t>max_deliveries > sub.delivered:
                 sub.max_deliveries = max_deliveries
             else:
                 self.forget(sub)
-        return self._ok() if self.verbose else 0
+                self._spend_on_interest(sub.subject)
+        return 0
+
+    def _spend_on_interest(self, bytes subject) -> None:
+        """A subscription was made or removed: a wildcard one has the cached routes looked through."""
+        cdef long units = LOOK_UP_UNITS
+        if has_wildcard(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
+            units += WALK_UNITS + <long>self.router.route_count // 2
+        self._spend(units)
 
     def forget(self, Subscription sub) -> None:
         """Remove a subscription (UNSUB, or its max was reached)."""
         self.router.unsubscribe(sub)
         if self.subscriptions is not None and self.subscriptions.get(sub.sid) is sub:
             del self.subscriptions[sub.sid]
+            if self.traced:
+                self._trace(INTERNAL, b"DELSUB " + sub.sid)
 
     cdef int on_connect(self, bytes json) except -1:
+        if self.traced and self.shared.tracer is not None:
+            self.shared.tracer.connect(self, json)
+        self._spend(EVENT_UNITS)
         self.shared.server.client_connect(self, json)
         return 0
 
+    cdef int on_anonymous(self) except -1:
+        self.shared.server.client_anonymous(self)
+        return 0
+
     cdef int on_ping(self) except -1:
+        if self.traced:
+            self._trace(RECEIVED, b"PING")
+            self._trace(SENT, b"PONG")
         self.output.write(b"PONG\r\n")
         if self.connected and not self.greeted and self.protocol_level > 0:
             self.shared.server.client_greet(self)
         return 0
 
     cdef int on_pong(self) except -1:
+        if self.traced:
+            self._trace(RECEIVED, b"PONG")
         self.pings_out = 0
         self._answered()
         return 0
 
     cdef int on_info(self, bytes json) except -1:
+        self._spend(EVENT_UNITS)
         self.shared.server.client_info(self, json)
         return 0
 
@@ -319,20 +485,13 @@ cdef class ClientProtocol(Parser):
 
     def apply_connect(self, object options, Router router, object account, Permissions permissions=None) -> None:
         """CONNECT was accepted: take over its options; a second one drops all subscriptions."""
-        cdef Subscription sub
         if self.connected or router is not self.router:
-            for sub in (self.subscriptions or {}).values():
-                self.router.unsubscribe(sub)
-            self.subscriptions = None
-            self.last_route = None
-        self.router = router
-        self.account = account
-        self.permissions = permissions
+            self._drop_subscriptions()
+        self._enter(router, account, permissions)
         self.verbose = options.verbose
         self.pedantic = options.pedantic
         self.echo = options.echo
-        self.headers = options.headers
-        self.output.headers = options.headers
+        self.headers = self.output.headers = options.headers
         self.no_responders = options.no_responders
         self.protocol_level = options.protocol
         self.name = options.name
@@ -343,6 +502,97 @@ cdef class ClientProtocol(Parser):
         self._answered()
         if self.verbose:
             self._ok()
+
+    def apply_anonymous(self, Router router, object account, Permissions permissions) -> None:
+        """A client that began without CONNECT was let in as `no_auth_user`."""
+        self._enter(router, account, permissions)
+        self.login_due = False
+        self.connected = True
+
+    def _enter(self, Router router, object account, Permissions permissions) -> None:
+        """Belong to an account. Its mappings hold from the next read on, unless those of the one before did."""
+        if self.mappings is not None:
+            self.mappings = router.mappings
+        self.router = router
+        self.account = account
+        self._set_permissions(permissions)
+
+    cdef int _set_permissions(self, Permissions permissions) except -1:
+        cdef ClientOutput output = self.output
+        self.last_route = None
+        self.permissions = output.permissions = permissions
+        output.look &= ~(LOOK_DENIED | LOOK_REPLIES)
+        output.responses = None
+        if permissions is not None and permissions.has_responses:
+            output.responses = Responses(permissions)
+            output.look |= LOOK_REPLIES
+        return 0
+
+    cdef int _look_at(self, Subscription sub) except -1:
+        """Have deliveries looked at when this subscription could match what its user may not receive."""
+        sub.filter = None
+        if self.permissions.is_wider(sub.subject, sub.queue):
+            sub.filter = self.permissions
+            self.output.look |= LOOK_DENIED
+        elif self.permissions.overlaps_denied(sub.subject, sub.queue):
+            self.output.look |= LOOK_DENIED
+        return 0
+
+    def apply_permissions(self, Permissions permissions) -> None:
+        """A reload has given the user other permissions: remove the subscriptions that are not allowed any more."""
+        cdef Subscription sub
+        self._set_permissions(permissions)
+        if permissions is None:
+            return
+        for sub in self.subscription_list():
+            if permissions.may_subscribe(sub.subject, sub.queue):
+                self._look_at(sub)
+                continue
+            self.forget(sub)
+            what = quoted(sub.subject)
+            if sub.queue is not None:
+                what += f" using queue {quoted(sub.queue)}"
+            what += f" (sid {quoted(sub.sid)})"
+            self._error(f"Permissions Violation for Subscription to {what}")
+            self.shared.server.client_subscription_removed(self, what)
+
+    def set_trace(self, bint traced) -> None:
+        """Log this client's traffic, or not any more."""
+        self.traced = traced
+        if traced:
+            self.output.look |= LOOK_TRACE
+        else:
+            self.output.look &= ~LOOK_TRACE
+
+    cdef int _drop_subscriptions(self) except -1:
+        """All at once nothing is delivered to them; many are taken out of the trie bit by bit."""
+        cdef Subscription sub
+        cdef list gone = self.subscription_list()
+        self.subscriptions = None
+        self.last_route = None
+        for sub in gone:
+            sub.closed = True
+            if self.traced:
+                self._trace(INTERNAL, b"DELSUB " + sub.sid)
+        if gone:
+            retire(self.router, gone, 0)
+        return 0
+
+    def replace_permissions(self, Permissions permissions) -> None:
+        """After a reload: what the client may do from now on (None: everything)."""
+        self.permissions = permissions
+
+    def remember_options(self, object options) -> None:
+        """Fill CONNECT options with what the last CONNECT said: what a later one leaves out stays as it was."""
+        options.verbose = self.verbose
+        options.pedantic = self.pedantic
+        options.echo = self.echo
+        options.headers = self.headers
+        options.no_responders = self.no_responders
+        options.protocol = self.protocol_level
+        options.name = self.name
+        options.lang = self.lang
+        options.version = self.version
 
     def fail(self, object error) -> None:
         """End the connection because of a ProtocolError that came up outside of the parser."""
@@ -356,6 +606,8 @@ cdef class ClientProtocol(Parser):
         """Send a PING; its answer gives the round trip time."""
         self.pings_out += 1
         self.asked_ns = monotonic_ns()
+        if self.traced:
+            self._trace(SENT, b"PING")
         self.output.write(b"PING\r\n")
 
     def _answered(self) -> None:
@@ -367,9 +619,22 @@ cdef class ClientProtocol(Parser):
         """The client's subscriptions, oldest first."""
         return list(self.subscriptions.values()) if self.subscriptions is not None else []
 
+    @property
+    def payload_limit(self) -> int:
+        """Bytes a message of this client may have; 0: any."""
+        return self.max_payload
+
+    def set_max_control_line(self, Py_ssize_t max_control_line) -> None:
+        """Bound of this client's control lines in bytes."""
+        self.max_control_line = max_control_line
+
     def set_max_payload(self, Py_ssize_t max_payload) -> None:
         """Bound of this client's messages in bytes; 0: none."""
         self.max_payload = max_payload
+
+    def set_max_subscriptions(self, Py_ssize_t max_subscriptions) -> None:
+        """How many subscriptions this client may have; 0: as many as it likes."""
+        self.max_subscriptions = max_subscriptions
 
     def close(self, str reason not None, str text="") -> None:
         """Send -ERR (when there is a text) behind what is queued, then close."""
@@ -381,11 +646,17 @@ cdef class ClientProtocol(Parser):
         self.stopped = True
         self.close_reason = reason
         cdef ClientOutput output = self.output
-        output.closed = True
+        output.shut()
         if output.pending() and not self.transport.is_closing():
             self.transport.write(PyBytes_FromStringAndSize(output.out.data + output.head, output.pending()))
             output.head = output.out.size
         self.transport.close()
+
+    def cut_off(self) -> None:
+        """Close a connection that keeps too much before its login, and give that back."""
+        self.close("Authentication Timeout", "Authentication Timeout")
+        if self.unparsed is not None:
+            self.unparsed.release()
 
     def abort(self, str reason not None) -> None:
         """Cut off at once: what is queued is lost."""
@@ -393,7 +664,7 @@ cdef class ClientProtocol(Parser):
             return
         self.closed = True
         self.stopped = True
-        self.output.closed = True
+        self.output.shut()
         self.close_reason = reason
         self.transport.abort()
 
@@ -442,12 +713,51 @@ cdef class ClientProtocol(Parser):
         """Payload bytes delivered to this client."""
         return self.output.out_bytes
 
+    def _trace(self, str arrow, bytes text) -> None:
+        if self.shared.tracer is not None:
+            self.shared.tracer.line(self, arrow, text)
+
+    cdef int _refuse_reply(self, const Message* msg) except -1:
+        reply = quoted(msg.reply[:msg.reply_len])
+        return self._refuse(f"Permissions Violation for Publish with Reply of {reply}",
+                            f"Publish Violation - Reply {reply}")
+
     cdef int _ok(self) except -1:
+        if self.traced:
+            self._trace(SENT, b"OK")
         return self.output.write(b"+OK\r\n")
 
     cdef int _error(self, str text) except -1:
-        return self.output.write(b"-ERR '" + text.encode("utf-8", "replace") + b"'\r\n")
+        cdef bytes data = text.encode("utf-8", "replace")
+        if self.traced:
+            self._trace(SENT, b"-ERR " + data)
+        return self.output.write(b"-ERR '" + data + b"'\r\n")
+
+    cdef int _refuse(self, str text, str logged) except -1:
+        """What the client asked for is not allowed; the connection stays."""
+        self._error(text)
+        self.shared.server.client_refused(self, logged)
+        return self._spend(EVENT_UNITS)
+
+    cdef int _refuse_subscription(self, bytes subject, bytes queue, bytes sid) except -1:
+        what = quoted(subject)
+        if queue is None:
+            return self._refuse(f"Permissions Violation for Subscription to {what}",
+                                f"Subscription Violation - Subject {what}, SID {shown(sid)}")
+        return self._refuse(f"Permissions Violation for Subscription to {what} using queue {quoted(queue)}",
+                            f"Subscription Violation - Subject {what}, Queue: {quoted(queue)}, SID {shown(sid)}")
 
 
-cdef str text(const char* p, Py_ssize_t n):
-    return p[:n].decode("utf-8", "replace")
+cdef str shown(bytes raw):
+    return raw.decode("utf-8", "backslashreplace")
+
+
+def retire(Router router, list gone, Py_ssize_t start) -> None:
+    """Take closed subscriptions out of the trie, as many as there is time for in one iteration of the event loop."""
+    cdef Py_ssize_t i
+    cdef int64_t end = monotonic_ns() + RETIRE_NS
+    for i in range(start, len(gone)):
+        router.unsubscribe(<Subscription>gone[i])
+        if i % RETIRE_STEP == 0 and i > start and monotonic_ns() > end:
+            router.tick.loop.call_soon(retire, router, gone, i + 1)
+            return

@@ -5,7 +5,7 @@ import random
 
 from jetbroker import limits
 from jetbroker.accounts.account import Account
-from jetbroker.auth.passwords import Authenticator
+from jetbroker.auth.authenticator import Authenticator
 from jetbroker.config.durations import format_duration
 from jetbroker.config.options import Options
 from jetbroker.connections.client import ClientProtocol
@@ -14,6 +14,8 @@ from jetbroker.connections.handshake import check_info
 from jetbroker.connections.info import ServerInfo
 from jetbroker.connections.login import REDACTED, Logins
 from jetbroker.connections.output import Shared
+from jetbroker.connections.trace import Tracer, quoted
+from jetbroker.connections.unauthenticated import Unauthenticated
 from jetbroker.errors import ProtocolError
 from jetbroker.logs import Logger
 from jetbroker.tick import Tick
@@ -38,7 +40,7 @@ class Clients:
         self.options = options
         self.accounts = accounts
         self.info = info
-        self.logins = Logins(authenticator, accounts, options.authorization.timeout, tick.loop)
+        self.logins = Logins(authenticator, accounts, options, tick.loop, log)
         self.log = log
         self.connected: dict[int, ClientProtocol] = {}
         self.total = 0
@@ -49,18 +51,26 @@ class Clients:
         self.shared.max_pending = options.max_pending
         self.shared.max_payload = options.max_payload
         self.shared.max_subscriptions = options.max_subscriptions
+        self.shared.max_sub_tokens = options.max_sub_tokens
+        self.shared.stall = not options.no_fast_producer_stall
         self.shared.set_control_line(options.max_control_line)
+        self._limit_told: dict[str, float] = {}  # account -> loop time when the log last told of its limit
         self._loop = tick.loop
         self._sweeper: asyncio.TimerHandle | None = None
+        self.unauthenticated = Unauthenticated()
         self._closing_since: dict[int, float] = {}
         self._stopping = False
         self._nobody_left: asyncio.Future[None] | None = None
+        self.follow_trace()
 
-    def factory(self) -> ClientProtocol:
-        """A protocol for a connection that is being accepted."""
+    def factory(self, kind: str = "nats") -> ClientProtocol:
+        """A protocol for a connection that is being accepted. `kind`: "nats" or "websocket"."""
         self.total += 1
         account = self.logins.first_account
-        return ClientProtocol(self.shared, account.router, account, self.total, self.logins.authenticator.required)
+        due = self.logins.authenticator.due(kind)
+        client = ClientProtocol(self.shared, account.router, account, self.total, due)
+        client.kind = kind
+        return client
 
     def start(self) -> None:
         """Begin with pings and the clean-up of idle memory."""
@@ -93,29 +103,79 @@ class Clients:
             if client is not clients[-1]:
                 await asyncio.sleep(random.uniform(step / 2, step))
 
+    # --- a reload ---
+
+    def follow_trace(self) -> None:
+        """Log the clients' traffic as the options say: at the start, and when they have changed."""
+        options = self.options
+        traced = options.trace or options.trace_verbose
+        self.shared.tracer = (
+            Tracer(self.log, self.who, options.max_traced_msg_len, options.trace_headers) if traced else None
+        )
+        for client in self.connected.values():
+            client.set_trace(traced)
+
+    def set_max_control_line(self, size: int) -> None:
+        """From now on, for those connected too; bytes."""
+        self.shared.set_control_line(size)
+        for client in self.connected.values():
+            client.set_max_control_line(size)
+
+    def set_max_payload(self, size: int) -> None:
+        """From now on, for those connected too (also where an account has a bound of its own); bytes, -1: any."""
+        self.shared.max_payload = size
+        for client in self.connected.values():
+            client.set_max_payload(size)
+
+    def close_beyond(self, limit: int) -> int:
+        """Close as many connections, whichever, as there are above the limit; returns how many."""
+        open_ones = [client for client in self.connected.values() if not client.closed]
+        beyond = open_ones[: max(len(open_ones) - max(limit, 0), 0)]
+        for client in beyond:
+            self._one_too_many(client)
+        return len(beyond)
+
+    def _one_too_many(self, client: ClientProtocol) -> None:
+        self.log.error(f"{self.who(client)} - maximum connections exceeded")
+        client.close("Maximum Connections Exceeded", "maximum connections exceeded")
+
     # --- events from ClientProtocol ---
 
     def client_opened(self, client: ClientProtocol) -> None:
         """A connection was accepted: greet it."""
         now = self._loop.time()
         client.opened_at = now
-        client.last_ping_at = now + min(FIRST_PING_SECONDS, self.options.ping_interval) * random.uniform(1.0, 1.2)
+        client.last_ping_at = now + min(FIRST_PING_SECONDS, self._ping_interval(client)) * random.uniform(1.0, 1.2)
         self.connected[client.cid] = client
-        client.send(self.info.first(client))
-        limit = self.options.max_connections
+        client.set_trace(self.shared.tracer is not None)
+        if client.arrival is None or not client.arrival.greets_later:
+            self.greet(client)
         if self._stopping:
             client.close("Server Shutdown")
-        elif 0 < limit < len(self.connected):
-            self.log.error(f"{self._who(client)} - maximum connections exceeded")
-            client.close("Maximum Connections Exceeded", "maximum connections exceeded")
+        elif len(self.connected) > max(self.options.max_connections, 0):
+            self._one_too_many(client)
         else:
-            self.log.debug(f"{self._who(client)} - Client connection created")
+            self.log.debug(f"{self.who(client)} - Client connection created")
+            if client.arrival is None:
+                self.logins.expect(client)
+
+    def greet(self, client: ClientProtocol) -> None:
+        """Send the first INFO."""
+        self.logins.greet(client)
+        client.send(self.info.first(client))
+
+    def client_arrived(self, client: ClientProtocol) -> None:
+        """What goes before a client's first command is done: its time to log in begins."""
+        interval = min(FIRST_PING_SECONDS, self._ping_interval(client))
+        client.last_ping_at = self._loop.time() + interval * random.uniform(1.0, 1.2)
+        if not client.closed:
             self.logins.expect(client)
 
     def client_lost(self, client: ClientProtocol, error: Exception | None) -> None:
         """The connection is gone."""
         self.connected.pop(client.cid, None)
         self._closing_since.pop(client.cid, None)
+        self.unauthenticated.forget(client)
         self.logins.forget(client)
         if client.connected:
             client.account.connections -= 1
@@ -124,14 +184,22 @@ class Clients:
         self.closed.add(client, reason)
         if reason == PENDING_BYTES:
             limit = self.options.max_pending
-            self.log.info(f"{self._who(client)} - Slow Consumer Detected: MaxPending of {limit} Exceeded")
+            self.log.info(f"{self.who(client)} - Slow Consumer Detected: MaxPending of {limit} Exceeded")
         if self._nobody_left is not None and not self.connected and not self._nobody_left.done():
             self._nobody_left.set_result(None)
-        self.log.debug(f"{self._who(client)} - Client connection closed: {reason}")
+        self.log.debug(f"{self.who(client)} - Client connection closed: {reason}")
+
+    def client_keeps(self, client: ClientProtocol, size: int) -> None:
+        """A client that has to log in keeps `size` bytes of a command that is not whole; 0: none any more."""
+        self.unauthenticated.keep(client, size)
 
     def client_connect(self, client: ClientProtocol, raw: bytes) -> None:
         """CONNECT. Raises ProtocolError."""
         self.logins.connect(client, raw)
+
+    def client_anonymous(self, client: ClientProtocol) -> None:
+        """It begins with something else than CONNECT, although a login is due. Raises ProtocolError."""
+        self.logins.begin_silently(client)
 
     def client_greet(self, client: ClientProtocol) -> None:
         """The first PING after CONNECT was answered: send the second INFO."""
@@ -142,10 +210,26 @@ class Clients:
         """INFO from a client means nothing, unless it is no JSON. Raises ProtocolError."""
         check_info(raw)
 
+    def client_refused(self, client: ClientProtocol, text: str) -> None:
+        """It asked for something it may not do."""
+        self.log.error(f"{self.who(client)} - {text}")
+
+    def client_at_limit(self, client: ClientProtocol) -> None:
+        """It has as many subscriptions as it may. The log tells of it once in two seconds for each account."""
+        now = self._loop.time()
+        if now >= self._limit_told.get(client.account.name, 0.0) + limits.LIMIT_REPORT_SECONDS:
+            self._limit_told[client.account.name] = now
+            self.log.error(f"{self.who(client)} - maximum subscriptions exceeded")
+
+    def client_subscription_removed(self, client: ClientProtocol, what: str) -> None:
+        """Its user's new permissions do not allow this subscription."""
+        user = f'User "{client.user}"' if client.user else 'User "N/A"'
+        self.log.info(f"Removed sub {what} for {user} - not authorized")
+
     def client_failed(self, client: ClientProtocol, error: ProtocolError) -> None:
         """The client said something that ends its connection."""
         if error.detail:
-            self.log.error(f"{self._who(client)} - {error.detail}")
+            self.log.error(f"{self.who(client)} - {error.detail}")
         client.close(error.reason, error.text)
 
     # --- keep-alive ---
@@ -159,7 +243,7 @@ class Clients:
             heard = client.sweep()
             if client.blocked_seconds > self.options.write_deadline > 0:
                 self._cut_off(client)
-            if client.login_pending or client.closed:  # it may have been cut off right now
+            if client.login_pending or client.closed or client.arrival is not None:
                 continue
             if heard:
                 client.pings_out = 0
@@ -176,27 +260,41 @@ class Clients:
         deadline = format_duration(self.options.write_deadline)
         self.shared.slow_consumers += 1
         self.log.info(
-            f"{self._who(client)} - Slow Consumer Detected: "
+            f"{self.who(client)} - Slow Consumer Detected: "
             f"WriteDeadline of {deadline} exceeded with {client.pending_bytes} total bytes."
         )
         client.abort(WRITE_DEADLINE)
 
+    def _ping_interval(self, client: ClientProtocol) -> float:
+        if client.kind == "websocket" and self.options.websocket.ping_interval > 0:
+            return self.options.websocket.ping_interval
+        return self.options.ping_interval
+
     def _ping(self, client: ClientProtocol, now: float) -> None:
-        client.last_ping_at = now + self.options.ping_interval
+        client.last_ping_at = now + self._ping_interval(client)
         if client.pings_out + 1 > self.options.ping_max:
-            self.log.debug(f"{self._who(client)} - Stale Client Connection - Closing")
+            self.log.debug(f"{self.who(client)} - Stale Client Connection - Closing")
             self.stale += 1
             client.close("Stale Connection", "Stale Connection")
             return
         client.ping()
 
-    def _who(self, client: ClientProtocol) -> str:
-        described = f"{client.peer} - cid:{client.cid}"
+    def who(self, client: ClientProtocol) -> str:
+        """A client as the log names it."""
+        described = f"{client.peer} - {'wid' if client.kind == 'websocket' else 'cid'}:{client.cid}"
+        if client.upgrade is not None and client.upgrade.client_ip:
+            described = f"{client.upgrade.client_ip}/{described}"
         if client.connected:
-            version = f"v{client.version}" if client.version else "v"
-            described += f' - "{version}:{client.lang}:{client.name}"'
-            user = f"/user:{client.user}" if client.user else ""
-            if client.user == REDACTED:
-                user = "/token"
-            described += f' - "{client.account.name}{user}"'
+            program = [f"v{client.version}" if client.version else "", client.lang, client.name]
+            if any(program):
+                described += f" - {quoted(':'.join(word for word in program if word).encode())}"
+            if client.user:
+                described += f" - {quoted(f'{client.account.name}/{_label(client)}'.encode())}"
         return described
+
+
+def _label(client: ClientProtocol) -> str:
+    if client.user == REDACTED:
+        return "token"
+    by_nkey = client.login is not None and client.login.nkey
+    return f"nkey:{client.user}" if by_nkey else f"user:{client.user}"

@@ -1,9 +1,19 @@
 """What all client connections share, and the half of one that others deliver to."""
 from libc.stdint cimport int64_t, uint64_t
 
-from jetbroker.routing.router cimport Receiver
+from jetbroker.auth.permissions cimport Permissions, Responses
+from jetbroker.routing.router cimport Receiver, Subscription
 from jetbroker.tick cimport Tick
 from jetbroker.wire.buffer cimport OutputBuffer
+from jetbroker.wire.message cimport Message
+
+# Why a delivery to a client needs a closer look; none of them for most clients.
+cdef enum:
+    LOOK_CLOSED = 1                    # the connection is closed
+    LOOK_FULL = 2                      # far behind, and publishers are not to be slowed: their messages are dropped
+    LOOK_DENIED = 4                    # a subscription overlaps what its user may not receive
+    LOOK_REPLIES = 8                   # the replies it receives may be answered
+    LOOK_TRACE = 16                    # its traffic is logged
 
 
 # CLOCK_MONOTONIC in nanoseconds.
@@ -21,6 +31,10 @@ cdef class Shared:
     cdef public Py_ssize_t max_payload
     cdef public Py_ssize_t max_control_line
     cdef public Py_ssize_t max_subscriptions   # per connection, 0: no limit
+    cdef public int max_sub_tokens     # of a subscription's subject, 0: no limit
+    cdef public bint stall             # slow publishers down for receivers that fall behind
+    cdef public object tracer          # connections.trace.Tracer, None: traffic is not logged
+    cdef bint publishing               # a client's input is being handled right now
     cdef ClientOutput congested        # a receiver that fell behind while this input was handled, or None
     cdef public uint64_t slow_consumers
     cdef readonly uint64_t stalls              # how often a publisher was slowed for a receiver
@@ -33,6 +47,9 @@ cdef class ClientOutput(Receiver):
     cdef int fd                        # plain TCP: sent to directly; -1: everything goes through the transport
     cdef OutputBuffer out
     cdef Py_ssize_t head               # bytes of `out` that are sent already
+    cdef int look                      # LOOK_* flags
+    cdef Permissions permissions       # as the client's, None: everything is allowed
+    cdef Responses responses           # with LOOK_REPLIES
     cdef bint closed
     cdef bint blocked                  # the transport has bytes that the kernel does not take: wait for it
     cdef bint headers                  # the client understands HMSG
@@ -47,6 +64,11 @@ cdef class ClientOutput(Receiver):
     cdef readonly uint64_t out_bytes
 
     cdef int write(self, bytes data) except -1
+    # Nothing is delivered from now on.
+    cdef void shut(self) noexcept
+    cdef bint _may_deliver(self, Subscription sub, const Message* msg) except -1
+    cdef int _look_back(self, const Message* msg, const char* line, Py_ssize_t n) except -1
+    cdef int _congested(self) except -1
     cdef int _send_pending(self) except -1
     cdef int _after_send(self) except -1
     cdef Py_ssize_t pending(self) noexcept

@@ -10,6 +10,9 @@ class Shared:
     max_payload: int
     max_control_line: int
     max_subscriptions: int
+    max_sub_tokens: int
+    stall: bool
+    tracer: Any
     slow_consumers: int
     stalls: int
     def __init__(self, tick: Tick, server: Any) -> None: ...

@@ -9,15 +9,17 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memmove
+from libc.string cimport memchr, memcpy, memmove
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from jetbroker.routing.router cimport Receiver, RouteSlot, Subscription
 from jetbroker.tick cimport PHASE_FLUSH, Tick
 from jetbroker.wire.buffer cimport OutputBuffer, format_uint
 from jetbroker.wire.message cimport Message
+from jetbroker.wire.subjects cimport subject_matches
 
 from jetbroker import limits
+from jetbroker.connections.trace import SENT
 
 cdef extern from "sys/socket.h" nogil:
     ssize_t c_send "send"(int fd, const void* data, size_t n, int flags)
@@ -43,21 +45,25 @@ cdef class Shared:
         self.server = server
         self.max_pending = limits.MAX_PENDING_BYTES
         self.max_payload = limits.MAX_PAYLOAD_BYTES
+        self.stall = True
         self.set_control_line(limits.MAX_CONTROL_LINE_BYTES)
 
     def __dealloc__(self) -> None:
         free(self.read_buffer)
 
     def set_control_line(self, Py_ssize_t max_control_line) -> None:
-        """Bound of one control line; the read buffer is made to hold several. Before the first connection only."""
+        """Bound of one control line; the read buffer is made to hold several. Not while input is handled."""
         cdef Py_ssize_t capacity = max(<Py_ssize_t>limits.READ_BUFFER_BYTES, max_control_line * 4)
-        cdef char* data = <char*>malloc(capacity)
+        cdef char* data
+        self.max_control_line = max_control_line
+        if capacity <= self.read_capacity:
+            return
+        data = <char*>malloc(capacity)
         if data == NULL:
             raise MemoryError()
         free(self.read_buffer)
         self.read_buffer = data
         self.read_capacity = capacity
-        self.max_control_line = max_control_line
         self.whole_view = PyMemoryView_FromMemory(data, capacity, PyBUF_WRITE)
 
 
@@ -71,6 +77,10 @@ cdef class ClientOutput(Receiver):
     cdef Py_ssize_t pending(self) noexcept:
         return self.out.size - self.head
 
+    cdef void shut(self) noexcept:
+        self.closed = True
+        self.look |= LOOK_CLOSED
+
     cdef int write(self, bytes data) except -1:
         """Append protocol bytes of our own (PONG, +OK, -ERR, INFO)."""
         if self.closed:
@@ -83,7 +93,7 @@ cdef class ClientOutput(Receiver):
         cdef char* start
         cdef char* w
         cdef Py_ssize_t payload_len, prefix_len
-        if self.closed or sub.closed:
+        if (sub.closed or self.look) and not self._may_deliver(sub, msg):
             return 0
         if slot is not None and msg.tail != NULL and (msg.headers_len == 0 or self.headers):
             if slot.prefix is None:
@@ -115,10 +125,45 @@ cdef class ClientOutput(Receiver):
         if not self.scheduled:
             self.shared.tick.schedule(PHASE_FLUSH, self)
         if self.out.size - self.head > SOFT_PENDING:
-            self.shared.congested = self
-            if self.out.size - self.head > self.shared.max_pending:
-                self.overflowed = True
+            self._congested()
+        if self.look:
+            self._look_back(msg, start, w - start)
         return 1
+
+    cdef int _congested(self) except -1:
+        """This client falls behind."""
+        cdef Py_ssize_t pending = self.out.size - self.head
+        if pending > self.shared.max_pending:
+            self.overflowed = True
+        if self.shared.stall:
+            self.shared.congested = self
+        elif pending > self.shared.max_pending // 4 * 3:
+            self.look |= LOOK_FULL
+        return 0
+
+    cdef bint _may_deliver(self, Subscription sub, const Message* msg) except -1:
+        """The checks that most clients need not have."""
+        if sub.closed or self.look & LOOK_CLOSED:
+            return False
+        if self.look & LOOK_DENIED:
+            if self.permissions.denies(msg.subject, msg.subject_len, sub.queue):
+                return False
+            if (sub.filter is not None and subject_matches(msg.subject, msg.subject_len, sub.subject)
+                    and not self.permissions.may_subscribe(msg.subject[:msg.subject_len], sub.queue)):
+                return False
+        return not (self.look & LOOK_FULL and self.shared.publishing)
+
+    cdef int _look_back(self, const Message* msg, const char* line, Py_ssize_t n) except -1:
+        """A message was delivered: the reply it may be answered on, its line in the log."""
+        cdef const char* body
+        if self.look & LOOK_REPLIES and msg.reply != NULL:
+            self.responses.note(msg.reply, msg.reply_len, monotonic_ns())
+        if self.look & LOOK_TRACE and self.shared.tracer is not None:
+            body = <const char*>memchr(line, c'\n', n) + 1
+            self.shared.tracer.line(self.protocol, SENT, line[:body - line - 2])
+            self.shared.tracer.payload(self.protocol, SENT, body[:n - (body - line) - 2],
+                                       msg.headers_len if self.headers else 0)
+        return 0
 
     cdef int run_tick(self) except -1:
         cdef Subscription sub
@@ -166,6 +211,8 @@ cdef class ClientOutput(Receiver):
     cdef int _after_send(self) except -1:
         cdef list stalled
         cdef Py_ssize_t rest = self.out.size - self.head
+        if self.look & LOOK_FULL and rest <= self.shared.max_pending // 4 * 3:
+            self.look &= ~LOOK_FULL
         if rest == 0:
             self.out.clear()
             self.head = 0

@@ -208,7 +208,9 @@ cdef class Parser:
                 if q == stop or q[0] == c' ' or q[0] == c'\t' or (q - 1)[0] == c'\t':
                     plain = False
                     q = skip_blanks(q, stop)
-        if count < sizes + 1 or (with_headers and not self.headers):
+        if with_headers and not self.headers:
+            raise ProtocolError("", detail="message headers not supported")
+        if count < sizes + 1:
             raise bad_arguments("HeaderPub" if with_headers else "Pub", args, stop)
         size = parse_size(first[count - 1], last[count - 1])
         if with_headers:

@@ -1,0 +1,99 @@
+"""Protocol traffic as log lines, as nats-server's `trace` writes them, and texts as Go quotes them.
+
+[TRC] 127.0.0.1:4242 - cid:5 - <<- [PUB foo 5]
+[TRC] 127.0.0.1:4242 - cid:5 - <<- MSG_PAYLOAD: ["hello"]
+[TRC] 127.0.0.1:4242 - cid:5 - ->> [OK]
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from jetbroker.connections.client import ClientProtocol
+    from jetbroker.logs import Logger
+
+RECEIVED: Final = "<<-"
+SENT: Final = "->>"
+INTERNAL: Final = "<->"
+
+_SECRETS: Final = {"pass", "auth_token", "sig", "proxy_sig", "nkey"}
+# a key and its value; strings may be cut short, values may be bare: what is no JSON is traced as well
+_FIELD: Final = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:\s*("(?:[^"\\]|\\.)*"?|[^",\r\n}]*)')
+_PLAIN: Final = re.compile(rb"[ !#-\[\]-~]*")
+_ESCAPES: Final = {7: "\\a", 8: "\\b", 12: "\\f", 10: "\\n", 13: "\\r", 9: "\\t", 11: "\\v", 92: "\\\\", 34: '\\"'}
+
+
+def quoted(raw: bytes) -> str:
+    """Bytes in double quotes as Go's %q prints them: what is not printable escaped, wrong UTF-8 as \\xNN."""
+    if _PLAIN.fullmatch(raw):
+        return f'"{raw.decode("ascii")}"'
+    return '"' + "".join(_escaped(char) for char in raw.decode("utf-8", "surrogateescape")) + '"'
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    if code in _ESCAPES:
+        return _ESCAPES[code]
+    if char.isprintable():
+        return char
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def redacted(connect: bytes) -> bytes:
+    """CONNECT's JSON with passwords, tokens, keys and signatures replaced."""
+
+    def replaced(field: re.Match[str]) -> str:
+        if _key(field[1]) not in _SECRETS or field[2].strip() == "null":
+            return field[0]
+        value = '"[REDACTED]"' if field[2].startswith('"') else "[REDACTED]"
+        return field[0][: field.start(2) - field.start()] + value
+
+    text = connect.decode("utf-8", "surrogateescape")
+    return _FIELD.sub(replaced, text).encode("utf-8", "surrogateescape")
+
+
+def _key(text: str) -> str:
+    try:
+        return str(json.loads(f'"{text}"')).lower()
+    except ValueError:
+        return text.lower()
+
+
+class Tracer:
+    """Writes the traffic of clients to the log. `max_payload` bytes of each message are shown; 0: all."""
+
+    def __init__(
+        self, log: Logger, who: Callable[[ClientProtocol], str], max_payload: int = 0, headers_only: bool = False
+    ) -> None:
+        self._log = log
+        self._who = who
+        self.max_payload = max_payload
+        self.headers_only = headers_only
+
+    def line(self, client: ClientProtocol, arrow: str, text: bytes) -> None:
+        """A command that was received or sent, or (INTERNAL) something done because of one."""
+        self._log.trace(f"{self._who(client)} - {arrow} [{text.decode('utf-8', 'backslashreplace')}]")
+
+    def connect(self, client: ClientProtocol, options: bytes) -> None:
+        """CONNECT was received; secrets are not shown."""
+        self.line(client, RECEIVED, b"CONNECT " + redacted(options))
+
+    def payload(self, client: ClientProtocol, arrow: str, body: bytes, headers_len: int) -> None:
+        """What a message holds; nothing for an empty one."""
+        if self.headers_only:
+            body = body[: max(headers_len - 2, 0)]
+        if not body:
+            return
+        if 0 < self.max_payload < len(body):
+            shown = quoted(body[: self.max_payload])[:-1] + '..."'
+        else:
+            shown = quoted(body)
+        self._log.trace(f"{self._who(client)} - {arrow} MSG_PAYLOAD: [{shown}]")
