@@ -7,21 +7,22 @@ then signals; then the way back: listeners closed, JetStream stopped and synced,
 import asyncio
 import gc
 import signal
-import sys
 from typing import TYPE_CHECKING, Any
 
 import uvloop
 
 from jetbroker import NATS_VERSION, __version__
 from jetbroker.accounts.account import Account
-from jetbroker.auth.passwords import Authenticator
+from jetbroker.auth.authenticator import Authenticator
 from jetbroker.auth.server_id import new_server_id
 from jetbroker.config import checks
 from jetbroker.config.options import AccountJetStreamOptions, Options
 from jetbroker.connections.clients import Clients
 from jetbroker.connections.info import ServerInfo
 from jetbroker.errors import JetbrokerError
+from jetbroker.listening import Listeners
 from jetbroker.logs import Logger
+from jetbroker.reloading import Reloader
 from jetbroker.runfiles import RunFiles
 from jetbroker.tick import Tick
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from jetbroker.jetstream.server import JetStreamServer
     from jetbroker.monitor.monitor import Monitor
 
-API_LEVEL = 4
 GLOBAL_ACCOUNT = "$G"
 SIGNALS = {
     signal.SIGINT: "interrupt",
@@ -41,10 +41,6 @@ SIGNALS = {
 """What the broker listens to, named as its log names them."""
 
 
-class StartError(JetbrokerError):
-    """The broker cannot start; the text says why."""
-
-
 class Broker:
     """One running server."""
 
@@ -52,7 +48,6 @@ class Broker:
         self.options = options
         self.log = log
         self.server_id = new_server_id()
-        self.server_name = options.server_name or self.server_id
         self.loop = asyncio.get_running_loop()
         self.loop.set_exception_handler(self._internal_error)
         self.tick = Tick(self.loop)
@@ -61,11 +56,15 @@ class Broker:
         self.monitor: Monitor | None = None
         self.files = RunFiles(options, log)
         self.exit_code = 0
-        self._listener: asyncio.Server | None = None
         self._stopped = self.loop.create_future()
         self._jetstream_end: asyncio.Task[None] | None = None
         self._lame_duck: asyncio.Task[None] | None = None
-        self.clients: Clients | None = None
+        self._reloads: set[asyncio.Task[None]] = set()
+        authenticator = Authenticator(options)
+        self.info = ServerInfo(options, self.server_id, authenticator)
+        self.clients = Clients(options, self.tick, self.accounts, authenticator, self.info, log)
+        self.listeners = Listeners(options, self.clients, self.info, log)
+        self.reloader = Reloader(self)
 
     async def start(self) -> None:
         """Open the store, recover, listen. Raises JetbrokerError or OSError with a text for the operator."""
@@ -73,33 +72,32 @@ class Broker:
         self.files.write_pid()
         self._open_monitor()
         if self.options.jetstream.enabled:
-            # a core-only broker does without the imports
-            from jetbroker.jetstream.server import JetStreamServer
-
-            self.jetstream = JetStreamServer(self.options, self.tick, self.accounts, self._facts(), self.log)
-            await self.jetstream.start()
-        info = self._info()
-        authenticator = make_authenticator(self.options, self.accounts)
-        if authenticator.required:
-            info["auth_required"] = True
-        server_info = ServerInfo(info)
-        server_info.login_configured = authenticator.configured
-        self.clients = Clients(self.options, self.tick, self.accounts, authenticator, server_info, self.log)
-        host, port = await self._listen(self.clients)
-        info["port"] = port
-        self.log.info(f"Listening for client connections on {_joined(host, port)}")
+            await self.start_jetstream()
+        await self.listeners.start()
         self.clients.start()
-        urls = {"nats": [f"nats://{_joined(_reachable(host), port)}"]}
+        urls = self.listeners.urls()
         if self.monitor is not None:
             urls["monitoring"] = [self.monitor.url]
-            await self.monitor.serve(self.options, self.accounts, self.clients, self.jetstream, info)
+            await self.monitor.serve(self.options, self.accounts, self.clients, self.jetstream, self.info)
         self.files.write_ports(urls)
-        self.log.info(f"Server id is {self.server_id}")
         self.log.info("Server is ready")
         if self.jetstream is not None:
             self.jetstream.start_waiting()
         gc.freeze()  # modules and streams found on disk stay: later collections need not walk them
         gc.enable()
+
+    async def start_jetstream(self) -> None:
+        """Open the store and recover what is in it. Raises JetbrokerError or OSError."""
+        # a core-only broker does without the imports
+        from jetbroker.jetstream.server import JetStreamServer
+
+        self.jetstream = JetStreamServer(self.options, self.tick, self.accounts, self._facts(), self.log)
+        await self.jetstream.start()
+
+    async def end_jetstream(self) -> None:
+        """For a reload: the streams stay on disk."""
+        await self._stop_jetstream()
+        self.jetstream = self._jetstream_end = None
 
     def _open_monitor(self) -> None:
         options = self.options
@@ -109,36 +107,21 @@ class Broker:
             host = options.http_host or options.host
             self.monitor = Monitor(host, options.http_port, self.log)
 
-    async def _listen(self, clients: Clients) -> tuple[str, int]:
-        port = 0 if self.options.port == -1 else self.options.port
-        try:
-            self._listener = await self.loop.create_server(
-                clients.factory, self.options.host, port, backlog=4096, reuse_address=True
-            )
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            address = _joined(self.options.host, port)
-            raise StartError(f"Error listening on port: {address}, listen tcp {address}: bind: {reason}") from error
-        return self.options.host, int(self._listener.sockets[0].getsockname()[1])
-
     async def stop(self) -> None:
         """Close everything in order; what was acknowledged is on disk afterwards."""
         self.log.info("Initiating Shutdown...")
         if self._lame_duck is not None:
             self._lame_duck.cancel()
-        self._close_listener()
+        self._close_listeners()
         await self._stop_jetstream()
-        if self.clients is not None:
-            await self.clients.stop()
+        await self.clients.stop()
         if self.monitor is not None:
             self.monitor.close()
         self.files.remove_ports()
         self.log.info("Server Exiting..")
 
-    def _close_listener(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
+    def _close_listeners(self) -> None:
+        self.listeners.close()
         if self.monitor is not None:
             self.monitor.ready = False
 
@@ -172,8 +155,10 @@ class Broker:
         if number == signal.SIGUSR1:
             self.log.reopen()
         elif number == signal.SIGHUP:
-            self.log.error("Failed to reload server configuration: not supported yet, restart the server instead")
-        elif number == signal.SIGUSR2 and self.clients is not None:
+            task = self.loop.create_task(self.reloader.reload())
+            self._reloads.add(task)
+            task.add_done_callback(self._reloads.discard)
+        elif number == signal.SIGUSR2:
             if self._lame_duck is None:
                 self._lame_duck = self.loop.create_task(self._retire(self.clients))
         elif number != signal.SIGTERM or self._lame_duck is None:  # a lame duck that is asked to end does so already
@@ -187,7 +172,7 @@ class Broker:
         """Lame duck: no new clients, those connected are told and get time to leave, then are closed bit by bit."""
         grace = self.options.lame_duck_grace_period
         self.log.info("Entering lame duck mode, stop accepting new clients")
-        self._close_listener()
+        self._close_listeners()
         await self._stop_jetstream()
         if clients.connected:
             clients.announce_lame_duck()
@@ -207,35 +192,17 @@ class Broker:
 
     def _facts(self) -> dict[str, str]:
         return {
-            "server_name": self.server_name,
+            "server_name": self.info.server_name,
             "server_id": self.server_id,
             "version": NATS_VERSION,
             "domain": self.options.jetstream.domain,
         }
 
-    def _info(self) -> dict[str, Any]:
-        info: dict[str, Any] = {
-            "server_id": self.server_id,
-            "server_name": self.server_name,
-            "version": NATS_VERSION,
-            "proto": 1,
-            "go": f"jetbroker {__version__}, Python {sys.version_info.major}.{sys.version_info.minor}",
-            "host": self.options.host,
-            "port": self.options.port,
-            "headers": True,
-            "max_payload": self.options.max_payload,
-            "api_lvl": API_LEVEL,
-        }
-        if self.options.jetstream.enabled:
-            info["jetstream"] = True
-            if self.options.jetstream.domain:
-                info["domain"] = self.options.jetstream.domain
-        return info
-
     def _log_start(self) -> None:
         self.log.info("Starting nats-server")
         self.log.info(f"  Version:  {NATS_VERSION} (jetbroker {__version__})")
-        self.log.info(f"  Name:     {self.server_name}")
+        self.log.info("  Git:      [not set]")
+        self.log.info(f"  Name:     {self.info.server_name}")
         self.log.info(f"  ID:       {self.server_id}")
         if self.options.config_file:
             self.log.info(f"Using configuration file: {self.options.config_file} ({self.options.config_digest})")
@@ -258,29 +225,6 @@ def make_accounts(options: Options, tick: Tick) -> dict[str, Account]:
     return found
 
 
-def make_authenticator(options: Options, accounts: dict[str, Account]) -> Authenticator:
-    """The logins of the configuration. Raises StartError when no_auth_user names nobody."""
-    authenticator = Authenticator()
-    if options.authorization.token:
-        authenticator.set_token(options.authorization.token, GLOBAL_ACCOUNT)
-    if options.authorization.user:
-        authenticator.add_user(options.authorization.user, options.authorization.password, GLOBAL_ACCOUNT)
-    for user in options.authorization.users:
-        authenticator.add_user(user.user, user.password, GLOBAL_ACCOUNT)
-    for account in options.accounts.values():
-        for user in account.users:
-            authenticator.add_user(user.user, user.password, account.name)
-    if options.no_auth_user:
-        try:
-            authenticator.set_no_auth_user(options.no_auth_user)
-        except KeyError:
-            raise StartError(
-                f'no_auth_user: "{options.no_auth_user}" not present as user or nkey in authorization block '
-                "or account configuration"
-            ) from None
-    return authenticator
-
-
 def run(options: Options) -> int:
     """Run a broker until it is told to stop. Returns the process's exit code."""
     log = Logger(options)
@@ -294,12 +238,3 @@ def run(options: Options) -> int:
             return 1
 
     return uvloop.run(main())
-
-
-def _joined(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _reachable(host: str) -> str:
-    """An address a program on this machine can dial."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)

@@ -4,6 +4,7 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from jetbroker import limits
 from jetbroker.connections.client import ClientProtocol
@@ -27,10 +28,11 @@ class SubscriptionRecord:
 class ClosedConnection:
     """A connection that is gone. Times are nanoseconds since 1970; `user` is None without a login.
 
-    `subscriptions` are the first of `subscription_count`: a bounded number.
+    `tls` is what the handshake said (None in clear). `subscriptions` are the first of `subscription_count`: a bounded number.
     """
 
     cid: int
+    kind: str
     peer: str
     reason: str
     started_ns: int
@@ -43,6 +45,7 @@ class ClosedConnection:
     name: str
     lang: str
     version: str
+    tls: Any
     pending_bytes: int
     in_msgs: int
     in_bytes: int
@@ -128,6 +131,7 @@ def _first_subscriptions(client: ClientProtocol) -> tuple[SubscriptionRecord, ..
 def _record(client: ClientProtocol, reason: str) -> ClosedConnection:
     return ClosedConnection(
         cid=client.cid,
+        kind=client.kind,
         peer=client.peer,
         reason=reason,
         started_ns=wall_ns(int(client.opened_at * 1e9)),
@@ -140,6 +144,7 @@ def _record(client: ClientProtocol, reason: str) -> ClosedConnection:
         name=client.name,
         lang=client.lang,
         version=client.version,
+        tls=client.tls,
         pending_bytes=client.pending_bytes,
         in_msgs=client.in_msgs,
         in_bytes=client.in_bytes,

@@ -1,38 +1,124 @@
 """INFO: what the broker says of itself to a client, first when it comes, again when it has logged in."""
 
+import sys
 from typing import Any
 
 import orjson
 
+from jetbroker import NATS_VERSION, __version__
+from jetbroker.auth.authenticator import Authenticator
+from jetbroker.auth.nkeys import CurveKey
+from jetbroker.config.advertise import advertised
+from jetbroker.config.options import Options
 from jetbroker.connections.client import ClientProtocol
+
+API_LEVEL = 4
+PROTOCOL = 1
 
 
 class ServerInfo:
-    """The INFO all clients get, and each client's own additions."""
+    """The INFO all clients get, and each client's own additions.
 
-    def __init__(self, fields: dict[str, Any]) -> None:
+    `port` and `websocket_port` are those that are listened on, known once the listeners are open.
+    """
+
+    def __init__(self, options: Options, server_id: str, authenticator: Authenticator) -> None:
+        self.server_id = server_id
+        self.server_name = options.server_name or server_id
+        self.curve_key = CurveKey()
+        self.authenticator = authenticator
+        self.port = options.port
+        self.websocket_port = options.websocket.port
+        self.jetstream = options.jetstream.enabled
+        self.fields: dict[str, Any] = {}
+        self._tls_first = False
+        self._websocket: dict[str, Any] = {}
+        self.apply(options)
+
+    def apply(self, options: Options) -> None:
+        """Follow the options, at start and after each reload: only clients that come later hear of it."""
+        host, port = options.host, self.port
+        if options.client_advertise:
+            host, port = advertised(options.client_advertise, self.port)
+        fields: dict[str, Any] = {
+            "server_id": self.server_id,
+            "server_name": self.server_name,
+            "version": NATS_VERSION,
+            "proto": PROTOCOL,
+            "go": f"jetbroker {__version__}, Python {sys.version_info.major}.{sys.version_info.minor}",
+            "host": host,
+            "port": port,
+            "headers": not options.no_header_support,
+            "max_payload": options.max_payload,
+            "api_lvl": API_LEVEL,
+        }
+        if self.jetstream:
+            fields["jetstream"] = True
+            if options.jetstream.domain:
+                fields["domain"] = options.jetstream.domain
+        if options.tls is not None:
+            fields["tls_available" if options.allow_non_tls else "tls_required"] = True
+            if options.tls.verify:
+                fields["tls_verify"] = True
         self.fields = fields
-        self.login_configured = False
+        self._tls_first = options.tls is not None and options.tls.handshake_first is not None
+        self._websocket = self._for_websockets(options)
 
     def first(self, client: ClientProtocol) -> bytes:
         """What greets a connection."""
-        return self._line(client, self.fields)
+        info = self._of(client)
+        if self.authenticator.announced(client.kind):
+            info["auth_required"] = True
+        if self._tls_first and client.tls is not None and client.kind == "nats":
+            info["tls_required"] = True
+        if client.arrival is not None and client.arrival.hides_address:
+            del info["client_ip"]  # it would be the proxy's
+        return _line(info)
 
     def after_login(self, client: ClientProtocol) -> bytes:
         """The second INFO (2.12): sent behind the PONG to the first PING after CONNECT."""
-        info = dict(self.fields)
-        if self.login_configured:
+        info = self._of(client)
+        if self.authenticator.due(client.kind):
             info["auth_required"] = True
         info["connect_info"] = True
         info["remote_account"] = client.account.name
         if client.account.is_system:
             info["acc_is_sys"] = True
-        return self._line(client, info)
+        return _line(info)
 
     def lame_duck(self, client: ClientProtocol) -> bytes:
         """Go elsewhere."""
-        return self._line(client, {**self.fields, "ldm": True})
+        info = self._of(client)
+        if self.authenticator.due(client.kind):
+            info["auth_required"] = True
+        info["ldm"] = True
+        return _line(info)
 
-    def _line(self, client: ClientProtocol, fields: dict[str, Any]) -> bytes:
-        host, _, _ = client.peer.rpartition(":")
-        return b"INFO " + orjson.dumps({**fields, "client_id": client.cid, "client_ip": host}) + b" \r\n"
+    def _for_websockets(self, options: Options) -> dict[str, Any]:
+        """What differs for them."""
+        block = options.websocket
+        fields: dict[str, Any] = {"host": block.host or options.host, "port": self.websocket_port}
+        if block.tls is not None:
+            fields |= {"tls_required": True, "tls_available": True}
+        return fields
+
+    def _of(self, client: ClientProtocol) -> dict[str, Any]:
+        info = dict(self.fields)
+        if client.kind == "websocket":
+            info.pop("tls_required", None)
+            info.pop("tls_available", None)
+            info |= self._websocket
+        if client.nonce:
+            info["nonce"] = client.nonce.decode()
+        info["max_payload"] = client.payload_limit if client.payload_limit > 0 else -1
+        return info | {"client_id": client.cid, "client_ip": split_peer(client.peer)[0], "xkey": self.curve_key.public}
+
+
+def split_peer(peer: str) -> tuple[str, int]:
+    """Address and port of a `client.peer`; the port is 0 where there is none."""
+    host, _, port = peer.rpartition(":")
+    return host.strip("[]"), int(port) if port.isdigit() else 0
+
+
+def _line(info: dict[str, Any]) -> bytes:
+    return b"INFO " + orjson.dumps(info) + b" \r\n"

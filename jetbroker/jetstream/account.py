@@ -107,6 +107,10 @@ class JetStream:
                 self._restore(recovered)
         self.api.start()
 
+    def follow(self, options: AccountJetStreamOptions) -> None:
+        """Other limits hold from now on; what is beyond them stays."""
+        self.limits = account_limits(options)
+
     async def stop(self) -> None:
         """Stop answering, then stop every consumer and stream. The logs stay open for the store to close."""
         await self.api.stop()
@@ -114,6 +118,7 @@ class JetStream:
             for consumer in list(stream.consumers.values()):
                 consumer.stop(SHUTDOWN)
             stream.stop()
+            self._reserve(stream.config, -1)
 
     def _restore(self, recovered: RecoveredStream) -> None:
         """Bring a stream back; what this release cannot read stays on disk, untouched, and is reported as offline."""

@@ -71,6 +71,41 @@ class JetStreamServer:
             await self.store.close()
         self.log.info("JetStream Shutdown")
 
+    async def reload(self) -> None:
+        """Follow the accounts after a reload: limits hold from now on, JetStream comes and goes with its option.
+
+        Streams of an account that has no JetStream any more stay on disk; those in memory are gone. Raises
+        StorageError.
+        """
+        if self.store is None:
+            return
+        if self._late_start is not None:
+            await self._late_start
+        self._follow_limits()
+        for name, jetstream in list(self.by_account.items()):
+            account = self.accounts.get(name)
+            if account is None or is_enabled(account) != jetstream.enabled:
+                await self._end_account(name, self.store)
+            elif account.jetstream_options is not None:
+                jetstream.follow(account.jetstream_options)
+        for account in self.accounts.values():
+            if account.name not in self.by_account:
+                await self._start_account(account, self.store)
+
+    def _follow_limits(self) -> None:
+        """Those of the server may have grown."""
+        wanted = self.options.jetstream
+        if wanted.max_memory_store > 0:
+            self.reservations.max_memory = wanted.max_memory_store
+        if wanted.max_file_store > 0:
+            self.reservations.max_storage = wanted.max_file_store
+
+    async def _end_account(self, name: str, store: Store) -> None:
+        jetstream = self.by_account.pop(name)
+        await jetstream.stop()
+        jetstream.router.jetstream = None
+        await store.close_account(name)
+
     async def _start_account(self, account: Account, store: Store) -> None:
         from jetbroker.jetstream.account import JetStream
 
@@ -118,6 +153,11 @@ class JetStreamServer:
         if self.options.jetstream.domain:
             self.log.info(f"  Domain:          {self.options.jetstream.domain}")
         self.log.info("-------------------------------------------")
+
+
+def is_enabled(account: Account) -> bool:
+    """Does the account have a JetStream by its options?"""
+    return account.jetstream_options is not None and account.jetstream_options.enabled
 
 
 class _WaitingAccount:

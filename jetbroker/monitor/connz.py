@@ -9,6 +9,7 @@ from jetbroker import limits
 from jetbroker.config.options import GLOBAL_ACCOUNT
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.closed import ClosedConnection, SubscriptionRecord, subscription_record, wall_ns
+from jetbroker.connections.info import split_peer
 from jetbroker.jetstream.gotext import MICROSECOND, MILLISECOND, duration_text, format_time
 from jetbroker.monitor.query import BadRequest, Query
 from jetbroker.monitor.sources import Sources, now_text, paced, page, uptime_text
@@ -179,15 +180,15 @@ _ORDERS: dict[str, tuple[Callable[[Row], Any], bool]] = {
 
 def _row(row: Row, asked: Options, room: int) -> tuple[dict[str, Any], int]:
     """A connection as it is shown, and how many subscriptions stand in it."""
-    host, _, port = row.peer.rpartition(":")
+    host, port = split_peer(row.peer)
     end = _end_ns(row)
     started, active = _started_ns(row), _active_ns(row)
     shown: dict[str, Any] = {
         "cid": row.cid,
         "kind": "Client",
-        "type": "nats",
+        "type": row.kind,
         "ip": host,
-        "port": int(port) if port.isdigit() else 0,
+        "port": port,
         "start": format_time(started),
         "last_activity": format_time(max(active, started)),
     }
@@ -208,6 +209,10 @@ def _row(row: Row, asked: Options, room: int) -> tuple[dict[str, Any], int]:
         shown["stalls"] = row.stalls
     shown["subscriptions"] = row.subscription_count
     shown |= {name: getattr(row, name) for name in ("name", "lang", "version") if getattr(row, name)}
+    if row.tls is not None:
+        from jetbroker.connections import tls  # loaded by now: there is TLS
+
+        shown |= tls.shown(row.tls, auth=asked.auth and not isinstance(row, ClosedConnection))
     shown |= _login(row) if asked.auth else {}
     listed = _list_subscriptions(shown, row, asked.subscriptions, room) if asked.subscriptions else 0
     tag = _name_tag(row) if asked.auth else ""

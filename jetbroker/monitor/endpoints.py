@@ -113,7 +113,7 @@ async def _index(sources: Sources, query: Query) -> Response:
     # relative to the parent of the base path, so that the page works behind a proxy that adds a prefix
     base = posixpath.basename(sources.options.http_base_path.rstrip("/"))
     page = _PAGE.format(
-        name=escape(str(sources.info["server_name"])), version=NATS_VERSION, base=f"/{quote(base)}" if base else ""
+        name=escape(str(sources.info.server_name)), version=NATS_VERSION, base=f"/{quote(base)}" if base else ""
     )
     return Response(HTTPStatus.OK, page.encode(), _HTML)
 
@@ -140,7 +140,7 @@ async def _healthz(sources: Sources, query: Query) -> Response:
 
 
 async def _routez(sources: Sources, query: Query) -> Response:
-    name = sources.info["server_name"]
+    name = sources.info.server_name
     return _json({**_head(sources), "server_name": name, "now": now_text(), "num_routes": 0, "routes": []})
 
 

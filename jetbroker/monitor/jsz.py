@@ -4,6 +4,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
+from jetbroker.connections.info import API_LEVEL
 from jetbroker.jetstream.gotext import format_time
 from jetbroker.monitor.query import Query
 from jetbroker.monitor.sources import Sources, now_text, paced, page
@@ -31,7 +32,7 @@ async def jsz(sources: Sources, query: Query) -> dict[str, Any]:
     named = query.text("acc")
     server = sources.jetstream
     enabled = _enabled(server)
-    answer = _stats(server, sources.info["api_lvl"]) | {"server_id": sources.server_id, "now": now_text()}
+    answer = _stats(server, API_LEVEL) | {"server_id": sources.server_id, "now": now_text()}
     if server is None:
         answer |= {"disabled": True, "config": {"max_memory": 0, "max_storage": 0}}
     else:
@@ -58,7 +59,7 @@ def server_summary(sources: Sources) -> dict[str, Any]:
     server = sources.jetstream
     if server is None:
         return {}
-    return {"config": _config(server), "stats": _stats(server, sources.info["api_lvl"]), "limits": {}}
+    return {"config": _config(server), "stats": _stats(server, API_LEVEL), "limits": {}}
 
 
 def _enabled(server: "JetStreamServer | None") -> "list[JetStream]":

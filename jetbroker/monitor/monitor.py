@@ -4,17 +4,19 @@ import asyncio
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jetbroker.accounts.account import Account
 from jetbroker.config.options import Options
 from jetbroker.connections.clients import Clients
+from jetbroker.connections.info import ServerInfo
 from jetbroker.errors import JetbrokerError
 from jetbroker.logs import Logger
 
 if TYPE_CHECKING:
     from jetbroker.jetstream.server import JetStreamServer
     from jetbroker.monitor.http import HttpListener
+    from jetbroker.monitor.sources import Sources
 
 BACKLOG = 128
 _PRELOAD_SECONDS = 0.5  # behind the start
@@ -37,6 +39,9 @@ class Monitor:
         self.port = int(self._socket.getsockname()[1])
         self._server: asyncio.Server | None = None
         self._listener: HttpListener | None = None
+        self._sources: Sources | None = None
+        self._jetstream: JetStreamServer | None = None
+        self._config_loaded_ns = self.started_ns
         log.info(f"Starting http monitor on {_joined(host, self.port)}")
 
     @property
@@ -50,12 +55,13 @@ class Monitor:
         accounts: dict[str, Account],
         clients: Clients,
         jetstream: "JetStreamServer | None",
-        info: dict[str, Any],
+        info: ServerInfo,
     ) -> None:
         """Answer from now on; connections that came before wait in the socket."""
         if self._socket is None:
             return
         clients.closed.keep = True
+        self._jetstream = jetstream
         loop = asyncio.get_running_loop()
 
         def connection() -> asyncio.Protocol:
@@ -65,16 +71,23 @@ class Monitor:
                 from jetbroker.monitor.http import HttpListener
                 from jetbroker.monitor.sources import Sources
 
-                sources = Sources(
-                    options, accounts, clients, jetstream, info, self.port, self.started_ns, lambda: self.ready
+                self._sources = Sources(
+                    options, accounts, clients, self._jetstream, info, self.port, self.started_ns, lambda: self.ready
                 )
-                self._listener = HttpListener(loop, Endpoints(sources).answer)
+                self._sources.config_loaded_ns = self._config_loaded_ns
+                self._listener = HttpListener(loop, Endpoints(self._sources).answer)
             return self._listener.connection()
 
         self._server = await loop.create_server(connection, sock=self._socket)
         self._socket = None
         # In a thread, so that neither the start nor the first request holds up the clients for these imports.
         loop.call_later(_PRELOAD_SECONDS, threading.Thread(target=_preload, daemon=True).start)
+
+    def reloaded(self, jetstream: "JetStreamServer | None", config_loaded_ns: int) -> None:
+        """The configuration was read again, at that time; there may be a JetStream now, or none any more."""
+        self._jetstream, self._config_loaded_ns = jetstream, config_loaded_ns
+        if self._sources is not None:
+            self._sources.jetstream, self._sources.config_loaded_ns = jetstream, config_loaded_ns
 
     def close(self) -> None:
         """Stop answering. Harmless when it never began."""

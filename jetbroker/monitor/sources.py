@@ -11,6 +11,7 @@ import orjson
 from jetbroker.accounts.account import Account
 from jetbroker.config.options import Options
 from jetbroker.connections.clients import Clients
+from jetbroker.connections.info import ServerInfo
 from jetbroker.jetstream.gojson import escape_html
 from jetbroker.jetstream.gotext import format_time
 from jetbroker.limits import MONITOR_ROWS_AT_ONCE
@@ -36,7 +37,7 @@ class Sources:
         accounts: dict[str, Account],
         clients: Clients,
         jetstream: "JetStreamServer | None",
-        info: dict[str, Any],
+        info: ServerInfo,
         http_port: int,
         started_ns: int,
         ready: Callable[[], bool],
@@ -47,15 +48,43 @@ class Sources:
         self.jetstream = jetstream
         self.info = info
         self.http_port = http_port
-        self.started_ns = started_ns
+        self.started_ns = self.config_loaded_ns = started_ns
         self.ready = ready
         self.requests: dict[str, int] = {}  # by path
         self.usage = Usage(started_ns)
+        self.expiries = Expiries()
 
     @property
     def server_id(self) -> str:
         """The broker's id, as INFO shows it."""
-        return str(self.info["server_id"])
+        return self.info.server_id
+
+
+class Expiries:
+    """When certificates end. A file is read once for each time the configuration was."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int], str] = {}
+
+    def of(self, path: str, loaded_ns: int) -> str:
+        """The end of the first certificate in a file; "" when that cannot be said."""
+        if not path:
+            return ""
+        if (path, loaded_ns) not in self._known:
+            self._known = {key: text for key, text in self._known.items() if key[1] == loaded_ns}
+            self._known[path, loaded_ns] = _expiry(path)
+        return self._known[path, loaded_ns]
+
+
+def _expiry(path: str) -> str:
+    from cryptography import x509  # loaded by now: there is TLS
+
+    try:
+        with open(path, "rb") as file:
+            leaf = x509.load_pem_x509_certificates(file.read())[0]
+    except (OSError, ValueError):
+        return ""
+    return leaf.not_valid_after_utc.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Usage:

@@ -5,63 +5,102 @@ import time
 from typing import Any
 
 from jetbroker import NATS_VERSION
-from jetbroker.config.options import SYSTEM_ACCOUNT
+from jetbroker.config.options import SYSTEM_ACCOUNT, TlsOptions
 from jetbroker.connections.closed import Traffic
 from jetbroker.jetstream.gotext import format_time
+from jetbroker.limits import TLS_TIMEOUT_SECONDS, WEBSOCKET_HANDSHAKE_SECONDS
 from jetbroker.monitor import jsz
 from jetbroker.monitor.sources import Sources, go_float, now_text, paced, uptime_text
 
-_TLS_TIMEOUT_SECONDS = 2  # nats-server's default; there is no TLS here yet
+_FEATURE_FLAGS = ("js_ack_fc_v2", "js_raft_delete_range")  # of nats-server; none of them can be switched on here
 _COUNT_AT_ONCE = 1024  # connections
 
 
 async def varz(sources: Sources) -> dict[str, Any]:
     """The fields of nats-server 2.14, in its order."""
     traffic = await _traffic(sources)
+    options, tls = sources.options, sources.options.tls
     return {
         **_settings(sources),
         "jetstream": jsz.server_summary(sources),
-        "tls_timeout": _TLS_TIMEOUT_SECONDS,
-        "write_deadline": _nanoseconds(sources.options.write_deadline),
+        "tls_timeout": go_float(tls.timeout if tls is not None else TLS_TIMEOUT_SECONDS),
+        "write_deadline": _nanoseconds(options.write_deadline),
         **_process(sources),
         **_counters(sources, traffic),
         "http_req_stats": dict(sorted(sources.requests.items())),
-        "config_load_time": format_time(sources.started_ns),
-        "config_digest": sources.options.config_digest,
-        **({"tags": sources.options.server_tags} if sources.options.server_tags else {}),
-        "feature_flags": {},
-        "system_account": sources.options.system_account or SYSTEM_ACCOUNT,
+        "config_load_time": format_time(sources.config_loaded_ns),
+        "config_digest": options.config_digest,
+        **({"tags": options.server_tags} if options.server_tags else {}),
+        **({"metadata": dict(sorted(options.server_metadata.items()))} if options.server_metadata else {}),
+        "feature_flags": dict.fromkeys(_FEATURE_FLAGS, False),
+        **({} if options.no_system_account else {"system_account": options.system_account or SYSTEM_ACCOUNT}),
         "slow_consumer_stats": _by_kind(sources.clients.shared.slow_consumers),
         "stale_connection_stats": _by_kind(sources.clients.stale),
         "disk_io_wait_stats": {"waiters": 0, "waits": 0, "wait_time": 0, "max_wait_time": 0},
+        **_expiry(sources, tls),
     }
 
 
 def _settings(sources: Sources) -> dict[str, Any]:
-    options, info = sources.options, sources.info
+    options, info, tls = sources.options, sources.info.fields, sources.options.tls
     return {
         "server_id": sources.server_id,
         "server_name": info["server_name"],
         "version": NATS_VERSION,
         "proto": info["proto"],
         "go": info["go"],
-        "host": options.host,
+        "host": info["host"],
         "port": info["port"],
-        **({"auth_required": True} if sources.clients.logins.authenticator.configured else {}),
+        **({"auth_required": True} if sources.info.authenticator.configured else {}),
+        **({"tls_required": True} if tls is not None and not options.allow_non_tls else {}),
+        **({"tls_verify": True} if tls is not None and tls.verify else {}),
         "max_connections": options.max_connections,
         **({"max_subscriptions": options.max_subscriptions} if options.max_subscriptions else {}),
         "ping_interval": _nanoseconds(options.ping_interval),
         "ping_max": options.ping_max,
         "http_host": options.http_host or options.host,
-        "http_port": sources.http_port,
+        "http_port": sources.http_port if options.http_port else 0,
         "http_base_path": options.http_base_path,
-        "https_port": 0,
+        "https_port": sources.http_port if options.https_port else 0,
         "auth_timeout": go_float(options.authorization.timeout),
         "max_control_line": options.max_control_line,
         "max_payload": options.max_payload,
         "max_pending": options.max_pending,
-        **{name: {} for name in ("cluster", "gateway", "leaf", "mqtt", "websocket")},
+        **{name: {} for name in ("cluster", "gateway", "leaf", "mqtt")},
+        "websocket": _websocket(sources),
     }
+
+
+def _websocket(sources: Sources) -> dict[str, Any]:
+    """What the block says; nothing of what it leaves to the defaults."""
+    block = sources.options.websocket
+    if not block.port:
+        return {}
+    default_wait = block.handshake_timeout == WEBSOCKET_HANDSHAKE_SECONDS
+    fields = {
+        "host": block.host,
+        "port": sources.info.websocket_port,
+        "advertise": block.advertise,
+        "no_auth_user": block.no_auth_user,
+        "jwt_cookie": block.jwt_cookie,
+        "handshake_timeout": 0 if default_wait else _nanoseconds(block.handshake_timeout),
+        "auth_timeout": go_float(block.auth_timeout),
+        "no_tls": block.no_tls,
+        "tls_map": block.tls is not None and block.tls.verify_and_map,
+        "tls_pinned_certs": sorted(block.tls.pinned_certs) if block.tls is not None else [],
+        "same_origin": block.same_origin,
+        "allowed_origins": block.allowed_origins,
+        "compression": block.compression,
+    }
+    return {name: value for name, value in fields.items() if value} | _expiry(sources, block.tls)
+
+
+def _expiry(sources: Sources, tls: TlsOptions | None) -> dict[str, str]:
+    """When the first certificate of a block ends."""
+    if tls is None:
+        return {}
+    ends = sources.expiries.of(tls.cert_file or (tls.certs[0][0] if tls.certs else ""), sources.config_loaded_ns)
+    return {"tls_cert_not_after": ends} if ends else {}
 
 
 def _process(sources: Sources) -> dict[str, Any]:

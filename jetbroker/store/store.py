@@ -365,6 +365,13 @@ class Store:
         except OSError as error:
             raise StorageError(f"{error.filename or self.path}: {error.strerror}") from error
 
+    async def close_account(self, account: str) -> None:
+        """Commit and close everything of one account: :meth:`recover` opens it again, without its memory streams."""
+        for key in [key for key in self._state_logs if key[0] == account]:
+            await self._state_logs.pop(key).close()
+        for name in [name for name in self._logs if name[0] == account]:
+            await self._logs.pop(name).close()
+
     async def close(self) -> None:
         """Commit everything, close all files and give up the lock."""
         positions = {}
