@@ -164,14 +164,29 @@ def load_options(line: flags.CommandLine) -> "Options":
     return loaded.options
 
 
+def check_file(path: str) -> "Options":
+    """What `-t` looks at: the file, and what the accounts in it give each other.
+
+    Raises :class:`~jetbroker.errors.ConfigError`, also for what a start would only tell.
+    """
+    from jetbroker.config import loader, report
+
+    loaded = loader.load_file(path)
+    options = loaded.options
+    accounts = options.accounts.values()
+    if options.mappings or any(account.mappings or account.exports or account.imports for account in accounts):
+        from jetbroker.accounts import graph
+
+        graph.check(options)
+    if loaded.notices:
+        raise report.ConfigErrors(loaded.notices)
+    return options
+
+
 def _test(path: str, program: str) -> int:
     """`-t`: say whether the configuration is valid."""
     if not path:
         raise ConfigError("must specify [-c, --config] option to check configuration file syntax")
-    from jetbroker.config import loader, report
-
-    loaded = loader.load_file(path)
-    if loaded.notices:
-        raise report.ConfigErrors(loaded.notices)
-    print(f"{program}: configuration file {path} is valid ({loaded.options.config_digest})", file=sys.stderr)
+    options = check_file(path)
+    print(f"{program}: configuration file {path} is valid ({options.config_digest})", file=sys.stderr)
     return 0
