@@ -1,4 +1,5 @@
 """A client connection: what the client says. Its other half, what others deliver to it, is ClientOutput."""
+cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.auth.permissions cimport Permissions
@@ -10,6 +11,7 @@ from jetbroker.wire.message cimport Message
 from jetbroker.wire.parser cimport Parser
 
 
+@cython.final
 cdef class ClientProtocol(Parser):
     cdef Shared shared
     cdef readonly object transport
@@ -21,6 +23,7 @@ cdef class ClientProtocol(Parser):
     cdef readonly Permissions permissions   # None: everything is allowed; set by _set_permissions
     cdef Mappings mappings             # of what it publishes in this read, None: there are none
     cdef bint traced                   # its traffic is logged
+    cdef bint closely                  # publishes need a closer look: pedantic, traced or mapped
     cdef public str kind               # "nats" or "websocket"
     cdef public object tls             # what the handshake said (connections.tls), None in clear
     cdef public object upgrade         # connections.upgrade.Upgrade of a WebSocket, else None
@@ -59,6 +62,7 @@ cdef class ClientProtocol(Parser):
     cdef public str lang
     cdef public str version
     cdef public str peer               # address:port, of the client behind a proxy once that has told it
+    cdef public str proxy              # address:port of the proxy in front of it, "" when none told who the client is
     cdef public object arrival         # what goes before the first command (connections.listener), None once it may come
     cdef readonly uint64_t in_msgs
     cdef readonly uint64_t in_bytes
@@ -67,10 +71,10 @@ cdef class ClientProtocol(Parser):
     cdef int _turn(self, const char* p, Py_ssize_t n) except -1
     cdef int _after_turn(self) except -1
     cdef int _spend(self, long units) except -1
-    cdef int _accept(self, const Message* msg) except -1
     cdef int _publish_closely(self, const Message* msg) except -1
     cdef int _publish_first(self, const Message* msg) except -1
-    cdef bint _may_publish(self, const Message* msg, bint* for_good) except -1
+    cdef bint _is_answer(self, const Message* msg) except -1
+    cdef int _refuse_publish(self, const Message* msg) except -1
     cdef int _refuse(self, str text, str logged) except -1
     cdef int _refuse_reply(self, const Message* msg) except -1
     cdef int _refuse_subscription(self, bytes subject, bytes queue, bytes sid) except -1

@@ -31,6 +31,7 @@ class ClientProtocol(BufferedProtocol):
     lang: str
     version: str
     peer: str
+    proxy: str
     arrival: Any
     in_msgs: int
     in_bytes: int

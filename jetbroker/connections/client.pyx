@@ -4,6 +4,7 @@
 All connections read into one shared buffer; only the beginning of an unfinished command is kept per connection. A
 command larger than half of the shared buffer is read straight into memory of its own size.
 """
+cimport cython
 from cpython.buffer cimport PyBUF_WRITE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.memoryview cimport PyMemoryView_FromMemory
@@ -50,6 +51,7 @@ cdef inline bint reserved_subject(const char* p, Py_ssize_t n) noexcept nogil:
     return p[0] == c'$' and n >= 5 and memcmp(p, b"$NRG.", 5) == 0
 
 
+@cython.final
 cdef class ClientProtocol(Parser):
     """asyncio BufferedProtocol of one client: parses what it says and acts on it."""
 
@@ -66,10 +68,10 @@ cdef class ClientProtocol(Parser):
         self.max_subscriptions = shared.max_subscriptions
         # what holds until the first CONNECT
         self.verbose = True
-        self.pedantic = True
+        self.pedantic = self.closely = True
         self.echo = True
         self.kind = "nats"
-        self.name = self.lang = self.version = ""
+        self.name = self.lang = self.version = self.proxy = ""
         self.output = ClientOutput()
         self.output.shared = shared
         self.output.protocol = self
@@ -158,7 +160,7 @@ cdef class ClientProtocol(Parser):
         cdef double now = self.shared.tick.loop.time()
         if self.mappings is not self.router.mappings:
             self.mappings = self.router.mappings
-            self.last_route = None
+            self._choose_path()
         if now != self.turn_at:  # the same within one iteration of the event loop
             self.turn_at = now
             self.budget = TURN_UNITS
@@ -289,15 +291,12 @@ cdef class ClientProtocol(Parser):
     # --- commands ---
 
     cdef int on_publish(self, const Message* msg) except -1:
-        self.in_msgs += 1
-        self.in_bytes += msg.body_len
-        if self.pedantic or self.traced or self.mappings is not None:
-            return self._publish_closely(msg)
-        return self._accept(msg)
-
-    cdef int _accept(self, const Message* msg) except -1:
         cdef Route route = self.last_route
         cdef int count
+        self.in_msgs += 1
+        self.in_bytes += msg.body_len
+        if self.closely:
+            return self._publish_closely(msg)
         if (route is None or route.stale or PyBytes_GET_SIZE(route.subject) != msg.subject_len
                 or memcmp(PyBytes_AS_STRING(route.subject), msg.subject, msg.subject_len) != 0):
             return self._publish_first(msg)
@@ -312,41 +311,38 @@ cdef class ClientProtocol(Parser):
         return self._spend(0) if self.budget < 0 else 0
 
     cdef int _publish_first(self, const Message* msg) except -1:
-        """A subject that is another than the last one, or may be published to this once."""
+        """A subject that is another than the last one, or has to be looked at each time."""
         cdef Receiver skip = None if self.echo else self.output
         cdef uint64_t builds = self.router.builds
-        cdef Route route
-        cdef bint for_good = True
+        cdef Route route = None
+        cdef bint for_good = self.permissions is None or self.permissions.may_publish(msg.subject, msg.subject_len)
         cdef int count = 0
-        if not self._may_publish(msg, &for_good):
-            return self._refuse(f"Permissions Violation for Publish to {quoted(msg.subject[:msg.subject_len])}",
-                                f"Publish Violation - Subject {quoted(msg.subject[:msg.subject_len])}")
+        if reserved_subject(msg.subject, msg.subject_len) or not (for_good or self._is_answer(msg)):
+            return self._refuse_publish(msg)
         if msg.reply != NULL and reserved_reply(msg.reply, msg.reply_len):
             return self._refuse_reply(msg)
         if self.verbose:
             self._ok()
-        if msg.subject_len == 0:
-            self.last_route = None  # lost in a mapping
-        elif msg.subject[0] == c'_' or msg.subject[0] == c'$':
+        if msg.subject[0] == c'_' or msg.subject[0] == c'$':
             count = self.router.publish(skip, msg)
-        else:
+        elif msg.subject_len:  # else lost in a mapping
             route = self.router.route(msg.subject, msg.subject_len)
-            self.last_route = route if for_good else None
+            if for_good:
+                self.last_route = route
             count = self.router.deliver(route, skip, msg)
         if count == 0 and self.no_responders and msg.reply != NULL:
             self._no_responders(msg.subject, msg.subject_len, msg.reply, msg.reply_len)
-        return self._spend(count + (LOOK_UP_UNITS if self.router.builds != builds else 2))
+        self.budget -= count + (LOOK_UP_UNITS if self.router.builds != builds else 2)
+        return self._spend(0) if self.budget < 0 else 0
 
-    cdef bint _may_publish(self, const Message* msg, bint* for_good) except -1:
-        """False where this subject is reserved or not allowed; `for_good`: it stays allowed."""
-        cdef Permissions permissions = self.permissions
-        if reserved_subject(msg.subject, msg.subject_len):
-            return False
-        if permissions is None or permissions.may_publish(msg.subject, msg.subject_len):
-            return True
-        for_good[0] = False
+    cdef bint _is_answer(self, const Message* msg) except -1:
         return (self.output.responses is not None
                 and self.output.responses.take(msg.subject[:msg.subject_len], monotonic_ns()))
+
+    cdef int _refuse_publish(self, const Message* msg) except -1:
+        subject = quoted(msg.subject[:msg.subject_len])
+        return self._refuse(f"Permissions Violation for Publish to {subject}",
+                            f"Publish Violation - Subject {subject}")
 
     cdef int _publish_closely(self, const Message* msg) except -1:
         """Pedantic clients, accounts with mappings, and trace."""
@@ -367,11 +363,11 @@ cdef class ClientProtocol(Parser):
         if self.traced and self.shared.tracer is not None:
             self.shared.tracer.payload(self, RECEIVED, msg.body[:msg.body_len], msg.headers_len)
         if subject is None:
-            return self._accept(msg)
+            return self._publish_first(msg)
         mapped = msg[0]
         mapped.subject = PyBytes_AS_STRING(subject)
         mapped.subject_len = PyBytes_GET_SIZE(subject)
-        return self._accept(&mapped)
+        return self._publish_first(&mapped)
 
     cdef int _no_responders(self, const char* subject, Py_ssize_t n, const char* reply, Py_ssize_t reply_len) except -1:
         """503 to the client's own plain subscription for the reply, when it has one."""
@@ -490,6 +486,7 @@ cdef class ClientProtocol(Parser):
         self._enter(router, account, permissions)
         self.verbose = options.verbose
         self.pedantic = options.pedantic
+        self._choose_path()
         self.echo = options.echo
         self.headers = self.output.headers = options.headers
         self.no_responders = options.no_responders
@@ -509,6 +506,10 @@ cdef class ClientProtocol(Parser):
         self.login_due = False
         self.connected = True
 
+    def _choose_path(self) -> None:
+        self.last_route = None
+        self.closely = self.pedantic or self.traced or self.mappings is not None
+
     def _enter(self, Router router, object account, Permissions permissions) -> None:
         """Belong to an account. Its mappings hold from the next read on, unless those of the one before did."""
         if self.mappings is not None:
@@ -516,6 +517,7 @@ cdef class ClientProtocol(Parser):
         self.router = router
         self.account = account
         self._set_permissions(permissions)
+        self._choose_path()
 
     cdef int _set_permissions(self, Permissions permissions) except -1:
         cdef ClientOutput output = self.output
@@ -559,6 +561,7 @@ cdef class ClientProtocol(Parser):
     def set_trace(self, bint traced) -> None:
         """Log this client's traffic, or not any more."""
         self.traced = traced
+        self._choose_path()
         if traced:
             self.output.look |= LOOK_TRACE
         else:

@@ -281,7 +281,7 @@ class Clients:
 
     def who(self, client: ClientProtocol) -> str:
         """A client as the log names it."""
-        described = f"{client.peer} - {'wid' if client.kind == 'websocket' else 'cid'}:{client.cid}"
+        described = f"{client.proxy or client.peer} - {'wid' if client.kind == 'websocket' else 'cid'}:{client.cid}"
         if client.upgrade is not None and client.upgrade.client_ip:
             described = f"{client.upgrade.client_ip}/{described}"
         if client.connected:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from jetbroker import limits
 from jetbroker.config.options import Options
-from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.clients import Clients
 from jetbroker.connections.proxy_header import ProxyHeader, ProxyHeaderError
 from jetbroker.logs import Logger
@@ -75,7 +74,7 @@ class Listener:
         self.log = log
         self.loop = asyncio.get_running_loop()
         self.buffers: Any = None  # TlsBuffers
-        self.first_bytes = memoryview(bytearray(limits.TLS_FIRST_READ_BYTES))  # read into by one Arrival after the other
+        self.first_bytes = memoryview(bytearray(limits.TLS_FIRST_READ_BYTES))  # of one Arrival after the other
         self.rate = RateLimit(self.loop, log)
         self._server: asyncio.Server | None = None
         self.apply(entrance(options))
@@ -306,11 +305,14 @@ class Arrival(asyncio.BufferedProtocol):
         self._on_end = self._leave
         self.hides_address = False
         if header.address is not None:
-            self._client.peer = str(header.address)
+            self._client.proxy, self._client.peer = self._client.peer, str(header.address)
         self._tell_apart(header.rest)
 
     def _header_silence(self) -> None:
-        """Not even its first bytes are there: nats-server waits once more."""
+        """Its first bytes are not there. To who has sent one nats-server gives the same time once more."""
+        if cast(ProxyHeader, self._header).empty:
+            self._header_cut()
+            return
         self._wait(limits.PROXY_HEADER_SECONDS, self._header_data, self._header_too_late)
 
     def _header_too_late(self) -> None:

@@ -95,9 +95,10 @@ class Logins:
     def connect(self, client: ClientProtocol, raw: bytes) -> None:
         """CONNECT: check the credentials, then apply what it asks for. Raises ProtocolError."""
         options = decode_connect(raw, self._said_before(client))
-        client.name, client.lang, client.version = options.name, options.lang, options.version
         self._add_cookies(client, options)
-        client.user = named(options) or None
+        if not client.connected:  # what a later CONNECT says counts only once it is good
+            client.name, client.lang, client.version = options.name, options.lang, options.version
+            client.user = named(options) or None
         verdict = self.authenticator.find(self._claim(client, options))
         if verdict.check is None:
             self._judge(client, options, verdict)
@@ -190,7 +191,7 @@ class Logins:
             client.account.connections -= 1
         account.connections += 1
         client.login = None if login is NOBODY else login
-        client.user = login.nkey or login.user or client.user
+        client.user = login.nkey or login.user or named(options) or None
         self._bound(client, self.limits_of(account))
         self._stop_clock(client)
         self._given.pop(client.cid, None)
@@ -247,7 +248,7 @@ class Logins:
     def _timed_out(self, client: ClientProtocol) -> None:
         self._timers.pop(client.cid, None)
         if client.login_pending and not client.closed:
-            self._log.debug(f"{client.peer} - cid:{client.cid} - Authentication Timeout")
+            self._log.debug(f"{client.proxy or client.peer} - cid:{client.cid} - Authentication Timeout")
             client.close("Authentication Timeout", "Authentication Timeout")
 
     # --- reload ---
@@ -279,12 +280,13 @@ class Logins:
 
     def _renew(self, client: ClientProtocol, counts: Counter[str]) -> None:
         renewal, verdict = self.authenticator.renew(client.login, self._connection_of(client))
-        name = client.account.name
-        if renewal is Renewal.GONE or self.accounts.get(name) is not client.account:
+        account: Account = client.account
+        name = account.name
+        if renewal is Renewal.GONE or self.accounts.get(name) is not account:
             client.close("Client Closed")
         elif renewal is Renewal.REFUSED:
             self._end(client, verdict)
-        elif 0 <= self.limits_of(client.account).max_connections <= counts[name]:
+        elif 0 <= self.limits_of(account).max_connections <= counts[name]:
             client.fail(_account_full(verdict.login or NOBODY))
         else:
             counts[name] += 1

@@ -53,12 +53,17 @@ class ProxyHeader:
         self.rest = b""
         self._kept = bytearray()
         self._skip = 0  # bytes of version 2 that mean nothing to us
-        self._reading = "protocol version"
+        self._reading = "read protocol version"
+
+    @property
+    def empty(self) -> bool:
+        """Nothing has come."""
+        return not self.begun and not self._kept
 
     @property
     def begun(self) -> bool:
         """Enough has come to tell what it is."""
-        return self._reading != "protocol version" or self.finished
+        return self._reading != "read protocol version" or self.finished
 
     def feed(self, data: bytes) -> None:
         """More bytes. Raises ProxyHeaderError."""
@@ -81,9 +86,10 @@ class ProxyHeader:
 
     def cut(self, why: str, *, at_end: bool) -> str:
         """The text for a header that is not finished and will not be: time is up, or (`at_end`) the input ended."""
-        if at_end and len(self._kept) not in _BOUNDARIES and self._reading != "v1 line":
+        partly = self._skip > 0 if self.address is not None else len(self._kept) not in _BOUNDARIES
+        if at_end and partly and self._reading != "read v1 line":
             why = f"unexpected {why}"
-        return f"failed to read {self._reading}: {why}"
+        return f"failed to {self._reading}: {why}"
 
     def _finish(self, address: ProxiedAddress | None, rest: bytes) -> None:
         self.address = address
@@ -94,7 +100,7 @@ class ProxyHeader:
     # --- version 1 ---
 
     def _line(self) -> None:
-        self._reading = "v1 line"
+        self._reading = "read v1 line"
         end = self._kept.find(b"\r\n", len(_PREFIX), _LINE_BYTES)
         if end >= 0:
             self._finish(_from_line(bytes(self._kept[len(_PREFIX) : end])), bytes(self._kept[end + 2 :]))
@@ -105,17 +111,19 @@ class ProxyHeader:
 
     def _binary(self) -> None:
         kept = self._kept
-        self._reading = "v2 signature"
+        self._reading = "read v2 signature"
         if len(kept) < len(_SIGNATURE):
             return
         if not kept.startswith(_SIGNATURE):
             raise ProxyHeaderError(f"{_INVALID}: invalid signature")
-        self._reading = "v2 header"
+        self._reading = "read v2 header"
         if len(kept) < _V2_BYTES:
             return
         family = _checked_family(kept)
         size = int.from_bytes(kept[14:16], "big")
         if family == _UNSPECIFIED:
+            local = kept[12] & 0x0F == _LOCAL
+            self._reading = f"discard {'LOCAL command' if local else 'UNSPEC address'} address data"
             self._behind(_V2_BYTES, size, None)
             return
         width = _ADDRESS_BYTES[family]
@@ -123,7 +131,7 @@ class ProxyHeader:
         name = "IPv4" if family == _INET else "IPv6"
         if size < needed:
             raise ProxyHeaderError(f"{name} address data too short: {size} bytes")
-        self._reading = f"{name} address data"
+        self._reading = f"read {name} address data"
         if len(kept) < _V2_BYTES + needed:
             return
         host = ipaddress.ip_address(bytes(kept[_V2_BYTES : _V2_BYTES + width]))
