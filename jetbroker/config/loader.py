@@ -72,8 +72,8 @@ class _Top:
         ordered = dict(sorted(tree.items(), key=lambda item: item[0].lower() not in keys.STORE_DIR))
         self.report.fill(self.options, ordered, keys.TOP, blocks, keys.TOP_UNSUPPORTED)
         options = self.options.authorization
-        if self.users.seen and self.auth_place is not None:
-            if options.user or options.password:
+        if (self.users.seen or self.users.listed) and self.auth_place is not None:
+            if options.user:
                 self.report.fail(self.auth_place, "Can not have a single user/pass and a users array")
             if options.token:
                 self.report.fail(self.auth_place, "Can not have a token and a users array")

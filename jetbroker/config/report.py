@@ -52,6 +52,8 @@ class Report:
                 return float(values.integer(key, node.value))
             except ConfigError as error:
                 self.fail(node.place, error)
+        except values.ElementError as error:
+            self.fail(error.place, error)
         except ConfigError as error:
             self.fail(node.place, error)
         return None
@@ -98,7 +100,27 @@ class Report:
                 self.fail(node.place, unknown.format(quoted(name)))
 
 
+_ESCAPES = {
+    "\\": "\\\\",
+    '"': '\\"',
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
+
+
 def quoted(text: str) -> str:
-    """A text inside of double quotes, its own quotes and backslashes escaped."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    """A text inside of double quotes; its own quotes, backslashes and control characters are escaped."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def _escaped(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    return char if char.isprintable() else ascii(char)[1:-1]

@@ -74,14 +74,13 @@ def read_tls(report: Report, node: Node) -> TlsOptions | None:
     report.fill(block.options, tree, keys.TLS, block.blocks(), keys.TLS_UNSUPPORTED, unknown)
     if len(report.errors) > before:
         return None
-    last = list(tree.values())[-1].place if tree else node.place
     if block.options.certs and block.options.cert_file:
-        report.fail(last, "error parsing tls config, cannot combine 'cert_file' option with 'certs' option")
+        report.fail(node.place, "error parsing tls config, cannot combine 'cert_file' option with 'certs' option")
         return None
     insecure = [name for name in block.options.ciphers if name in INSECURE_CIPHERS]
     if insecure and not block.allow_insecure_ciphers:
         report.fail(
-            last,
+            node.place,
             "insecure cipher suites configured without 'allow_insecure_cipher_suites' option set: "
             + ", ".join(insecure),
         )

@@ -26,6 +26,7 @@ class Users:
     def __init__(self, report: Report) -> None:
         self.report = report
         self.seen: set[str] = set()
+        self.listed = False  # `authorization` has a list, if an empty one
 
     # --- authorization {} ---
 
@@ -37,6 +38,7 @@ class Users:
         options.defined = True
 
         def users(key: str, entry: Node) -> None:
+            self.listed = True
             options.users = self.read_list(entry, node.place)
 
         def timeout(key: str, entry: Node) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from jetbroker.config import nkeys
 from jetbroker.config.durations import format_duration, parse_duration
-from jetbroker.config.parser import Value
+from jetbroker.config.parser import Place, Value
 from jetbroker.errors import ConfigError
 
 MAP = "map[string]interface {}"
@@ -24,6 +24,14 @@ _STORAGE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 class DurationWanted(ConfigError):
     """An integer stands where a duration belongs: taken as seconds by a start, refused by a check."""
+
+
+class ElementError(ConfigError):
+    """What is wrong is an element of a list or map, with a place of its own."""
+
+    def __init__(self, place: Place, text: str) -> None:
+        super().__init__(text)
+        self.place = place
 
 
 def type_name(value: Value) -> str:
@@ -220,9 +228,9 @@ def shown(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
-        return "a list"
+        return "a list" if value else "[]"
     if isinstance(value, dict):
-        return "a map"
+        return "a map" if value else "map[]"
     return str(value)
 
 
@@ -234,7 +242,7 @@ def string_list(key: str, value: Value) -> list[str]:
         raise ConfigError(f"error parsing {key}: unsupported type {type_name(value)}")
     for node in value:
         if not isinstance(node.value, str):
-            raise ConfigError(f"error parsing {key}: unsupported type in array {type_name(node.value)}")
+            raise ElementError(node.place, f"error parsing {key}: unsupported type in array {type_name(node.value)}")
     return [string(key, node.value) for node in value]
 
 
@@ -250,6 +258,9 @@ def metadata(key: str, value: Value) -> dict[str, str]:
     """`server_metadata`: strings by name."""
     if not isinstance(value, dict):
         raise ConfigError(f"error parsing metadata: unsupported type {type_name(value)}")
+    for node in value.values():
+        if not isinstance(node.value, str):
+            raise ElementError(node.place, str(wrong_type(node.value, "string")))
     return {name: string(name, node.value) for name, node in value.items()}
 
 
