@@ -11,6 +11,7 @@ READ_BUFFER_BYTES = 256 * 1024  # shared by all connections; stays in the L2 cac
 OUTPUT_IDLE_BYTES = 4 * 1024  # output memory a connection may keep from one sweep to the next with nothing to send
 SOFT_PENDING_BYTES = 1024 * 1024  # a receiver this far behind slows its publishers while it takes bytes at all
 TRANSPORT_PROBE_BYTES = 16 * 1024  # handed to the transport when the kernel is full, to be told when it drains
+TRANSPORT_LAYER_BYTES = 64 * 1024  # handed to TLS or a WebSocket at once: what it makes of them counts as not pending
 RECEIVER_PROGRESS_NS = 10_000_000  # a receiver that took nothing for so long no longer slows anybody
 PUBLISHER_STALL_SECONDS = 0.01  # the longest one stall lasts, as in nats-server
 SWEEP_SECONDS = 1.0  # pings, login time-outs and idle memory are looked at so often
@@ -42,7 +43,6 @@ WEBSOCKET_BROWSER_FRAME_BYTES = 4096  # browsers do better with small frames
 TLS_FIRST_READ_BYTES = 4096  # read at once from a connection that has not brought much: a handshake is less
 TLS_READ_BYTES = 64 * 1024  # later; the TLS library keeps as much memory per connection as one read brought
 TLS_LARGE_READS_AFTER_BYTES = 64 * 1024
-TLS_EXTRA_AUTH_SECONDS = 1.0  # that the default login time-out is longer than the one of the handshake
 TLS_HANDSHAKE_BYTES = 48 * 1024  # what one that is not done yet keeps
 PROXY_HEADER_SECONDS = 5.0  # nats-server's, for the first bytes and for the rest
 

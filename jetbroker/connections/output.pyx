@@ -4,6 +4,7 @@
 Deliveries are appended to the output buffer and sent with one send(2) at the end of the tick. Where the kernel takes
 less, a small piece goes through the transport, whose drain tells when to go on.
 """
+cimport cython
 from cpython.buffer cimport PyBUF_WRITE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.memoryview cimport PyMemoryView_FromMemory
@@ -29,6 +30,7 @@ cdef extern from "sys/socket.h" nogil:
 # A receiver this far behind slows its publishers while it is still taking bytes: the data stays in the CPU's caches.
 cdef Py_ssize_t SOFT_PENDING = limits.SOFT_PENDING_BYTES
 cdef Py_ssize_t PROBE_BYTES = limits.TRANSPORT_PROBE_BYTES
+cdef Py_ssize_t LAYER_BYTES = limits.TRANSPORT_LAYER_BYTES
 
 
 cdef int64_t monotonic_ns() noexcept nogil:
@@ -67,6 +69,7 @@ cdef class Shared:
         self.whole_view = PyMemoryView_FromMemory(data, capacity, PyBUF_WRITE)
 
 
+@cython.final
 cdef class ClientOutput(Receiver):
     """What others deliver to: subscriptions' messages and the answers to the client's own commands."""
 
@@ -198,7 +201,7 @@ cdef class ClientOutput(Receiver):
                 size -= n
         if size:
             # the transport reports a broken socket as well as a full one
-            n = PROBE_BYTES if self.fd >= 0 and size > PROBE_BYTES else size
+            n = min(size, PROBE_BYTES if self.fd >= 0 else LAYER_BYTES)
             self.transport.write(PyBytes_FromStringAndSize(self.out.data + self.head, n))
             self.head += n
             if self.transport.get_write_buffer_size() > 0:
