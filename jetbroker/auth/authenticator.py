@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jetbroker.auth import nkeys, passwords
 from jetbroker.auth.permissions import Permissions
+from jetbroker.config.checks import is_bcrypt
 from jetbroker.config.options import GLOBAL_ACCOUNT, SYSTEM_ACCOUNT, Options, TlsOptions, UserOptions
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ class Authenticator:
             login = self._users.get(listener.no_auth_user)
             if login is not None and claim.says_nothing:
                 # a hash is nobody's password: who has one does not come in without giving it
-                open_to_all = login.allows(claim.kind) and not passwords.is_hash(login.secret)
+                open_to_all = login.allows(claim.kind) and not is_bcrypt(login.secret)
                 return self._with_proxy(login) if open_to_all else Verdict(None, who=login.user)
             return self._judge_user(self._users.get(claim.user), claim, claim.password)
         if listener.single is None:
@@ -216,7 +217,7 @@ class Authenticator:
         return self.find(claim)
 
     def _with_proxy(self, login: Login) -> Verdict:
-        return Verdict(None, reason=PROXY_REQUIRED) if login.proxy_required else Verdict(login)
+        return Verdict(None, None, PROXY_REQUIRED, login.user) if login.proxy_required else Verdict(login)
 
     def _judge_nkey(self, claim: Claim, listener: _Listener) -> Verdict:
         login = self._nkeys.get(claim.nkey)
@@ -251,7 +252,7 @@ class Authenticator:
             login, reason = None, PROXY_REQUIRED
         if login is not None and self._needs_certificate(login, claim.kind):
             login = None
-        if login is not None and passwords.is_hash(login.secret):
+        if login is not None and is_bcrypt(login.secret):
             return Verdict(login, self._check_of(login.secret, given), reason)
         if passwords.is_equal(self._decoy if login is None else login.secret, given):
             return Verdict(login, None, reason)
@@ -344,7 +345,7 @@ class Authenticator:
     def _compare(self, was: Login, now: Login) -> tuple[Renewal, Verdict]:
         if was.nkey or was.secret == now.secret:
             return Renewal.STAYS, Verdict(now)
-        known, kept = passwords.is_hash(was.secret), passwords.is_hash(now.secret)
+        known, kept = is_bcrypt(was.secret), is_bcrypt(now.secret)
         if known != kept:  # the same password may have been hashed, or the other way round
             secret, given = (now.secret, was.secret) if kept else (was.secret, now.secret)
             return Renewal.STAYS, Verdict(now, lambda: passwords.fits_hash(secret, given))

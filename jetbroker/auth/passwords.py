@@ -8,22 +8,10 @@ somebody with a cheaper hash.
 import hashlib
 import hmac
 
-_BCRYPT_VARIANTS = "abxy"
-_BCRYPT_PREFIX_LENGTH = 7  # $2a$10$
+from jetbroker.config.checks import is_bcrypt
+
 BCRYPT_MAX_BYTES = 72  # bcrypt reads no more of a password
 _COSTS = range(4, 32)
-
-
-def is_hash(secret: str) -> bool:
-    """True for a bcrypt hash: what begins like `$2a$10$`, as in nats-server; anything else is plain."""
-    return (
-        len(secret) >= _BCRYPT_PREFIX_LENGTH
-        and secret.startswith("$2")
-        and secret[2] in _BCRYPT_VARIANTS
-        and secret[3] == secret[6] == "$"
-        and secret[4:6].isascii()
-        and secret[4:6].isdigit()
-    )
 
 
 def is_equal(secret: str, given: str) -> bool:
@@ -77,7 +65,7 @@ class Dearest:
 
 def cost_of(secret: str) -> int:
     """The cost of a well-formed hash, 0 of anything else."""
-    cost = int(secret[4:6]) if is_hash(secret) and len(secret) == len(_EMPTY_HASH) else 0
+    cost = int(secret[4:6]) if is_bcrypt(secret) and len(secret) == len(_EMPTY_HASH) else 0
     return cost if cost in _COSTS else 0
 
 

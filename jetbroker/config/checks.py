@@ -18,7 +18,8 @@ from jetbroker.errors import ConfigError
 
 _MAX_PORT = 65_535
 _HIGH_PAYLOAD_BYTES = 8 * 1024 * 1024
-_BCRYPT_PREFIXES = ("$2a$", "$2b$", "$2x$", "$2y$")
+_BCRYPT_VARIANTS = "abxy"
+_BCRYPT_PREFIX_LENGTH = 7  # $2a$10$
 _ZERO_MEANS: dict[str, int | float | str] = {
     "host": DEFAULT_HOST,
     "port": DEFAULT_PORT,
@@ -94,9 +95,7 @@ def check_start(options: Options) -> None:
 def warnings(options: Options) -> list[str]:
     """What a start warns of in its log."""
     found = []
-    if any(user.password and not is_bcrypt(user.password) for user in options.all_users()):
-        found.append("Plaintext passwords detected, use nkeys or bcrypt")
-    elif options.authorization.password and not is_bcrypt(options.authorization.password):
+    if _has_plain_passwords(options):
         found.append("Plaintext passwords detected, use nkeys or bcrypt")
     if options.max_payload > _HIGH_PAYLOAD_BYTES:
         found.append("Maximum payloads over 8.00 MB are generally discouraged and could lead to poor performance")
@@ -111,9 +110,26 @@ def warnings(options: Options) -> list[str]:
     return found
 
 
+def _has_plain_passwords(options: Options) -> bool:
+    """A user without a password counts too, unless it can be known by its certificate."""
+    if options.authorization.password and not is_bcrypt(options.authorization.password):
+        return True
+    blocks = (options.tls, options.websocket.tls)
+    by_certificate = any(block is not None and block.verify_and_map for block in blocks)
+    named = [user.password for user in options.all_users() if not user.nkey]
+    return any(not is_bcrypt(password) and (password or not by_certificate) for password in named)
+
+
 def is_bcrypt(password: str) -> bool:
-    """True when a configured password or token is a hash."""
-    return password.startswith(_BCRYPT_PREFIXES)
+    """True when a configured password or token is a hash: it begins like `$2a$10$`; anything else is plain."""
+    return (
+        len(password) >= _BCRYPT_PREFIX_LENGTH
+        and password.startswith("$2")
+        and password[2] in _BCRYPT_VARIANTS
+        and password[3] == password[6] == "$"
+        and password[4:6].isascii()
+        and password[4:6].isdigit()
+    )
 
 
 def _check_lame_duck(options: Options) -> None:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from jetbroker import limits
 from jetbroker.accounts.account import Account
-from jetbroker.auth import passwords
 from jetbroker.auth.authenticator import FAILED, NOBODY, Authenticator, Claim, Login, Renewal, Verdict
+from jetbroker.config.checks import is_bcrypt
 from jetbroker.config.options import GLOBAL_ACCOUNT, AccountLimits, Options
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.handshake import ConnectOptions, decode_connect
@@ -125,7 +125,7 @@ class Logins:
         client.remember_options(options)
         login = client.login or NOBODY
         options.user, options.nkey = login.user, login.nkey
-        secret = "" if passwords.is_hash(login.secret) else login.secret
+        secret = "" if is_bcrypt(login.secret) else login.secret
         options.password, options.auth_token = ("", secret) if login.by_token else (secret, "")
         given = self._given.get(client.cid)
         if given is not None:

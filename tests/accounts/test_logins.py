@@ -135,7 +135,7 @@ def test_info_without_any_login(tmp_path: Path) -> None:
     with Daemon("-n", "some-name") as daemon, daemon.open() as raw:
         first = info_of(raw.info)
         assert {"server_id", "server_name", "version", "proto", "go", "host", "port", "headers", "max_payload",
-                "client_id", "client_ip", "api_lvl"} == set(first)  # fmt: skip
+                "client_id", "client_ip", "api_lvl", "xkey"} == set(first)  # fmt: skip
         assert (first["server_name"], first["proto"], first["api_lvl"], first["headers"]) == ("some-name", 1, 4, True)
         assert (first["port"], first["client_ip"]) == (daemon.port, "127.0.0.1")
         raw.send(b'CONNECT {"verbose":false,"protocol":1,"user":"any","pass":"thing"}\r\nPING\r\n')
