@@ -13,10 +13,12 @@ import uvloop
 
 from jetbroker import NATS_VERSION, __version__
 from jetbroker.accounts.account import Account
+from jetbroker.accounts.graph import Graph, check
+from jetbroker.accounts.sharing import Sharing
 from jetbroker.auth.authenticator import Authenticator
 from jetbroker.auth.server_id import new_server_id
 from jetbroker.config import checks
-from jetbroker.config.options import AccountJetStreamOptions, Options
+from jetbroker.config.options import GLOBAL_ACCOUNT, SYSTEM_ACCOUNT, AccountJetStreamOptions, Options
 from jetbroker.connections.clients import Clients
 from jetbroker.connections.info import ServerInfo
 from jetbroker.errors import JetbrokerError
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from jetbroker.jetstream.server import JetStreamServer
     from jetbroker.monitor.monitor import Monitor
 
-GLOBAL_ACCOUNT = "$G"
 SIGNALS = {
     signal.SIGINT: "interrupt",
     signal.SIGTERM: "terminated",
@@ -44,14 +45,14 @@ SIGNALS = {
 class Broker:
     """One running server."""
 
-    def __init__(self, options: Options, log: Logger) -> None:
+    def __init__(self, options: Options, graph: Graph, log: Logger) -> None:
         self.options = options
         self.log = log
         self.server_id = new_server_id()
         self.loop = asyncio.get_running_loop()
         self.loop.set_exception_handler(self._internal_error)
         self.tick = Tick(self.loop)
-        self.accounts = make_accounts(options, self.tick)
+        self.accounts = make_accounts(options, self.tick, {})
         self.jetstream: JetStreamServer | None = None
         self.monitor: Monitor | None = None
         self.files = RunFiles(options, log)
@@ -62,6 +63,8 @@ class Broker:
         self._reloads: set[asyncio.Task[None]] = set()
         authenticator = Authenticator(options)
         self.info = ServerInfo(options, self.server_id, authenticator)
+        self.sharing = Sharing(self.info.server_name, options.system_account or SYSTEM_ACCOUNT)
+        self.sharing.apply(self.accounts, graph)
         self.clients = Clients(options, self.tick, self.accounts, authenticator, self.info, log)
         self.listeners = Listeners(options, self.clients, self.info, log)
         self.reloader = Reloader(self)
@@ -98,6 +101,17 @@ class Broker:
         """For a reload: the streams stay on disk."""
         await self._stop_jetstream()
         self.jetstream = self._jetstream_end = None
+
+    def apply_accounts(self, graph: Graph) -> None:
+        """For a reload: the accounts of `options`, which has been brought up to date, and what they give each other.
+
+        An account that stays keeps its clients, subscriptions and streams. Clients of one that is gone are closed by
+        whoever judges their logins next.
+        """
+        accounts = make_accounts(self.options, self.tick, self.accounts)
+        self.accounts.clear()
+        self.accounts.update(accounts)
+        self.sharing.apply(self.accounts, graph)
 
     def _open_monitor(self) -> None:
         options = self.options
@@ -210,9 +224,9 @@ class Broker:
             self.log.warn(warning)
 
 
-def make_accounts(options: Options, tick: Tick) -> dict[str, Account]:
-    """Every account of the configuration, with $G and the system account."""
-    system = options.system_account or "$SYS"
+def make_accounts(options: Options, tick: Tick, known: dict[str, Account]) -> dict[str, Account]:
+    """Every account of the configuration, with $G and the system account; those that are `known` stay the same."""
+    system = options.system_account or SYSTEM_ACCOUNT
     alone = all(name in (GLOBAL_ACCOUNT, system) for name in options.accounts)
     found: dict[str, Account] = {}
     for name in (GLOBAL_ACCOUNT, system, *options.accounts):
@@ -221,16 +235,24 @@ def make_accounts(options: Options, tick: Tick) -> dict[str, Account]:
         if name == GLOBAL_ACCOUNT and jetstream is None and alone:
             # with no other accounts $G has JetStream without limits of its own
             jetstream = AccountJetStreamOptions()
-        found[name] = Account(name, tick, is_system=name == system, jetstream=jetstream)
+        account = known.get(name)
+        if account is None or account.is_system != (name == system):
+            account = Account(name, tick, is_system=name == system)
+        account.jetstream_options = jetstream
+        found[name] = account
     return found
 
 
 def run(options: Options) -> int:
-    """Run a broker until it is told to stop. Returns the process's exit code."""
+    """Run a broker until it is told to stop. Returns the process's exit code.
+
+    Raises ConfigError where what the accounts give each other cannot be.
+    """
+    graph = check(options)
     log = Logger(options)
 
     async def main() -> int:
-        broker = Broker(options, log)
+        broker = Broker(options, graph, log)
         try:
             return await broker.run()
         except (JetbrokerError, OSError) as error:

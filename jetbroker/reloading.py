@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, NamedTuple
 
+from jetbroker.accounts.graph import Graph, check
 from jetbroker.auth.authenticator import Authenticator
 from jetbroker.config import start
 from jetbroker.config.options import RANDOM_PORT, Options, TlsOptions
@@ -26,11 +27,16 @@ _LOGGING = frozenset(
 )
 
 
+_AT_START = "Error setting server INFO with ClientAdvertise value of"  # the same fault has another text at a reload
+_AT_RELOAD = "invalid ClientAdvertise value of"
+
+
 class Parts(NamedTuple):
     """What is made anew by a reload."""
 
     authenticator: Authenticator
     entrances: Entrances
+    graph: Graph
 
 
 class Reloader:
@@ -73,9 +79,7 @@ class Reloader:
         old = self._broker.options
         if not old.config_file:
             raise ConfigError("can only reload config when a file is provided using -c or --config")
-        loaded = await asyncio.to_thread(start.load, old.config_file, old.flags)
-        if loaded.notices:  # a start goes on with these, a reload does not: nats-server's rule
-            raise ConfigError("\n".join(loaded.notices))
+        loaded = await asyncio.to_thread(_read, old)
         return loaded.options, await asyncio.to_thread(fingerprint, loaded.options.tls)
 
     def _compare(self, new: Options, certificates: str) -> list[Change]:
@@ -96,7 +100,7 @@ class Reloader:
     def _prepare(self, options: Options) -> Parts:
         """Make what the configuration asks for. Raises what keeps it from being made; nothing has changed then."""
         self._broker.log.check(options)
-        return Parts(Authenticator(options), self._broker.listeners.prepare(options))
+        return Parts(Authenticator(options), self._broker.listeners.prepare(options), check(options))
 
     def _take(self, parts: Parts) -> None:
         """Put the new parts in the place of the old ones."""
@@ -104,6 +108,7 @@ class Reloader:
         broker.info.authenticator = parts.authenticator
         broker.info.apply(broker.options)
         broker.listeners.apply(parts.entrances)
+        broker.apply_accounts(parts.graph)
         broker.clients.logins.replace(parts.authenticator, broker.clients.connected.values())
 
     def _follow(self, found: list[Change]) -> None:
@@ -159,6 +164,17 @@ class Reloader:
         except (JetbrokerError, OSError) as error:
             broker.log.warn(f"Can't start JetStream: {error}")
             await broker.end_jetstream()
+
+
+def _read(old: Options) -> start.Loaded:
+    """Read the file anew. Raises ConfigError."""
+    try:
+        loaded = start.load(old.config_file, old.flags)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace(_AT_START, _AT_RELOAD, 1)) from error
+    if loaded.is_empty:  # an editor may be about to write it: without any login everybody would come in
+        raise ConfigError(loaded.notices[-1])
+    return loaded
 
 
 def adopt(options: Options, new: Options) -> None:

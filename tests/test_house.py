@@ -32,7 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "routing": BASE | {"wire"},
     "store": BASE | {"wire.subjects"},
     "auth": BASE | {"config", "wire.subjects"},
-    "accounts": BASE | {"routing", "auth", "config"},
+    "accounts": BASE | {"routing", "auth", "config", "wire"},
     "connections": BASE | {"accounts", "auth", "config", "routing", "wire"},
     "jetstream": BASE | {"accounts", "routing", "store", "wire", "config"},
     "monitor": BASE | {"accounts", "config", "connections", "jetstream", "routing", "wire"},

@@ -144,12 +144,15 @@ cdef Mapping _make(bytes source, list targets, str cluster):
 cdef list _weigh(bytes source, bint is_literal, list targets, bint with_loss):
     """The destinations, rarest first. What is missing to 100 goes to the original, unless that is named: then lost."""
     cdef list found = []
-    cdef list chosen = list(targets)
+    cdef list chosen
     cdef Destination destination
     cdef unsigned int below = 0
+    original = source if is_literal else number_wildcards(source)
+    # nats-server starts with a destination without a subject, and dies of the first message for it
+    chosen = [(subject or original, weight, where) for subject, weight, where in targets]
     missing = 100 - sum(weight for _, weight, _ in chosen)
     if missing and not with_loss:
-        chosen.append((source if is_literal else number_wildcards(source), missing, ""))
+        chosen.append((original, missing, ""))
     for subject, weight, _ in sorted(chosen, key=lambda target: target[1]):
         if weight == 0:
             continue

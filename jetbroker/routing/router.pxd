@@ -12,6 +12,8 @@ from jetbroker.wire.message cimport Message
 
 # Whose input is being handled: a connection says so before it parses and takes it back (None) after.
 cdef void set_origin(object origin) noexcept
+# The same, asked: the connection, or None for messages of the broker itself.
+cdef object get_origin()
 
 
 cdef class Receiver(TickTask):
@@ -19,7 +21,10 @@ cdef class Receiver(TickTask):
     # Deliver one message.  `slot` is this subscription's place in a cached route, or None on one-off look-ups;
     # a receiver may keep what it has worked out for this literal subject in slot.cache.
     # Returns 1 when the message was taken, 0 when it was not (a closed receiver): a queue group then tries its
-    # next member.  Must not publish or change subscriptions before it returns; schedule a tick task for that.
+    # next member.  Must not publish into the router it is called from, nor change any subscriptions, before it
+    # returns; schedule a tick task for that. The receivers of accounts/ publish into the routers of other accounts:
+    # they bound how deep that goes, and whoever stands behind any receiver may be called for a second message while
+    # a first one is on its way to others.
     cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1
 
 
@@ -77,6 +82,7 @@ cdef class Router:
     cdef list replies                  # ReplyRoute or None, direct mapped
     cdef readonly uint64_t subscriptions
     cdef uint32_t watched              # cached routes with watchers: these are not evicted
+    cdef Route sending                 # set during send(): its subject is where the message goes, msg.subject is shown
 
     # Schedule `task` in PHASE_CONSUMERS once the interest in this route's subject has changed (`route` is stale then:
     # look it up and watch it again). False: there are too many watched routes already, or `route` is stale.

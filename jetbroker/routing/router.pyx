@@ -21,6 +21,10 @@ cdef void set_origin(object origin) noexcept:
     current_origin = origin
 
 
+cdef object get_origin():
+    return current_origin
+
+
 cdef class Receiver(TickTask):
     """Whoever can be given messages."""
 
@@ -61,8 +65,11 @@ cdef inline uint64_t hash_subject(const char* p, Py_ssize_t n) noexcept nogil:
 
 cdef inline bint used_once(const char* p, Py_ssize_t n) noexcept nogil:
     """Reply and ack subjects are made for one message: they would only push useful routes out of the cache."""
-    return n > 7 and ((p[0] == c'_' and memcmp(p, b"_INBOX.", 7) == 0) or
-                      (p[0] == c'$' and memcmp(p, b"$JS.ACK", 7) == 0))
+    if n <= 7:
+        return False
+    if p[0] == c'_':
+        return memcmp(p, b"_INBOX.", 7) == 0 or memcmp(p, b"_R_.", 4) == 0
+    return p[0] == c'$' and memcmp(p, b"$JS.ACK", 7) == 0
 
 
 cdef int REPLY_ROUTES = 64             # inboxes and consumers that are busy at the same time
@@ -71,7 +78,7 @@ cdef int REPLY_ROUTES = 64             # inboxes and consumers that are busy at 
 cdef inline Py_ssize_t reply_prefix(const char* p, Py_ssize_t n, int* rest) noexcept nogil:
     """Length of the part that many one-off subjects share, and the number of tokens behind it; 0: none.
 
-    `_INBOX.<id>.` and whatever follows with one token behind it, or `$JS.ACK.<stream>.<consumer>.`
+    `_INBOX.<id>.` or `_R_.<id>.` and whatever follows with one token behind it, or `$JS.ACK.<stream>.<consumer>.`
     """
     cdef Py_ssize_t i, prefix = 0
     cdef int dots = 0
@@ -82,7 +89,7 @@ cdef inline Py_ssize_t reply_prefix(const char* p, Py_ssize_t n, int* rest) noex
         for i in range(n - 2, 6, -1):
             if p[i] == c'.':
                 return i + 1
-        return 7
+        return 7 if p[1] == c'I' else 0
     for i in range(n):
         if p[i] == c'.':
             dots += 1
@@ -164,13 +171,18 @@ cdef class Router:
         cdef int count = 0
         cdef RouteSlot slot
         cdef Py_ssize_t i
-        # the slots' caches are made for route.subject, and msg.subject is another: deliver without them
-        for i in range(PyList_GET_SIZE(route.plain)):
-            slot = <RouteSlot>PyList_GET_ITEM(route.plain, i)
-            count += slot.sub.receiver.deliver(slot.sub, None, msg)
-        if route.queues is not None:
-            for group in route.queues:
-                count += self._deliver_queue(<list>group, None, False, msg)
+        cdef Route before = self.sending
+        self.sending = route
+        try:
+            # the slots' caches are made for route.subject, and msg.subject is another: deliver without them
+            for i in range(PyList_GET_SIZE(route.plain)):
+                slot = <RouteSlot>PyList_GET_ITEM(route.plain, i)
+                count += slot.sub.receiver.deliver(slot.sub, None, msg)
+            if route.queues is not None:
+                for group in route.queues:
+                    count += self._deliver_queue(<list>group, None, False, msg)
+        finally:
+            self.sending = before
         return count
 
     cdef int deliver(self, Route route, Receiver skip, const Message* msg) except -1:
@@ -284,6 +296,8 @@ cdef class Router:
         (<Sublist>self.sublist).insert(sub)
         self.subscriptions += 1
         self._invalidate(subject)
+        if self.imports is not None:
+            sub.shadows = self.imports.subscribed(sub)
         return sub
 
     cpdef int unsubscribe(self, Subscription sub) except -1:
@@ -292,6 +306,8 @@ cdef class Router:
         if (<Sublist>self.sublist).remove(sub):
             self.subscriptions -= 1
             self._invalidate(sub.subject)
+            if self.imports is not None:
+                self.imports.unsubscribed(sub)
         return 0
 
     cdef int _invalidate(self, bytes subject) except -1:

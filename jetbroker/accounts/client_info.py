@@ -1,0 +1,75 @@
+"""Nats-Request-Info: who asks, as the accounts that serve a request through an import get to see it."""
+
+import json
+import time
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from jetbroker.accounts.account import Account
+from jetbroker.accounts.services import ServiceReceiver
+
+
+class Requestor(Protocol):
+    """What a connection tells of itself."""
+
+    account: Account
+    cid: int
+    kind: str
+    peer: str
+    user: str | None
+    name: str
+    lang: str
+    version: str
+    rtt_ns: int
+    opened_at: float  # loop time
+
+
+class ClientInfo:
+    """Describes requestors. One for all imports of a broker."""
+
+    def __init__(self, server_name: str, system_account: str) -> None:
+        self._server_name = server_name
+        self._system_account = system_account
+        self._last: tuple[object, int, object] | None = None
+        self._last_text = b""
+
+    def __call__(self, origin: Requestor | None, crossed: list[Any]) -> bytes:
+        """The header's value for a request that has crossed these imports, the last one just now."""
+        rtt_ns = origin.rtt_ns if origin is not None else 0
+        if len(crossed) > 1 or crossed[0].rule.share or self._last != (origin, rtt_ns, crossed[0]):
+            hops = [hop for hop in crossed if isinstance(hop, ServiceReceiver)]
+            self._last_text = self._describe(origin, rtt_ns, hops)
+            self._last = (origin, rtt_ns, crossed[0]) if len(crossed) == 1 else None
+        return self._last_text
+
+    def _describe(self, origin: Requestor | None, rtt_ns: int, hops: list[ServiceReceiver]) -> bytes:
+        shared = hops[0].rule.share and origin is not None
+        info: dict[str, Any] = {}
+        if origin is not None and shared:
+            info |= {"start": _start(origin, hops[0]), "host": origin.peer.rpartition(":")[0], "id": origin.cid}
+        info["acc"] = origin.account.name if origin is not None else hops[0].importer.router.account_name
+        if len(hops) > 1:
+            info["svc"] = hops[-1].importer.router.account_name
+        if origin is not None and shared:
+            info |= {"user": origin.user, "name": origin.name, "lang": origin.lang, "ver": origin.version}
+        info["rtt"] = rtt_ns
+        if any(hop.rule.share or hop.rule.exporter == self._system_account for hop in hops):
+            info["server"] = self._server_name
+        if origin is not None and shared:
+            info |= {"kind": "Client", "client_type": origin.kind}
+        return _go_json({key: value for key, value in info.items() if value})
+
+
+def _start(origin: Requestor, hop: ServiceReceiver) -> str:
+    """When the connection was made, as Go writes a time."""
+    age_ns = int((hop.importer.router.tick.loop.time() - origin.opened_at) * 1e9)
+    seconds, ns = divmod(time.time_ns() - age_ns, 10**9)
+    fraction = f".{ns:09d}".rstrip("0").rstrip(".")
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}{fraction}Z"
+
+
+def _go_json(value: dict[str, Any]) -> bytes:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text.encode("utf-8", "replace")

@@ -1,0 +1,258 @@
+"""What accounts give each other, worked out and checked: exports, imports, and the mappings of each account.
+
+Nothing here touches a running broker: a start, a reload and `-t` all ask `check` first.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from jetbroker import limits
+from jetbroker.config.options import (
+    GLOBAL_ACCOUNT,
+    AccountOptions,
+    ExportOptions,
+    ImportOptions,
+    MappingOptions,
+    Options,
+)
+from jetbroker.config.report import quoted
+from jetbroker.errors import ConfigError
+from jetbroker.routing.mapping import Mappings
+from jetbroker.routing.placeholders import TransformError, number_wildcards, take_placeholders
+from jetbroker.routing.transform import Transform
+from jetbroker.wire.subjects import collide, subset, valid_subject, wildcard
+
+DEFAULT_THRESHOLD_SECONDS = 120.0
+
+
+@dataclass(slots=True, eq=False)
+class Export:
+    """What one account offers to others. `accounts` None: to all; `threshold` in seconds without an answer."""
+
+    account: str
+    subject: bytes
+    accounts: set[str] | None = None
+    token_position: int = 0
+    single: bool = True
+    threshold: float = DEFAULT_THRESHOLD_SECONDS
+
+    def allows(self, importer: str, subject: bytes) -> bool:
+        """May this account import this subject, which is the export's or a part of it?"""
+        if self.token_position:
+            # nats-server looks at the token of parts only, not of the whole export
+            tokens = subject.split(b".") if subject != self.subject else []
+            return len(tokens) >= self.token_position and tokens[self.token_position - 1] == importer.encode()
+        return self.accounts is None or importer in self.accounts
+
+
+@dataclass(slots=True, frozen=True)
+class StreamImport:
+    """`subject` of the exporter's appears as `local`. `transform` and `undo` are None where one is the other as is."""
+
+    exporter: str
+    subject: bytes
+    local: bytes
+    rule: bytes  # `local` with its placeholders
+    transform: Transform | None = field(default=None, compare=False)
+    undo: Transform | None = field(default=None, compare=False)
+
+
+@dataclass(slots=True, frozen=True)
+class ServiceImport:
+    """Requests to `local` go to `subject` of the exporter. `transform` None: to it, or as published if `published`."""
+
+    exporter: str
+    local: bytes
+    subject: bytes
+    export: Export
+    transform: Transform | None
+    published: bool
+    share: bool
+
+
+@dataclass(slots=True)
+class AccountGraph:
+    """What one account maps, offers and takes."""
+
+    name: str
+    mappings: Mappings | None = None
+    stream_exports: dict[bytes, Export] = field(default_factory=dict)
+    service_exports: dict[bytes, Export] = field(default_factory=dict)
+    streams: list[StreamImport] = field(default_factory=list)
+    services: list[ServiceImport] = field(default_factory=list)
+
+
+Graph = dict[str, AccountGraph]
+
+
+class _Fault(Exception):
+    """Why one import cannot be; the text is nats-server's."""
+
+
+def check(options: Options) -> Graph:
+    """Mappings, exports and imports of all accounts, by account. Raises ConfigError, one line for each fault."""
+    errors: list[str] = []
+    accounts = dict(options.accounts)
+    accounts.setdefault(GLOBAL_ACCOUNT, AccountOptions(GLOBAL_ACCOUNT))
+    graph = {name: AccountGraph(name) for name in accounts}
+    for name, account in accounts.items():
+        sources = [*account.mappings, *(options.mappings if name == GLOBAL_ACCOUNT else ())]
+        graph[name].mappings = _mappings(sources, errors)
+        for export in account.exports:
+            _add_export(graph[name], export, errors)
+    for kind, add in (("stream", _add_stream), ("service", _add_service)):
+        for name, account in accounts.items():
+            for entry in account.imports:
+                if entry.kind == kind:
+                    _add_import(graph, name, entry, add, errors)
+    if errors:
+        raise ConfigError("\n".join(errors))
+    return graph
+
+
+def _mappings(configured: list[MappingOptions], errors: list[str]) -> Mappings | None:
+    sources = []
+    for mapping in configured:
+        targets = [(target.subject.encode(), target.weight, target.cluster) for target in mapping.destinations]
+        try:
+            Mappings([(mapping.source.encode(), targets)])
+        except TransformError as error:
+            to = f" to {quoted(mapping.destinations[0].subject)}" if mapping.plain else ""
+            errors.append(_placed(mapping.place, f"Error adding mapping for {quoted(mapping.source)}{to} : {error}"))
+            continue
+        sources.append((mapping.source.encode(), targets))
+    return Mappings(sources) if sources else None
+
+
+def _placed(place: str, text: str) -> str:
+    return f"{place}: {text}" if place else text
+
+
+def _add_export(account: AccountGraph, options: ExportOptions, errors: list[str]) -> None:
+    subject = options.subject.encode()
+    exports = account.stream_exports if options.kind == "stream" else account.service_exports
+    export = exports.setdefault(subject, Export(account.name, subject))
+    if options.token_position:
+        tokens = subject.split(b".")
+        if len(tokens) < options.token_position or tokens[options.token_position - 1] != b"*":
+            text = f"Error adding {options.kind} export {quoted(options.subject)}: sublist: invalid subject"
+            errors.append(_placed(options.place, text))
+            return
+        export.token_position = options.token_position
+    if options.accounts:
+        export.accounts = (export.accounts or set()) | set(options.accounts)
+    export.single = export.single and options.response_type == "Singleton"
+    if options.response_threshold:
+        export.threshold = options.response_threshold
+
+
+def _add_import(
+    graph: Graph,
+    importer: str,
+    options: ImportOptions,
+    add: Callable[[Graph, AccountGraph, ImportOptions], None],
+    errors: list[str],
+) -> None:
+    if options.account not in graph:
+        text = f"{quoted(options.account)} account not defined for {options.kind} import"
+        errors.append(_placed(options.place, text))
+        return
+    try:
+        add(graph, graph[importer], options)
+    except _Fault as fault:
+        text = f"Error adding {options.kind} import {quoted(options.subject)}: {fault}"
+        errors.append(_placed(options.place, text))
+
+
+def _authorize(exports: dict[bytes, Export], importer: str, subject: bytes, kind: str) -> Export:
+    """The export that an import is of: the same subject, else the first that covers it."""
+    export = exports.get(subject)
+    if export is None:
+        export = next((one for one in exports.values() if subset(subject, one.subject)), None)
+    if export is None or not export.allows(importer, subject):
+        raise _Fault(f"{kind} import not authorized")
+    return export
+
+
+def _add_stream(graph: Graph, importer: AccountGraph, options: ImportOptions) -> None:
+    exporter, subject = graph[options.account], options.subject.encode()
+    _authorize(exporter.stream_exports, importer.name, subject, "stream")
+    local = (options.to or options.subject).encode()
+    if options.prefix:
+        if wildcard(options.prefix.encode()):
+            raise _Fault("stream import prefix can not contain wildcard tokens")
+        local = f"{options.prefix.removesuffix('.')}.{options.subject}".encode()
+    _check_cycle(graph, importer.name, exporter.name, local, _streams_that_collide)
+    _check_cycle(graph, importer.name, exporter.name, subject, _streams_that_collide)
+    transform, rule = None, local
+    if wildcard(subject) and local != subject:
+        transform = _strict("stream", subject, local, subject, number_wildcards(local))
+        local = take_placeholders(local)[0]
+    if any(one.exporter == exporter.name and one.subject == subject for one in importer.streams):
+        raise _Fault("stream import already exists")
+    undo = transform.reversed() if transform is not None else None
+    importer.streams.append(StreamImport(exporter.name, subject, local, rule, transform, undo))
+
+
+def _add_service(graph: Graph, importer: AccountGraph, options: ImportOptions) -> None:
+    exporter, subject = graph[options.account], options.subject.encode()
+    local = (options.to or options.subject).encode()
+    if not valid_subject(local) or not valid_subject(subject):
+        raise _Fault("sublist: invalid subject")
+    export = _authorize(exporter.service_exports, importer.name, subject, "service")
+    published = wildcard(subject) and local == subject
+    asked = take_placeholders(local)[0] if wildcard(subject) else local
+    _check_cycle(graph, importer.name, exporter.name, asked, _services_that_collide)
+    transform = None
+    if wildcard(subject) and not published:
+        there = _strict("service", local, subject, subject, number_wildcards(local))
+        transform = there.reversed()
+        local = asked
+    importer.services.append(ServiceImport(exporter.name, local, subject, export, transform, published, options.share))
+
+
+def _strict(kind: str, first: bytes, second: bytes, source: bytes, destination: bytes) -> Transform:
+    try:
+        return Transform(source, destination, strict=True)
+    except TransformError as error:
+        route = f"from {quoted(first.decode())} to {quoted(second.decode())}"
+        raise _Fault(f"failed to create mapping transform for {kind} import subject {route}: {error}") from None
+
+
+def _streams_that_collide(account: AccountGraph, subject: bytes) -> Iterator[tuple[str, bytes]]:
+    """(exporter, subject to look for there) of each import that a subject may have come through."""
+    if not any(subset(subject, export) for export in account.stream_exports):
+        return
+    for one in account.streams:
+        if collide(subject, one.local):
+            yield one.exporter, one.local if subset(one.local, subject) else subject
+
+
+def _services_that_collide(account: AccountGraph, subject: bytes) -> Iterator[tuple[str, bytes]]:
+    for one in account.services:
+        if collide(subject, one.subject):
+            yield one.exporter, one.local if subset(one.local, subject) else subject
+
+
+def _check_cycle(
+    graph: Graph,
+    importer: str,
+    exporter: str,
+    subject: bytes,
+    followed: Callable[[AccountGraph, bytes], Iterator[tuple[str, bytes]]],
+) -> None:
+    """Follow the imports of the exporter; an account that comes up twice is refused. Linear: nobody is left again."""
+    visited = {importer}
+    stack = [(exporter, followed(graph[exporter], subject))]
+    while stack:
+        account, imports = stack[-1]
+        found = next(imports, None)
+        if found is None:
+            stack.pop()
+            continue
+        if found[0] in visited:
+            raise _Fault("import forms a cycle")
+        visited.add(account)
+        if len(visited) >= limits.IMPORT_DEPTH:
+            raise _Fault("search cycle depth exhausted")
+        stack.append((found[0], followed(graph[found[0]], found[1])))

@@ -1,0 +1,23 @@
+from collections.abc import Callable
+from typing import Any
+
+from jetbroker.accounts.graph import ServiceImport
+from jetbroker.routing.router import Receiver, Router
+
+Describe = Callable[[Any, list[Any]], bytes]  # (connection or None, what was crossed) -> value of the header
+
+class Responses(Receiver):
+    router: Router
+    prefix: bytes
+    owed: dict[bytes, Any]
+    def __init__(self, router: Router) -> None: ...
+    def unsubscribed(self, subject: bytes) -> None: ...
+    def clear(self) -> None: ...
+
+class ServiceReceiver(Receiver):
+    rule: ServiceImport
+    importer: Responses
+    exporter: Responses
+    def __init__(self, rule: ServiceImport, importer: Responses, exporter: Responses, describe: Describe) -> None: ...
+
+def with_request_info(block: bytes, value: bytes) -> bytes: ...

@@ -1,0 +1,282 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""Service imports (see services.pxd)."""
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.string cimport memcmp
+
+from jetbroker.accounts.streams cimport get_unheard, set_unheard
+from jetbroker.routing.router cimport Receiver, Route, Router, RouteSlot, Subscription, get_origin
+from jetbroker.routing.transform cimport Transform, random_bits
+from jetbroker.wire.message cimport Message
+from jetbroker.wire.subjects cimport has_wildcard
+
+from jetbroker import limits
+
+cdef Py_ssize_t MAX_OWED = limits.SERVICE_RESPONSES
+cdef int MAX_DEPTH = limits.IMPORT_DEPTH
+cdef bytes DIGITS = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+cdef double SWEEP_SECONDS = 0.1        # between two walks over all requests
+cdef double WALK_SECONDS = 1e-5        # more for each of them, so that the walks take a part of the time only
+
+# The imports that the message at hand has crossed so far, outermost first: ServiceReceivers, and Responses on the way back.
+cdef list crossed = []
+
+
+cdef bytes random_token():
+    cdef char token[6]
+    cdef int i
+    for i in range(6):
+        token[i] = PyBytes_AS_STRING(DIGITS)[random_bits() % 62]
+    return PyBytes_FromStringAndSize(token, 6)
+
+
+cdef class Response:
+    """One request that may still be answered."""
+
+
+cdef class Responses(Receiver):
+    """The answers that one account's services owe to others, and what it waits for itself."""
+
+    def __init__(self, Router router not None) -> None:
+        self.router = router
+        self.prefix = b"_R_." + random_token() + b"."
+        self.owed = {}
+        self.awaited = {}
+        router.subscribe(self, self.prefix + b">")
+
+    cdef Response _new(self, Responses requestor, const Message* request, object export, bint single):
+        """A generated reply subject for a request to this account; the oldest makes room when there are too many."""
+        cdef Response response = Response.__new__(Response)
+        if len(self.owed) >= MAX_OWED:
+            self._finish(<Response>next(iter(self.owed.values())))
+        response.reply = self.prefix + random_token()
+        while response.reply in self.owed:
+            response.reply = self.prefix + random_token()
+        response.original = request.reply[:request.reply_len]
+        response.owner = self
+        response.requestor = requestor
+        response.export = export
+        response.single = single
+        response.used_at = self.router.tick.loop.time()
+        self.owed[response.reply] = response
+        requestor.awaited.setdefault(response.original, {})[response] = None
+        self._expect_expiry(response.used_at + export.threshold)
+        return response
+
+    cdef int _finish(self, Response response) except -1:
+        """No answer to this one is passed on any more; harmless when that is so already."""
+        cdef dict others
+        if self.owed.pop(response.reply, None) is None:
+            return 0
+        others = <dict>response.requestor.awaited[response.original]
+        del others[response]
+        if not others:
+            del response.requestor.awaited[response.original]
+        return 0
+
+    def clear(self) -> None:
+        """Forget every request: those of others to this account, and its own to others."""
+        for response in list(self.owed.values()):
+            self._finish(response)
+        for others in list(self.awaited.values()):
+            for response in list(others):
+                (<Response>response).owner._finish(response)
+
+    cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
+        """An answer. It counts as taken even when nobody waits for it any more, as in nats-server."""
+        cdef Route sending = self.router.sending
+        cdef Response response
+        cdef Response further = None
+        cdef Message answer = msg[0]
+        cdef int count
+        subject = msg.subject[:msg.subject_len] if sending is None else sending.subject
+        response = <Response>self.owed.get(subject)
+        if response is None or len(crossed) >= MAX_DEPTH:
+            return 1
+        if msg.reply != NULL and not keeps_reply(msg):
+            # the requestor may answer to the answer
+            further = response.requestor._new(self, msg, response.export, response.single)
+            answer.reply = PyBytes_AS_STRING(further.reply)
+            answer.reply_len = PyBytes_GET_SIZE(further.reply)
+            answer.tail = NULL
+        crossed.append(response)
+        try:
+            if sending is None:
+                count = cross(response.requestor.router, response.original, &answer)
+            else:
+                count = hand_on(response, &answer)
+        finally:
+            crossed.pop()
+        if count == 0 and further is not None:
+            response.requestor._finish(further)
+        if count == 0 or response.single or msg.body_len == 0:
+            self._finish(response)
+        else:
+            response.used_at = self.router.tick.loop.time()
+        return 1
+
+    # --- what ends without an answer ---
+
+    def unsubscribed(self, bytes subject not None) -> None:
+        """Interest in `subject` is gone: requests whose answers nobody takes any more are forgotten."""
+        if not self.awaited:
+            return
+        if not has_wildcard(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
+            self._forget_unheard(subject)
+        elif not self.sweep_due:
+            # all of them have to be looked at: once for everything that goes within a moment
+            self.sweep_due = True
+            self.router.tick.loop.call_later(SWEEP_SECONDS, self._sweep)
+
+    def _sweep(self) -> None:
+        self.sweep_due = False
+        for original in list(self.awaited):
+            self._forget_unheard(original)
+
+    def _forget_unheard(self, bytes original) -> None:
+        cdef dict waiting = <dict>self.awaited.get(original)
+        if waiting is not None and not self.router.interested(original):
+            for response in list(waiting):
+                (<Response>response).owner._finish(response)
+
+    cdef int _expect_expiry(self, double due) except -1:
+        """One timer serves all: it is set again only for what is due before it."""
+        if self.timer is not None:
+            if self.timer_due <= due:
+                return 0
+            self.timer.cancel()
+        self.timer_due = due
+        self.timer = self.router.tick.loop.call_at(due, self._expire)
+        return 0
+
+    def _expire(self) -> None:
+        """Forget what was not answered in its export's time; look again when the next one is due."""
+        cdef double now = self.router.tick.loop.time()
+        cdef double due, next_due = 0.0
+        cdef Response response
+        self.timer = None
+        for response in list(self.owed.values()):
+            due = response.used_at + response.export.threshold
+            if due <= now:
+                self._finish(response)
+            elif next_due == 0.0 or due < next_due:
+                next_due = due
+        if self.owed:
+            # not more often than the walk over all of them allows
+            self._expect_expiry(max(next_due, now + SWEEP_SECONDS + len(self.owed) * WALK_SECONDS))
+
+
+cdef class ServiceReceiver(Receiver):
+    """Stands in the importer's router for one service of another account.
+
+    `describe` makes the value of Nats-Request-Info from the connection (or None) and what was crossed, this last.
+    """
+
+    def __init__(self, object rule not None, Responses importer not None, Responses exporter not None,
+                 object describe) -> None:
+        self.rule = rule
+        self.importer = importer
+        self.exporter = exporter
+        self.subject = rule.subject
+        self.transform = rule.transform
+        self.published = rule.published
+        self.export = rule.export
+        self.describe = describe
+
+    cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
+        """Publish the request in the exporter's account; 0 when nobody takes it there."""
+        cdef Route sending = self.importer.router.sending
+        cdef Response response = None
+        cdef Message request = msg[0]
+        cdef bytes target, body
+        cdef int count
+        if sub.closed or len(crossed) >= MAX_DEPTH:
+            return 0
+        for before in crossed:
+            if before.export is self.export:
+                return 0
+        if sending is None:
+            target = self._target(msg.subject, msg.subject_len)
+        else:
+            target = self._target(PyBytes_AS_STRING(sending.subject), PyBytes_GET_SIZE(sending.subject))
+        if msg.reply != NULL and not keeps_reply(msg):
+            response = self.exporter._new(self.importer, msg, self.export, self.export.single)
+            request.reply = PyBytes_AS_STRING(response.reply)
+            request.reply_len = PyBytes_GET_SIZE(response.reply)
+        crossed.append(self)
+        try:
+            block = with_request_info(msg.body[:msg.headers_len], self.describe(get_origin(), crossed))
+            body = block + msg.body[msg.headers_len:msg.body_len]
+            request.body = PyBytes_AS_STRING(body)
+            request.body_len = PyBytes_GET_SIZE(body)
+            request.headers_len = PyBytes_GET_SIZE(block)
+            request.size_text = NULL
+            request.tail = NULL
+            count = cross(self.exporter.router, target, &request)
+        finally:
+            crossed.pop()
+        if count == 0 and response is not None:
+            self.exporter._finish(response)
+        return 1 if count else 0
+
+    cdef bytes _target(self, const char* subject, Py_ssize_t n):
+        if self.transform is not None:
+            return self.transform.map(subject, n)
+        return subject[:n] if self.published else self.subject
+
+
+cdef inline bint keeps_reply(const Message* msg) noexcept nogil:
+    """Acks of a consumer find their way by an import of their own: rewritten they would be nobody's."""
+    return msg.reply_len >= 8 and memcmp(msg.reply, b"$JS.ACK.", 8) == 0
+
+
+cdef int cross(Router router, bytes subject, Message* msg) except -1:
+    """Publish in another account, its mappings applied. Returns the number of deliveries."""
+    cdef bytes mapped = None
+    cdef Route sending = router.sending
+    cdef Receiver before = get_unheard()
+    cdef Receiver skip
+    cdef int count
+    if router.mappings is not None:
+        mapped = router.mappings.map(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
+        if mapped is not None:
+            subject = mapped
+    if not subject:
+        return 0
+    msg.subject = PyBytes_AS_STRING(subject)
+    msg.subject_len = PyBytes_GET_SIZE(subject)
+    skip = getattr(get_origin(), "unheard", None)
+    set_unheard(skip)
+    router.sending = None
+    try:
+        count = router.publish(skip, msg)
+    finally:
+        set_unheard(before)
+        router.sending = sending
+    return count
+
+
+cdef int hand_on(Response response, Message* msg) except -1:
+    """A consumer's delivery: the subject it shows stays, and the way is kept for the next one."""
+    cdef Router router = response.requestor.router
+    cdef bytes original = response.original
+    if response.route is None or response.route.stale:
+        response.route = router.route(PyBytes_AS_STRING(original), PyBytes_GET_SIZE(original))
+    return router.send(response.route, msg)
+
+
+def with_request_info(bytes block not None, bytes value not None) -> bytes:
+    """A header block that says who asks. What a client may have said of that itself is taken out, however spelt."""
+    cdef list kept
+    if not block:
+        return b"NATS/1.0\r\nNats-Request-Info: %b\r\n\r\n" % value
+    if b"nats-request-info" in block.lower():
+        kept = []
+        forged = False
+        for number, line in enumerate(block.split(b"\n")):
+            name = line.partition(b":")[0].strip().lower()
+            # lines that continue a forged one go with it
+            forged = number > 0 and (name == b"nats-request-info" or (forged and line[:1] in (b" ", b"\t")))
+            if not forged:
+                kept.append(line)
+        block = b"\n".join(kept)
+    return b"%bNats-Request-Info: %b\r\n\r\n" % (block[:max(len(block) - 2, 0)], value)

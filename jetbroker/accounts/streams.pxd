@@ -1,0 +1,27 @@
+"""Stream imports: what a subscription gets from the accounts that its own imports streams from."""
+from jetbroker.routing.router cimport Receiver, Router, RouteSlot, Subscription
+from jetbroker.routing.transform cimport Transform
+from jetbroker.wire.message cimport Message
+
+
+cdef class ImportedSlot:
+    """What a Shadow keeps in a cached route: the subject as the importer sees it, and the receiver's slot for that."""
+    cdef bytes subject
+    cdef RouteSlot slot
+
+
+cdef class Shadow(Receiver):
+    """Stands in the exporter's router for one subscription of the importer's."""
+    cdef Router exporter
+    cdef Subscription original
+    cdef Subscription own              # in the exporter's router: carries the original's sid and queue
+    cdef Transform transform           # None: the subject is `local`, or stays when that is None too
+    cdef bytes local
+
+    cdef ImportedSlot _remember(self, Subscription sub, const Message* msg)
+    cdef bytes _subject(self, const Message* msg)
+
+
+# The receiver that must not get what is being published across accounts (its publisher asked for no echo), or None.
+cdef void set_unheard(Receiver receiver) noexcept
+cdef Receiver get_unheard()

@@ -1,0 +1,129 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""Stream imports (see streams.pxd)."""
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+
+from jetbroker.routing.router cimport Receiver, Router, RouteSlot, Subscription
+from jetbroker.routing.transform cimport Transform, fits_source
+from jetbroker.wire.message cimport Message
+from jetbroker.wire.subjects cimport has_wildcard
+
+cdef Receiver unheard = None
+
+
+cdef void set_unheard(Receiver receiver) noexcept:
+    global unheard
+    unheard = receiver
+
+
+cdef Receiver get_unheard():
+    return unheard
+
+
+cdef class ImportedSlot:
+    """What a Shadow keeps in a cached route."""
+
+
+cdef class Shadow(Receiver):
+    """Stands in the exporter's router for one subscription of the importer's."""
+
+    cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
+        cdef Receiver receiver = self.original.receiver
+        cdef ImportedSlot known = None
+        cdef Message local
+        cdef bytes subject
+        if sub.closed or self.original.closed or (unheard is not None and receiver is unheard):
+            return 0
+        sub.filter = self.original.filter
+        if self.exporter.sending is not None:
+            # a consumer's delivery: it shows the stored subject, which is nobody's to rewrite
+            return receiver.deliver(sub, None, msg)
+        if slot is None:
+            subject = self._subject(msg)
+        else:
+            if slot.cache is None:
+                slot.cache = self._remember(sub, msg)
+            known = <ImportedSlot>slot.cache
+            subject = known.subject
+        local = msg[0]
+        local.subject = PyBytes_AS_STRING(subject)
+        local.subject_len = PyBytes_GET_SIZE(subject)
+        return receiver.deliver(sub, known.slot if known is not None else None, &local)
+
+    cdef ImportedSlot _remember(self, Subscription sub, const Message* msg):
+        cdef ImportedSlot known = ImportedSlot.__new__(ImportedSlot)
+        known.subject = self._subject(msg)
+        known.slot = RouteSlot.__new__(RouteSlot)
+        known.slot.sub = sub
+        return known
+
+    cdef bytes _subject(self, const Message* msg):
+        if self.transform is not None:
+            return self.transform.map(msg.subject, msg.subject_len)
+        if self.local is not None:
+            return self.local
+        return PyBytes_FromStringAndSize(msg.subject, msg.subject_len)
+
+
+def add_shadow(Router exporter not None, Subscription original not None, bytes subject not None,
+               object stream) -> Shadow:
+    """Put a shadow for `original` into the exporter's router; remove_shadow() takes it back."""
+    cdef Shadow shadow = Shadow.__new__(Shadow)
+    shadow.exporter = exporter
+    shadow.original = original
+    shadow.transform = stream.transform
+    if stream.transform is None and not is_pattern(stream.subject):
+        shadow.local = stream.local
+    shadow.own = exporter.subscribe(shadow, subject, original.queue, original.sid)
+    return shadow
+
+
+def remove_shadow(Shadow shadow not None) -> None:
+    """Take its subscription back."""
+    shadow.exporter.unsubscribe(shadow.own)
+
+
+def shadow_subject(bytes subscribed not None, object stream) -> bytes | None:
+    """What to subscribe to in the exporter's account for a local subscription; None: it gets nothing from there."""
+    cdef Transform undo = stream.undo
+    cdef bytes local = stream.local
+    cdef bytes narrowed
+    if subscribed == local:
+        return stream.subject
+    if is_subset(subscribed, local):
+        narrowed = subscribed
+    elif not is_pattern(subscribed):
+        return None
+    elif is_subset(local, subscribed):
+        return stream.subject
+    else:
+        narrowed = narrow(subscribed, local)
+        if not is_subset(narrowed, local):
+            return None
+    if undo is not None:
+        return undo.map(PyBytes_AS_STRING(narrowed), PyBytes_GET_SIZE(narrowed))
+    # without a transform either both are the same, or the exporter's is a literal
+    return narrowed if stream.subject == local else stream.subject
+
+
+cdef bytes narrow(bytes subscribed, bytes local):
+    """The subscription with its wildcards filled from the import, where that is more definite."""
+    cdef list tokens = subscribed.split(b".")
+    cdef list own = local.split(b".")
+    cdef Py_ssize_t i, last
+    for i in range(min(len(tokens), len(own))):
+        if tokens[i] == b"*" and own[i] != b">":
+            tokens[i] = own[i]
+    last = len(tokens) - 1
+    if tokens[last] == b">" and len(own) >= len(tokens):
+        tokens[last:] = own[last:]
+    return b".".join(tokens)
+
+
+cdef bint is_subset(bytes subject, bytes pattern) except -1:
+    """A wildcard of the subject fits only a wildcard of the pattern, as a token of a published subject would."""
+    return fits_source(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject),
+                       PyBytes_AS_STRING(pattern), PyBytes_GET_SIZE(pattern))
+
+
+cdef bint is_pattern(bytes subject) except -1:
+    return has_wildcard(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
