@@ -82,6 +82,7 @@ class WebsocketClient:
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=STOP_TIMEOUT_S)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.head = b""
         self.info = b""
         self.closed = False
@@ -112,7 +113,6 @@ class WebsocketClient:
 
     def send_pieces(self, pieces: Iterable[bytes]) -> None:
         """Each in a packet of its own."""
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for piece in pieces:
             self.send(piece)
 
