@@ -34,7 +34,7 @@ cdef class ClientProtocol(Parser):
     cdef Py_ssize_t reused             # bytes of `unparsed` that stand in front of the shared read buffer
     cdef bint direct                   # this read goes straight into `unparsed`
     cdef bint counted                  # `unparsed` is part of what the unauthenticated keep
-    cdef Py_ssize_t max_subscriptions  # 0: none
+    cdef Py_ssize_t max_subscriptions  # negative: any number
     cdef bint verbose
     cdef bint pedantic
     cdef bint echo

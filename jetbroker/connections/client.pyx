@@ -65,7 +65,7 @@ cdef class ClientProtocol(Parser):
         self.login_due = login_due
         self.max_control_line = shared.max_control_line
         self.max_payload = shared.max_payload
-        self.max_subscriptions = shared.max_subscriptions
+        self.max_subscriptions = shared.max_subscriptions or -1
         # what holds until the first CONNECT
         self.verbose = True
         self.pedantic = self.closely = True
@@ -397,7 +397,7 @@ cdef class ClientProtocol(Parser):
             return self._refuse(f"Permissions Violation for Subscription to {quoted(subject)}, too many tokens",
                                 f"Subscription Violation Too Many Tokens - Subject {quoted(subject)},"
                                 f" SID {shown(sid)}")
-        if self.max_subscriptions > 0 and len(self.subscriptions) >= self.max_subscriptions:
+        if 0 <= self.max_subscriptions <= len(self.subscriptions):
             self.shared.server.client_at_limit(self)
             self._spend(EVENT_UNITS)
             return self._error("maximum subscriptions exceeded")
@@ -581,10 +581,6 @@ cdef class ClientProtocol(Parser):
             retire(self.router, gone, 0)
         return 0
 
-    def replace_permissions(self, Permissions permissions) -> None:
-        """After a reload: what the client may do from now on (None: everything)."""
-        self.permissions = permissions
-
     def remember_options(self, object options) -> None:
         """Fill CONNECT options with what the last CONNECT said: what a later one leaves out stays as it was."""
         options.verbose = self.verbose
@@ -632,11 +628,11 @@ cdef class ClientProtocol(Parser):
         self.max_control_line = max_control_line
 
     def set_max_payload(self, Py_ssize_t max_payload) -> None:
-        """Bound of this client's messages in bytes; 0: none."""
+        """Bound of this client's messages in bytes; negative: none."""
         self.max_payload = max_payload
 
     def set_max_subscriptions(self, Py_ssize_t max_subscriptions) -> None:
-        """How many subscriptions this client may have; 0: as many as it likes."""
+        """How many subscriptions this client may have; negative: as many as it likes."""
         self.max_subscriptions = max_subscriptions
 
     def close(self, str reason not None, str text="") -> None:

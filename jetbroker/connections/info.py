@@ -110,7 +110,7 @@ class ServerInfo:
             info |= self._websocket
         if client.nonce:
             info["nonce"] = client.nonce.decode()
-        info["max_payload"] = client.payload_limit if client.payload_limit > 0 else -1
+        info["max_payload"] = max(client.payload_limit, -1)
         return info | {"client_id": client.cid, "client_ip": split_peer(client.peer)[0], "xkey": self.curve_key.public}
 
 

@@ -15,7 +15,7 @@ from jetbroker import limits
 from jetbroker.accounts.account import Account
 from jetbroker.auth.authenticator import FAILED, NOBODY, Authenticator, Claim, Login, Renewal, Verdict
 from jetbroker.config.checks import is_bcrypt
-from jetbroker.config.options import GLOBAL_ACCOUNT, AccountLimits, Options
+from jetbroker.config.options import GLOBAL_ACCOUNT, UNLIMITED, AccountLimits, Options
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.handshake import ConnectOptions, decode_connect
 from jetbroker.errors import ProtocolError
@@ -181,7 +181,7 @@ class Logins:
         account = self.accounts[login.account]
         others = account.connections - (client.connected and client.account is account)
         if 0 <= self.limits_of(account).max_connections <= others:
-            raise _account_full(login)
+            raise _account_full(client, login)
         return account
 
     def _enter(self, client: ClientProtocol, options: ConnectOptions, login: Login) -> None:
@@ -209,7 +209,10 @@ class Logins:
     def _bound(self, client: ClientProtocol, bounds: AccountLimits) -> None:
         """The smaller one of server and account holds."""
         client.set_max_payload(_smaller(bounds.max_payload, self.options.max_payload))
-        client.set_max_subscriptions(_smaller(bounds.max_subscriptions, self.options.max_subscriptions))
+        client.set_max_subscriptions(self._most_subscriptions(bounds))
+
+    def _most_subscriptions(self, bounds: AccountLimits) -> int:
+        return _smaller(bounds.max_subscriptions, self.options.max_subscriptions or UNLIMITED)
 
     # --- hashes are checked in threads ---
 
@@ -287,7 +290,7 @@ class Logins:
         elif renewal is Renewal.REFUSED:
             self._end(client, verdict)
         elif 0 <= self.limits_of(account).max_connections <= counts[name]:
-            client.fail(_account_full(verdict.login or NOBODY))
+            client.fail(_account_full(client, verdict.login or NOBODY))
         else:
             counts[name] += 1
             if verdict.check is None:
@@ -305,11 +308,10 @@ class Logins:
         if client.login is not None:
             self._given.pop(client.cid, None)
         self._bound(client, bounds)
-        most = _smaller(bounds.max_subscriptions, self.options.max_subscriptions)
-        if 0 < most < client.subscription_count:
+        if 0 <= self._most_subscriptions(bounds) < client.subscription_count:
             client.close("Maximum Subscriptions Exceeded", "maximum subscriptions exceeded")
             return
-        client.replace_permissions(verdict.login.permissions)
+        client.apply_permissions(verdict.login.permissions)
 
     def _end(self, client: ClientProtocol, verdict: Verdict) -> None:
         options = ConnectOptions()
@@ -339,10 +341,11 @@ def _refused(options: ConnectOptions, verdict: Verdict) -> ProtocolError:
     return ProtocolError("Authorization Violation", reason, f"authentication error{who}")
 
 
-def _account_full(login: Login) -> ProtocolError:
+def _account_full(client: ClientProtocol, login: Login) -> ProtocolError:
     text = "maximum account active connections exceeded"
-    label = f"nkey:{login.nkey}" if login.nkey else f"user:{login.user}"
-    detail = f"{text} - Account:{login.account} - {label}"
+    detail = text
+    if client.connected:
+        detail += f" - Account:{login.account} - " + (f"nkey:{login.nkey}" if login.nkey else f"user:{login.user}")
     return ProtocolError(text, "Maximum Account Connections Exceeded", detail)
 
 
@@ -352,6 +355,5 @@ def _quoted(text: str) -> str:
 
 
 def _smaller(of_account: int, of_server: int) -> int:
-    """The bound that holds; 0: none. An account says -1 where it has none, the server 0 or less."""
-    bounds = [bound for bound in (of_account if of_account >= 0 else 0, of_server) if bound > 0]
-    return min(bounds, default=0)
+    """The bound that holds; negative: none."""
+    return min((bound for bound in (of_account, of_server) if bound >= 0), default=UNLIMITED)

@@ -8,7 +8,7 @@ from jetbroker.wire.message cimport Message
 
 cdef class Parser:
     cdef Py_ssize_t max_control_line
-    cdef Py_ssize_t max_payload
+    cdef Py_ssize_t max_payload        # negative: any
     cdef bint headers                  # HPUB is allowed: CONNECT agreed to headers
     cdef bint login_due                # the next command must be CONNECT
     cdef bint stopped                  # a handler closed or parked the connection: handle nothing more

@@ -217,7 +217,7 @@ cdef class Parser:
             headers_len = parse_size(first[count - 2], last[count - 2])
         if size < 0 or headers_len < 0 or headers_len > size:
             raise bad_arguments("HeaderPub" if with_headers else "Pub", args, stop)
-        if self.max_payload > 0 and size > self.max_payload:
+        if 0 <= self.max_payload < size:
             raise ProtocolError("Maximum Payload Violation", "Maximum Message Payload Exceeded",
                                 f"maximum payload exceeded: {size} vs {self.max_payload}")
         msg.body = lf + 1
