@@ -16,6 +16,8 @@ RECEIVER_PROGRESS_NS = 10_000_000  # a receiver that took nothing for so long no
 PUBLISHER_STALL_SECONDS = 0.01  # the longest one stall lasts, as in nats-server
 SWEEP_SECONDS = 1.0  # pings, login time-outs and idle memory are looked at so often
 
+SAME_ERROR_SECONDS = 60.0  # between two lines of the log about the same thing at many connections
+
 CLOSED_CONNECTIONS = 10_000  # remembered for monitoring, nats-server's default
 CLOSED_CONNECTION_SUBSCRIPTIONS = 16  # of each that are remembered: a few kilobytes in all
 CLOSED_CONNECTION_SUBJECT_BYTES = 1024  # and the text of these

@@ -22,11 +22,8 @@ from jetbroker.listening import Entrances
 if TYPE_CHECKING:
     from jetbroker.broker import Broker
 
-_LOGGING = frozenset(
-    "trace debug trace_verbose trace_headers logtime logtime_utc log_file syslog remote_syslog".split()
-)
-
-
+_TRACE = ("trace", "trace_verbose", "trace_headers", "max_traced_msg_len")
+_LOGGING = frozenset((*_TRACE, "debug", "logtime", "logtime_utc", "log_file", "syslog", "remote_syslog"))
 _AT_START = "Error setting server INFO with ClientAdvertise value of"  # the same fault has another text at a reload
 _AT_RELOAD = "invalid ClientAdvertise value of"
 
@@ -122,6 +119,7 @@ class Reloader:
                 broker.log.info(line)
         if not _LOGGING.isdisjoint(change.name for change in found):
             broker.log.configure(broker.options)
+            broker.clients.follow_trace()
 
     # --- what has an effect right now ---
 

@@ -38,7 +38,7 @@ def load_tree(tree: dict[str, Node], file: str) -> Loaded:
         raise ConfigErrors([*report.notices, *report.errors])
     top.options.config_file = file
     top.options.config_digest = digest(tree)
-    return Loaded(top.options, notices)
+    return Loaded(top.options, notices, is_empty=not tree)
 
 
 class _Top:

@@ -290,7 +290,7 @@ class Options:
     max_control_line: int = limits.MAX_CONTROL_LINE_BYTES
     max_payload: int = limits.MAX_PAYLOAD_BYTES  # negative: unlimited
     max_pending: int = limits.MAX_PENDING_BYTES
-    max_connections: int = limits.MAX_CONNECTIONS  # negative: unlimited
+    max_connections: int = limits.MAX_CONNECTIONS  # negative: nobody can come (0 in the file, too)
     max_subscriptions: int = 0  # per connection; 0: unlimited
     max_sub_tokens: int = 0  # 0: unlimited
     no_header_support: bool = False

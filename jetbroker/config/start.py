@@ -13,11 +13,15 @@ from jetbroker.errors import ConfigError
 
 
 class Loaded:
-    """What a configuration says: the options, and what is worth telling but stops no start (`-t` counts it)."""
+    """What a configuration says: the options, and what is worth telling but stops no start (`-t` counts it).
 
-    def __init__(self, options: Options, notices: list[str]) -> None:
+    `is_empty`: there is a file, with nothing in it.
+    """
+
+    def __init__(self, options: Options, notices: list[str], *, is_empty: bool = False) -> None:
         self.options = options
         self.notices = notices
+        self.is_empty = is_empty
 
 
 def load(path: str, flags: Sequence[tuple[str, str | int | float | bool]] = ()) -> Loaded:

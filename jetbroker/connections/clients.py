@@ -58,6 +58,7 @@ class Clients:
         self._loop = tick.loop
         self._sweeper: asyncio.TimerHandle | None = None
         self.unauthenticated = Unauthenticated()
+        self._told: dict[str, float] = {}
         self._closing_since: dict[int, float] = {}
         self._stopping = False
         self._nobody_left: asyncio.Future[None] | None = None
@@ -136,8 +137,21 @@ class Clients:
         return len(beyond)
 
     def _one_too_many(self, client: ClientProtocol) -> None:
-        self.log.error(f"{self.who(client)} - maximum connections exceeded")
-        client.close("Maximum Connections Exceeded", "maximum connections exceeded")
+        text = "maximum connections exceeded"
+        self._tell_now_and_then(client, text)
+        client.close("Maximum Connections Exceeded", text)
+
+    def _tell_now_and_then(self, client: ClientProtocol, text: str) -> None:
+        """An error that may come for thousands of connections: the log gets it once a minute for each account."""
+        if client.connected:
+            text = f"{text} - Account:{client.account.name}"
+        now = self._loop.time()
+        if now - self._told.get(text, -limits.SAME_ERROR_SECONDS) < limits.SAME_ERROR_SECONDS:
+            return
+        self._told = {told: at for told, at in self._told.items() if now - at < limits.SAME_ERROR_SECONDS}
+        self._told[text] = now
+        suffix = f" - {_label(client)}" if client.connected and client.user else ""
+        self.log.error(f"{self.who(client)} - {text}{suffix}")
 
     # --- events from ClientProtocol ---
 
@@ -223,8 +237,9 @@ class Clients:
 
     def client_subscription_removed(self, client: ClientProtocol, what: str) -> None:
         """Its user's new permissions do not allow this subscription."""
-        user = f'User "{client.user}"' if client.user else 'User "N/A"'
-        self.log.info(f"Removed sub {what} for {user} - not authorized")
+        kind, _, name = _label(client).partition(":")
+        shown = quoted((name or client.user or "N/A").encode())
+        self.log.info(f"Removed sub {what} for {kind.capitalize()} {shown} - not authorized")
 
     def client_failed(self, client: ClientProtocol, error: ProtocolError) -> None:
         """The client said something that ends its connection."""

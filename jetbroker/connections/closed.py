@@ -28,7 +28,8 @@ class SubscriptionRecord:
 class ClosedConnection:
     """A connection that is gone. Times are nanoseconds since 1970; `user` is None without a login.
 
-    `tls` is what the handshake said (None in clear). `subscriptions` are the first of `subscription_count`: a bounded number.
+    `tls` is what the handshake said (None in clear). `subscriptions` are the first of `subscription_count`: a bounded
+    number.
     """
 
     cid: int

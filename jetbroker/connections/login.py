@@ -318,6 +318,10 @@ class Logins:
         login = client.login or NOBODY
         options.user, options.nkey = login.user, login.nkey
         options.auth_token = REDACTED if login.by_token else ""
+        given = self._given.get(client.cid)
+        if given is not None:
+            options.user, options.nkey = given.user, given.nkey
+            options.auth_token = REDACTED if given.token else ""
         client.fail(_refused(options, verdict))
 
 
