@@ -1,4 +1,5 @@
 """What all client connections share, and the half of one that others deliver to."""
+cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.auth.permissions cimport Permissions, Responses
@@ -40,6 +41,7 @@ cdef class Shared:
     cdef readonly uint64_t stalls              # how often a publisher was slowed for a receiver
 
 
+@cython.final
 cdef class ClientOutput(Receiver):
     cdef Shared shared
     cdef object transport

@@ -3,6 +3,7 @@
 A `Subscription` says: `receiver` wants messages on `subject` (maybe as a member of `queue`).  A `Route` is the
 result of matching one literal subject, kept in a bounded cache.  `Router.publish` is the hot path.
 """
+from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 
 from jetbroker.routing.mapping cimport Mappings
@@ -54,7 +55,13 @@ cdef class Route:
     cdef list plain                    # list[RouteSlot]
     cdef list queues                   # list[list[RouteSlot]], None when there are none
     cdef Route chain                   # next in the hash bucket
+    cdef uint32_t place                # in the router's list of all cached routes
     cdef list watchers                 # TickTasks to wake when this route goes stale, None when there are none
+
+
+cdef struct CachedRoute:
+    uint32_t first                     # hash of its first token
+    PyObject* route                    # borrowed: the bucket holds it
 
 
 cdef class ReplyRoute:
@@ -75,6 +82,8 @@ cdef class Router:
     cdef list buckets                  # heads of hash chains: Route or None
     cdef uint32_t bucket_mask
     cdef readonly uint32_t route_count
+    cdef CachedRoute* cached           # all of them, close together: what a wildcard subscription looks through
+    cdef uint32_t cached_capacity
     cdef uint32_t clock_hand           # where eviction goes on
     cdef uint64_t random_state
     cdef readonly uint64_t generation  # grows with every change of interest: subscriptions made and taken back
@@ -99,6 +108,8 @@ cdef class Router:
     cdef int _publish_once(self, Receiver skip, const Message* msg) except -1
     cdef list _reply_subs(self, const char* subject, Py_ssize_t n)
     cdef int _deliver_queue(self, list group, Receiver skip, bint cached, const Message* msg) except -1
+    cdef int _remember(self, Route route) except -1
+    cdef int _invalidate_matching(self, const char* p, Py_ssize_t n) except -1
     cdef Route _build(self, const char* subject, Py_ssize_t n)
     cdef int _evict(self) except -1
     cdef int _forget(self, uint32_t bucket, Route gone) except -1

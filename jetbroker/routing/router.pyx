@@ -1,9 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """Interest and delivery for one account (see router.pxd)."""
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy
+from libc.stdlib cimport free, realloc
+from libc.string cimport memchr, memcmp, memcpy
 
 from jetbroker.routing.sublist cimport Node, Sublist
 from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, Tick, TickTask
@@ -32,6 +35,7 @@ cdef class Receiver(TickTask):
         raise NotImplementedError(type(self).__name__)
 
 
+@cython.no_gc  # there may be a million of them: a full collection would stop the event loop for a second
 cdef class Subscription:
     """`receiver` wants messages on `subject`, maybe as a member of `queue`."""
 
@@ -61,6 +65,12 @@ cdef inline uint64_t hash_subject(const char* p, Py_ssize_t n) noexcept nogil:
     memcpy(&word, p, n)
     h = (h ^ word) * 0xC4CEB9FE1A85EC53ULL
     return h ^ (h >> 29)
+
+
+cdef inline uint32_t hash_first(const char* p, Py_ssize_t n) noexcept nogil:
+    """Of the first token."""
+    cdef const char* dot = <const char*>memchr(p, c'.', n)
+    return <uint32_t>hash_subject(p, n if dot == NULL else dot - p)
 
 
 cdef inline bint used_once(const char* p, Py_ssize_t n) noexcept nogil:
@@ -114,6 +124,9 @@ cdef class Router:
         self.random_state = 0x2545F4914F6CDD1DULL
         self.replies = [None] * REPLY_ROUTES
 
+    def __dealloc__(self) -> None:
+        free(self.cached)
+
     cdef Route route(self, const char* subject, Py_ssize_t n):
         cdef uint64_t h = hash_subject(subject, n)
         cdef uint32_t bucket = <uint32_t>h & self.bucket_mask
@@ -129,10 +142,25 @@ cdef class Router:
             self._evict()
         route = self._build(subject, n)
         route.hash = h
+        self._remember(route)
         route.chain = <Route>(<object>PyList_GET_ITEM(self.buckets, bucket))
         self.buckets[bucket] = route
-        self.route_count += 1
         return route
+
+    cdef int _remember(self, Route route) except -1:
+        cdef CachedRoute* grown
+        if self.route_count == self.cached_capacity:
+            grown = <CachedRoute*>realloc(self.cached, (self.cached_capacity * 2 + 64) * sizeof(CachedRoute))
+            if grown == NULL:
+                raise MemoryError()
+            self.cached = grown
+            self.cached_capacity = self.cached_capacity * 2 + 64
+        self.cached[self.route_count].first = hash_first(PyBytes_AS_STRING(route.subject),
+                                                         PyBytes_GET_SIZE(route.subject))
+        self.cached[self.route_count].route = <PyObject*>route
+        route.place = self.route_count
+        self.route_count += 1
+        return 0
 
     cdef Route _build(self, const char* subject, Py_ssize_t n):
         cdef Route route = Route.__new__(Route)
@@ -313,7 +341,6 @@ cdef class Router:
     cdef int _invalidate(self, bytes subject) except -1:
         cdef const char* p = PyBytes_AS_STRING(subject)
         cdef Py_ssize_t n = PyBytes_GET_SIZE(subject)
-        cdef Py_ssize_t prefix = 0
         cdef uint32_t bucket
         cdef object head
         cdef Route route
@@ -329,17 +356,21 @@ cdef class Router:
                 if route.subject == subject:
                     self._forget(bucket, route)
             return 0
-        while p[prefix] != c'*' and p[prefix] != c'>':
-            prefix += 1
-        for bucket in range(self.bucket_mask + 1):
-            head = <object>PyList_GET_ITEM(self.buckets, bucket)
-            while head is not None:
-                route = <Route>head
-                head = route.chain
-                if (PyBytes_GET_SIZE(route.subject) > prefix
-                        and memcmp(PyBytes_AS_STRING(route.subject), p, prefix) == 0
-                        and pattern_matches(PyBytes_AS_STRING(route.subject), PyBytes_GET_SIZE(route.subject), p, n)):
-                    self._forget(bucket, route)
+        return self._invalidate_matching(p, n)
+
+    cdef int _invalidate_matching(self, const char* p, Py_ssize_t n) except -1:
+        """Drop the cached routes that a wildcard subject matches."""
+        cdef bint of_any = p[0] == c'>' or (p[0] == c'*' and (n == 1 or p[1] == c'.'))
+        cdef uint32_t first = hash_first(p, n)
+        cdef uint32_t i = 0
+        cdef Route route
+        while i < self.route_count:
+            if of_any or self.cached[i].first == first:
+                route = <Route><object>self.cached[i].route
+                if pattern_matches(PyBytes_AS_STRING(route.subject), PyBytes_GET_SIZE(route.subject), p, n):
+                    self._forget(<uint32_t>route.hash & self.bucket_mask, route)
+                    continue  # another one stands in its place now
+            i += 1
         return 0
 
     cdef int _forget(self, uint32_t bucket, Route gone) except -1:
@@ -359,6 +390,8 @@ cdef class Router:
                     before.chain = gone.chain
                 gone.chain = None
                 self.route_count -= 1
+                self.cached[gone.place] = self.cached[self.route_count]
+                (<Route><object>self.cached[gone.place].route).place = gone.place
                 return 0
             before = <Route>head
             head = before.chain

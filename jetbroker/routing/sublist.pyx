@@ -4,12 +4,14 @@
 '*' and '>' are wildcards only as whole tokens, and only in subscriptions: a published `a.*` is matched as a literal
 by wildcards of its length (nats-server does the same).
 """
+cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.string cimport memchr
 
 from jetbroker.routing.router cimport Subscription
 
 
+@cython.no_gc  # as Subscription
 cdef class Node:
     """One token's place in the trie."""
 
