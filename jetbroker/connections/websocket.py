@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from jetbroker.connections.tls_layer import TlsBuffers, TlsLayer
 
 KIND = "websocket"
+_HTTP_STARTS = (b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO")
+_NO_HTTP = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 _NO_LEAF = "Not configured to accept leaf node connections"
 
 
@@ -107,6 +109,11 @@ class TlsArrival(asyncio.Protocol):
         from jetbroker.connections.tls_layer import TlsLayer
 
         listener, socket = self._listener, cast(asyncio.Transport, self._socket)
+        if data.startswith(_HTTP_STARTS):
+            self._tell(ConnectionError("client sent an HTTP request to an HTTPS server"))
+            socket.write(_NO_HTTP)
+            socket.close()
+            return
         inside = WebsocketConnection(listener, self)
         buffers, context = cast("TlsBuffers", listener.buffers), cast("ssl.SSLContext", listener.context)
         layer = TlsLayer(buffers, context, inside, 0.0, self._failed)
@@ -137,14 +144,17 @@ class TlsArrival(asyncio.Protocol):
         self.cut_off()
 
     def _failed(self, error: Exception) -> None:
-        if self._timer is not None:
-            self._tell(error)
+        self._tell(error)
         self.done()
 
     def _tell(self, error: Exception) -> None:
+        """Once: what is told first is why."""
+        if self._timer is None:
+            return
+        self._timer.cancel()
         self._timer = None
         peer = _joined(cast(asyncio.Transport, self._socket))
-        self._listener.log.error(f"websocket: http: TLS handshake error from {peer}: {error}")
+        self._listener.log.error(f"websocket: TLS handshake error from {peer}: {error}")
 
 
 class WebsocketConnection(asyncio.Protocol):
