@@ -3,6 +3,7 @@
 from jetbroker.config.options import AccountJetStreamOptions
 from jetbroker.routing.router import Router
 from jetbroker.tick import Tick
+from jetbroker.wire.subjects import subset
 
 
 class Account:
@@ -16,3 +17,8 @@ class Account:
         self.is_system = is_system
         self.jetstream_options = jetstream
         self.connections = 0
+        self.services: tuple[bytes, ...] = ()  # local subjects of the services it imports
+
+    def takes_service(self, subject: bytes) -> bool:
+        """Does all of `subject` go to a service of another account?"""
+        return any(subset(subject, local) for local in self.services)

@@ -5,7 +5,7 @@ from libc.string cimport memcmp
 
 from jetbroker.accounts.streams cimport get_unheard, set_unheard
 from jetbroker.routing.router cimport Receiver, Route, Router, RouteSlot, Subscription, get_origin
-from jetbroker.routing.transform cimport Transform, random_bits
+from jetbroker.routing.transform cimport random_bits
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.subjects cimport has_wildcard
 

@@ -100,6 +100,7 @@ class Sharing:
         for name, part in parts.items():
             account = graph.get(name) or AccountGraph(name)
             part.router.mappings = account.mappings
+            accounts[name].services = tuple(rule.local for rule in account.services)
             part.set_streams([(stream, parts[stream.exporter].router) for stream in account.streams])
             part.set_services([(rule, parts[rule.exporter]) for rule in account.services], self._describe)
 

@@ -49,7 +49,7 @@ class JetStreamServer:
         self.reservations = self._reservations()
         self._log_settings(self.reservations)
         stored = set(self.store.accounts())
-        for account in self.accounts.values():
+        for account in filter(has_own_api, self.accounts.values()):
             if account.name in stored:
                 await self._start_account(account, self.store)
             else:
@@ -84,11 +84,11 @@ class JetStreamServer:
         self._follow_limits()
         for name, jetstream in list(self.by_account.items()):
             account = self.accounts.get(name)
-            if account is None or is_enabled(account) != jetstream.enabled:
+            if account is None or is_enabled(account) != jetstream.enabled or not has_own_api(account):
                 await self._end_account(name, self.store)
             elif account.jetstream_options is not None:
                 jetstream.follow(account.jetstream_options)
-        for account in self.accounts.values():
+        for account in filter(has_own_api, self.accounts.values()):
             if account.name not in self.by_account:
                 await self._start_account(account, self.store)
 
@@ -158,6 +158,11 @@ class JetStreamServer:
 def is_enabled(account: Account) -> bool:
     """Does the account have a JetStream by its options?"""
     return account.jetstream_options is not None and account.jetstream_options.enabled
+
+
+def has_own_api(account: Account) -> bool:
+    """False for an account without JetStream that imports the API of another one."""
+    return is_enabled(account) or not account.takes_service(b"$JS.API.>")
 
 
 class _WaitingAccount:
