@@ -24,6 +24,7 @@ CLOSED_CONNECTION_SUBJECT_BYTES = 1024  # and the text of these
 
 # --- before authentication ---
 UNAUTHENTICATED_BYTES = 32 * 1024 * 1024  # kept for all who have not logged in; the one who has kept longest goes
+TRIM_AFTER_CONNECTIONS = 1000  # that are gone: then unused memory goes back to the system
 UNAUTHENTICATED_OBJECT_BYTES = 1024  # what keeping something costs besides the bytes
 WEBSOCKET_LOGIN_BYTES = 64 * 1024  # that a message may inflate to from a client that has to log in
 
@@ -45,13 +46,16 @@ WEBSOCKET_BROWSER_FRAME_BYTES = 4096  # browsers do better with small frames
 TLS_FIRST_READ_BYTES = 4096  # read at once from a connection that has not brought much: a handshake is less
 TLS_READ_BYTES = 64 * 1024  # later; the TLS library keeps as much memory per connection as one read brought
 TLS_LARGE_READS_AFTER_BYTES = 64 * 1024
-TLS_HANDSHAKE_BYTES = 48 * 1024  # what one that is not done yet keeps
+TLS_HANDSHAKE_BYTES = 64 * 1024  # what one that is not done yet keeps
+TLS_HANDSHAKES = 2048  # at the same time; more wait in the kernel
+TLS_SLOW_HANDSHAKE_SECONDS = 0.5  # one that takes longer has to go when others wait
 PROXY_HEADER_SECONDS = 5.0  # nats-server's, for the first bytes and for the rest
 
 # --- turns: what one connection may have done before the others have theirs, in units of about 50 ns ---
 TURN_UNITS = 65_536  # three milliseconds
 LOOK_UP_UNITS = 40  # a subject that no route is known of, a subscription made or removed
-WALK_UNITS = 500  # a subscription with wildcards: the cached routes are looked through
+ANSWER_UNITS = 10  # a PONG, an error that is not logged
+ROUTES_PER_UNIT = 32  # looked through for a subscription with wildcards; where it begins with one, each is a unit
 EVENT_UNITS = 400  # handled in Python: CONNECT, INFO, a refusal with its line in the log
 RETIRE_NS = 2_000_000  # removing the subscriptions of a connection that is gone, per iteration of the event loop
 

@@ -13,6 +13,7 @@ from jetbroker.connections.closed import ClosedConnections, Traffic
 from jetbroker.connections.handshake import check_info
 from jetbroker.connections.info import ServerInfo
 from jetbroker.connections.login import REDACTED, Logins
+from jetbroker.connections.memory import Footprint
 from jetbroker.connections.output import Shared
 from jetbroker.connections.trace import Tracer, quoted
 from jetbroker.connections.unauthenticated import Unauthenticated
@@ -58,6 +59,7 @@ class Clients:
         self._loop = tick.loop
         self._sweeper: asyncio.TimerHandle | None = None
         self.unauthenticated = Unauthenticated()
+        self._footprint = Footprint()
         self._told: dict[str, float] = {}
         self._closing_since: dict[int, float] = {}
         self._stopping = False
@@ -217,7 +219,6 @@ class Clients:
 
     def client_greet(self, client: ClientProtocol) -> None:
         """The first PING after CONNECT was answered: send the second INFO."""
-        client.greeted = True
         client.send(self.info.after_login(client))
 
     def client_info(self, client: ClientProtocol, raw: bytes) -> None:
@@ -264,6 +265,7 @@ class Clients:
                 client.pings_out = 0
             if now >= client.last_ping_at:
                 self._ping(client, now)
+        self._footprint.follow(len(self.connected))
         self._sweeper = self._loop.call_later(limits.SWEEP_SECONDS, self._sweep)
 
     def _end(self, client: ClientProtocol, now: float) -> None:

@@ -17,6 +17,7 @@ cdef extern from "sys/socket.h" nogil:
     int MSG_NOSIGNAL
 
 cdef Py_ssize_t RECORD_BYTES = 16 * 1024  # what one TLS record holds at most
+cdef Py_ssize_t FLUSH_BYTES = 2 * RECORD_BYTES  # sent at once; the TLS library keeps the memory this took
 cdef Py_ssize_t LARGE_AFTER = limits.TLS_LARGE_READS_AFTER_BYTES
 
 cdef enum:
@@ -219,7 +220,9 @@ cdef class TlsLayer:
         try:
             for at in range(0, len(view), RECORD_BYTES):
                 self.ssl.write(view[at:at + RECORD_BYTES])
-                self._flush()
+                if self.outgoing.pending >= FLUSH_BYTES:
+                    self._flush()
+            self._flush()
         except OSError:
             self.abort()
 

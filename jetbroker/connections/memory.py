@@ -1,0 +1,29 @@
+"""Memory back to the operating system once many connections are gone: the allocator keeps it for the next ones."""
+
+import ctypes
+from collections.abc import Callable
+
+from jetbroker import limits
+
+
+class Footprint:
+    """Watches how many connections there are."""
+
+    def __init__(self) -> None:
+        self._most = 0
+        self._trim: Callable[[int], int] | None = None
+
+    def follow(self, connections: int) -> bool:
+        """So many there are now. True when memory was given back."""
+        self._most = max(self._most, connections)
+        if self._most - connections < limits.TRIM_AFTER_CONNECTIONS:
+            return False
+        self._most = connections
+        if self._trim is None:
+            self._trim = getattr(ctypes.CDLL(None), "malloc_trim", _nothing)  # glibc has it, others need it less
+        self._trim(0)
+        return True
+
+
+def _nothing(_: int) -> int:
+    return 0
