@@ -174,11 +174,10 @@ cdef class Router:
         route.plain = []
         (<Sublist>self.sublist).match(subject, n, nodes)
         for node in nodes:
-            if node.plain is not None:
-                for sub in node.plain:
-                    slot = RouteSlot.__new__(RouteSlot)
-                    slot.sub = sub
-                    route.plain.append(slot)
+            for sub in node.plain_members():
+                slot = RouteSlot.__new__(RouteSlot)
+                slot.sub = sub
+                route.plain.append(slot)
             if node.queues is not None:
                 for queue, members in node.queues.items():
                     group = groups.setdefault(queue, [])
@@ -257,10 +256,9 @@ cdef class Router:
                 # group names may span nodes: the route knows how to merge them
                 return self.deliver(self._build(msg.subject, msg.subject_len), skip, msg)
         for node in nodes:
-            if node.plain is not None:
-                for sub in node.plain:
-                    if sub.receiver is not skip:
-                        count += sub.receiver.deliver(sub, None, msg)
+            for sub in node.plain_members():
+                if sub.receiver is not skip:
+                    count += sub.receiver.deliver(sub, None, msg)
         return count
 
     cdef list _reply_subs(self, const char* subject, Py_ssize_t n):
@@ -296,7 +294,7 @@ cdef class Router:
         cdef Node node
         (<Sublist>self.sublist).match(subject, n, nodes)
         for node in nodes:
-            if node.plain is not None or node.queues is not None:
+            if node.single is not None or node.plain is not None or node.queues is not None:
                 return True
         return False
 
@@ -458,7 +456,7 @@ cdef class Router:
         cdef Node node
         (<Sublist>self.sublist).match(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject), nodes)
         for node in nodes:
-            found.extend(node.plain or ())
+            found.extend(node.plain_members())
             for members in (node.queues or {}).values():
                 found.extend(members)
         return found

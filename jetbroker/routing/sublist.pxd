@@ -3,12 +3,21 @@ from jetbroker.routing.router cimport Subscription
 
 
 cdef class Node:
-    cdef dict literals          # token (bytes) -> Node, None when there are none
+    cdef dict literals          # token (bytes) -> Node when there are several
+    cdef bytes token            # the only one otherwise, None when there are none: most nodes need no dict
+    cdef Node child
     cdef Node one               # the child for '*'
     cdef Node rest              # the child for '>'
-    cdef dict plain             # Subscription -> None (an ordered set: many may share a subject), None when empty
+    cdef Subscription single    # the only plain subscription
+    cdef dict plain             # Subscription -> None (an ordered set: many may share a subject) when there are several
     cdef dict queues            # queue name -> {Subscription: None}, None when empty
+
     cdef bint is_empty(self) noexcept
+    cdef Node literal(self, const char* token, Py_ssize_t n)
+    cdef int set_literal(self, bytes token, Node child) except -1
+    cdef int drop_literal(self, bytes token) except -1
+    cdef object children(self)         # the nodes of all literals
+    cdef object plain_members(self)    # every plain subscription, in their order
 
 
 cdef class Sublist:

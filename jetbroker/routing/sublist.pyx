@@ -5,8 +5,8 @@
 by wildcards of its length (nats-server does the same).
 """
 cimport cython
-from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.string cimport memchr
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.string cimport memchr, memcmp
 
 from jetbroker.routing.router cimport Subscription
 
@@ -16,7 +16,51 @@ cdef class Node:
     """One token's place in the trie."""
 
     cdef bint is_empty(self) noexcept:
-        return not (self.literals or self.plain or self.queues or self.one is not None or self.rest is not None)
+        return (self.token is None and self.literals is None and self.single is None and self.plain is None
+                and self.queues is None and self.one is None and self.rest is None)
+
+    cdef Node literal(self, const char* token, Py_ssize_t n):
+        """The child for a token, None when there is none."""
+        if self.token is not None:
+            if PyBytes_GET_SIZE(self.token) == n and memcmp(PyBytes_AS_STRING(self.token), token, n) == 0:
+                return self.child
+            return None
+        if self.literals is None:
+            return None
+        return <Node>self.literals.get(PyBytes_FromStringAndSize(token, n))
+
+    cdef int set_literal(self, bytes token, Node child) except -1:
+        """Add a child for a token that has none yet."""
+        if self.literals is not None:
+            self.literals[token] = child
+        elif self.token is None:
+            self.token = token
+            self.child = child
+        else:
+            self.literals = {self.token: self.child, token: child}
+            self.token = None
+            self.child = None
+        return 0
+
+    cdef int drop_literal(self, bytes token) except -1:
+        if self.literals is None:
+            self.token = None
+            self.child = None
+            return 0
+        del self.literals[token]
+        if not self.literals:
+            self.literals = None
+        return 0
+
+    cdef object children(self):
+        if self.literals is not None:
+            return self.literals.values()
+        return () if self.child is None else (self.child,)
+
+    cdef object plain_members(self):
+        if self.plain is not None:
+            return self.plain
+        return () if self.single is None else (self.single,)
 
 
 cdef class Sublist:
@@ -39,17 +83,19 @@ cdef class Sublist:
                     node.rest = Node()
                 node = node.rest
             else:
-                if node.literals is None:
-                    node.literals = {}
-                child = <Node>node.literals.get(token)
+                child = node.literal(PyBytes_AS_STRING(token), PyBytes_GET_SIZE(token))
                 if child is None:
                     child = Node()
-                    node.literals[token] = child
+                    node.set_literal(token, child)
                 node = child
         if sub.queue is None:
-            if node.plain is None:
-                node.plain = {}
-            node.plain[sub] = None
+            if node.plain is not None:
+                node.plain[sub] = None
+            elif node.single is None:
+                node.single = sub
+            else:
+                node.plain = {node.single: None, sub: None}
+                node.single = None
         else:
             if node.queues is None:
                 node.queues = {}
@@ -68,7 +114,7 @@ cdef class Sublist:
             elif token == b">":
                 node = node.rest
             else:
-                node = None if node.literals is None else <Node>node.literals.get(token)
+                node = node.literal(PyBytes_AS_STRING(token), PyBytes_GET_SIZE(token))
             if node is None:
                 return False
         if not _take_out(node, sub):
@@ -78,7 +124,7 @@ cdef class Sublist:
         return True
 
     cdef int match(self, const char* subject, Py_ssize_t n, list nodes) except -1:
-        if n == 0:
+        if n == 0 or _has_empty_token(subject, subject + n):
             return 0
         return _match(self.root, subject, subject + n, nodes)
 
@@ -86,10 +132,9 @@ cdef class Sublist:
         cdef list stack = [self.root]
         cdef Py_ssize_t seen = 0
         cdef Node node
-        cdef dict members
         while stack and seen < stop:
             node = <Node>stack.pop()
-            groups = [] if node.plain is None else [node.plain]
+            groups = [node.plain_members()]
             if node.queues is not None:
                 groups.extend(node.queues.values())
             for members in groups:
@@ -102,8 +147,7 @@ cdef class Sublist:
                 stack.append(node.rest)
             if node.one is not None:
                 stack.append(node.one)
-            if node.literals is not None:
-                stack.extend(node.literals.values())
+            stack.extend(node.children())
         return 0
 
     cdef list match_below(self, const char* prefix, Py_ssize_t n, int rest):
@@ -116,14 +160,16 @@ cdef class Sublist:
         for node in nodes:
             if node.queues is not None:
                 return None
-            if node.plain is not None:
-                subs.extend(node.plain)
+            subs.extend(node.plain_members())
         return subs
 
 
 cdef bint _take_out(Node node, Subscription sub) except -1:
     cdef dict members
     if sub.queue is None:
+        if node.single is sub:
+            node.single = None
+            return True
         if node.plain is None or sub not in node.plain:
             return False
         del node.plain[sub]
@@ -152,9 +198,7 @@ cdef int _prune(list path, Node node) except -1:
         elif token == b">":
             parent.rest = None
         else:
-            del parent.literals[token]
-            if not parent.literals:
-                parent.literals = None
+            parent.drop_literal(token)
         node = parent
     return 0
 
@@ -167,13 +211,9 @@ cdef int _match(Node node, const char* p, const char* end, list nodes) except -1
         stop = <const char*>memchr(p, c'.', end - p)
         if stop == NULL:
             stop = end
-        if stop == p:
-            return 0
-        if node.rest is not None and (stop == end or not _has_empty_token(stop + 1, end)):
+        if node.rest is not None:
             nodes.append(node.rest)
-        literal = None
-        if node.literals is not None:
-            literal = <Node>node.literals.get(PyBytes_FromStringAndSize(p, stop - p))
+        literal = node.literal(p, stop - p)
         if stop == end:
             if literal is not None:
                 nodes.append(literal)
@@ -201,16 +241,15 @@ cdef bint _descend(Node node, const char* p, const char* end, int rest, list nod
     if node.rest is not None:
         nodes.append(node.rest)
     if p == end:
-        if node.literals is not None:
+        if node.child is not None or node.literals is not None:
             return False
         return node.one is None or _descend(node.one, p, end, rest - 1, nodes)
     stop = <const char*>memchr(p, c'.', end - p)
     if stop == NULL or stop == p:
         return False
-    if node.literals is not None:
-        literal = <Node>node.literals.get(PyBytes_FromStringAndSize(p, stop - p))
-        if literal is not None and not _descend(literal, stop + 1, end, rest, nodes):
-            return False
+    literal = node.literal(p, stop - p)
+    if literal is not None and not _descend(literal, stop + 1, end, rest, nodes):
+        return False
     return node.one is None or _descend(node.one, stop + 1, end, rest, nodes)
 
 
