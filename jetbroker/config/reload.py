@@ -14,6 +14,7 @@ from jetbroker.config.durations import format_duration
 from jetbroker.config.options import SYSTEM_ACCOUNT, Options, TlsOptions, UserOptions, WebsocketOptions
 from jetbroker.errors import ConfigError
 
+_SYNC_SECONDS = 120.0  # nats-server's interval where it syncs always
 REDACTED = "[REDACTED]"
 
 
@@ -156,7 +157,8 @@ def _sync_always(options: Options) -> bool:
 
 
 def _sync_interval(options: Options) -> str:
-    return format_duration(options.jetstream.sync_interval or 0.0)
+    seconds = options.jetstream.sync_interval
+    return format_duration(_SYNC_SECONDS if seconds is None else seconds)
 
 
 # --- rules of their own ---
@@ -327,8 +329,8 @@ _ROWS: tuple[Row, ...] = (
     _plain("jetstream.max_buffered_msgs", "StreamMaxBufferedMsgs"),
     _plain("jetstream.max_buffered_size", "StreamMaxBufferedSize"),
     Row("jetstream.store_dir", "StoreDir", _attribute("jetstream.store_dir"), differs=_store_dir_differs),
-    Row("jetstream.sync_always", "SyncAlways", _sync_always),
     Row("jetstream.sync_interval", "SyncInterval", _sync_interval),
+    Row("jetstream.sync_always", "SyncAlways", _sync_always),
     Row("websocket", "Websocket", _websocket, differs=_websocket_differs),
     _plain("pid_file", "PidFile", _pid_file),
     _said_row("ports_file_dir", "PortsFileDir"),
@@ -369,6 +371,6 @@ _ROWS: tuple[Row, ...] = (
     _said_row("max_traced_msg_len", "MaxTracedMsgLen"),
     _said_row("connect_error_reports", "ConnectErrorReports"),
     _said_row("reconnect_error_reports", "ReconnectErrorReports"),
-    Row("server_tags", "Tags", lambda options: sorted(options.server_tags), _named("tags")),
+    _plain("server_tags", "Tags", _named("tags")),
     _plain("server_metadata", "Metadata", _named("metadata")),
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.support.daemon import Daemon, Raw
 
+_BARRIER = "File log re-open ignored, not a file logger"
 DONE = ("Reloaded server configuration", "Failed to reload server configuration")
 _HEAD = re.compile(r"^\[\d+\] (?:\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d+ )?")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -31,7 +32,9 @@ class Edited(Daemon):
             self.path.write_text(text)
         self.send(signal.SIGHUP)
         self.wait_for_any(DONE, seen)
-        return [self.normal(line) for line in self.log[seen:] if "Trapped" not in line]
+        self.send(signal.SIGUSR1)  # its line comes behind all others
+        self.wait_for(_BARRIER, seen)
+        return [self.normal(line) for line in self.log[seen:] if "Trapped" not in line and _BARRIER not in line]
 
     def wait_for_any(self, texts: Sequence[str], after: int) -> None:
         """Wait for a line with one of these texts behind the first `after` lines."""
