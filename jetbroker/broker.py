@@ -22,7 +22,7 @@ from jetbroker.config.options import GLOBAL_ACCOUNT, SYSTEM_ACCOUNT, AccountJetS
 from jetbroker.connections.clients import Clients
 from jetbroker.connections.info import ServerInfo
 from jetbroker.errors import JetbrokerError
-from jetbroker.listening import Listeners
+from jetbroker.listening import Listeners, monitoring_context
 from jetbroker.logs import Logger
 from jetbroker.reloading import Reloader
 from jetbroker.runfiles import RunFiles
@@ -115,11 +115,12 @@ class Broker:
 
     def _open_monitor(self) -> None:
         options = self.options
-        if options.http_port:
+        port = options.http_port or options.https_port
+        if port:
             from jetbroker.monitor.monitor import Monitor
 
-            host = options.http_host or options.host
-            self.monitor = Monitor(host, options.http_port, self.log)
+            host = (options.https_host if options.https_port else options.http_host) or options.host
+            self.monitor = Monitor(host, port, self.log, monitoring_context(options))
 
     async def stop(self) -> None:
         """Close everything in order; what was acknowledged is on disk afterwards."""

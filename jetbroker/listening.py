@@ -25,6 +25,7 @@ class Entrances(NamedTuple):
 
     clients: Entrance
     websockets: "ssl.SSLContext | None"
+    monitoring: "ssl.SSLContext | None"
 
 
 class Listeners:
@@ -90,13 +91,23 @@ class Listeners:
 
     def prepare(self, options: Options) -> Entrances:
         """What new connections would meet with these options. Raises TlsError."""
-        return Entrances(entrance(options), _websocket_context(options) if self._websockets is not None else None)
+        websockets = _websocket_context(options) if self._websockets is not None else None
+        return Entrances(entrance(options), websockets, monitoring_context(options))
 
     def apply(self, made: Entrances) -> None:
         """New connections meet this from now on."""
         self._listener.apply(made.clients)
         if self._websockets is not None:
             self._websockets.apply(self._options.websocket, made.websockets)
+
+
+def monitoring_context(options: Options) -> "ssl.SSLContext | None":
+    """For the HTTPS monitoring port: the certificate of `tls {}`, nobody has to show one. Raises TlsError."""
+    if not options.https_port or options.tls is None:
+        return None
+    from jetbroker.connections.tls import server_context
+
+    return server_context(options.tls, verify=False)
 
 
 def _websocket_context(options: Options) -> "ssl.SSLContext | None":

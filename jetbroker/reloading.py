@@ -105,6 +105,8 @@ class Reloader:
         broker.info.authenticator = parts.authenticator
         broker.info.apply(broker.options)
         broker.listeners.apply(parts.entrances)
+        if broker.monitor is not None and parts.entrances.monitoring is not None:
+            broker.monitor.secure = parts.entrances.monitoring
         broker.apply_accounts(parts.graph)
         broker.clients.logins.replace(parts.authenticator, broker.clients.connected.values())
 

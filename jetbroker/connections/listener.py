@@ -78,7 +78,8 @@ class Listener:
         self.rate = RateLimit(self.loop, log)
         self.handshakes = Handshakes(self.loop)
         self._server: asyncio.Server | None = None
-        self.apply(entrance(options))
+        self.entrance = entrance(options)
+        self.apply(self.entrance)
 
     async def start(self, host: str, port: int) -> int:
         """Listen; returns the port. Raises OSError."""
@@ -101,7 +102,9 @@ class Listener:
             self.log.warn('Clients that are not using "TLS Handshake First" option will fail to connect')
 
     def apply(self, made: Entrance) -> None:
-        """New connections meet this from now on; those that are there stay as they are."""
+        """New connections meet this from now on; those that are there stay, unless their key is pinned no more."""
+        if made.pinned != self.entrance.pinned:
+            self._judge_pins(made.pinned)
         self.entrance = made
         self.rate.limit = made.rate_limit
         if made.context is not None and self.buffers is None:
@@ -109,6 +112,16 @@ class Listener:
 
             self.buffers = TlsBuffers(self.loop)
         self._make: Callable[[], asyncio.BaseProtocol] = self.clients.factory if made.open else self._arrival
+
+    def _judge_pins(self, pinned: frozenset[str]) -> None:
+        clients = [client for client in self.clients.connected.values() if client.kind == "nats" and not client.closed]
+        gone = [
+            c for c in clients if pinned and c.arrival is None and (c.tls is None or c.tls.spki_sha256 not in pinned)
+        ]
+        if gone:
+            self.log.info(f"Disconnect {len(gone)} clients due to pinned certs reload")
+        for client in gone:
+            client.close(_TLS_FAILED)
 
     def reload(self, options: Options) -> None:
         """Follow the options. Raises TlsError, and nothing changes then."""

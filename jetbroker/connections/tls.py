@@ -7,6 +7,7 @@ and cipher suites are Go's, as everywhere in nats-server's output.
 import hashlib
 import os
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -173,15 +174,20 @@ def _dns_names(cert_file: str) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class TlsFacts:
-    """What a handshake brought. `peer_certificate` is DER, None without a client certificate.
+    """What a handshake brought. `peer_certificates` are DER: the client's own, then (since Python 3.13) its chain.
 
     `first`: it came before INFO.
     """
 
     version: str
     cipher_suite: str
-    peer_certificate: bytes | None
+    peer_certificates: tuple[bytes, ...]
     first: bool
+
+    @property
+    def peer_certificate(self) -> bytes | None:
+        """The client's certificate in DER, None when it has shown none."""
+        return self.peer_certificates[0] if self.peer_certificates else None
 
     @property
     def spki_sha256(self) -> str:
@@ -192,16 +198,7 @@ class TlsFacts:
 
     def peer_certs(self) -> list[dict[str, str]]:
         """`tls_peer_certs` of `/connz`."""
-        if self.peer_certificate is None:
-            return []
-        parsed = _parsed(self.peer_certificate)
-        return [
-            {
-                "subject": subject_text(parsed.subject),
-                "spki_sha256": _spki_sha256(parsed),
-                "cert_sha256": hashlib.sha256(self.peer_certificate).hexdigest(),
-            }
-        ]
+        return [_shown_certificate(der) for der in self.peer_certificates]
 
 
 def facts(layer: TlsLayer, first: bool) -> TlsFacts:
@@ -213,9 +210,26 @@ def facts(layer: TlsLayer, first: bool) -> TlsFacts:
     return TlsFacts(
         version=_VERSIONS.get(version, version),
         cipher_suite=_GO_NAMES.get(name, name),
-        peer_certificate=connection.getpeercert(binary_form=True),
+        peer_certificates=_peer_certificates(connection),
         first=first,
     )
+
+
+def _peer_certificates(connection: ssl.SSLObject) -> tuple[bytes, ...]:
+    chain: Callable[[], list[bytes]] | None = getattr(connection, "get_unverified_chain", None)
+    if chain is not None:
+        return tuple(chain())
+    own = connection.getpeercert(binary_form=True)
+    return () if own is None else (own,)
+
+
+def _shown_certificate(der: bytes) -> dict[str, str]:
+    parsed = _parsed(der)
+    return {
+        "subject": subject_text(parsed.subject),
+        "spki_sha256": _spki_sha256(parsed),
+        "cert_sha256": hashlib.sha256(der).hexdigest(),
+    }
 
 
 def _parsed(der: bytes) -> "x509.Certificate":
@@ -313,6 +327,11 @@ _ALERTS = {
 _UNKNOWN_AUTHORITY = (2, 18, 19, 20, 21)  # OpenSSL's X509_V_ERR_*: there is no way to an authority
 _NOT_IN_TIME = (9, 10)
 _WRONG_PURPOSE = 26
+
+
+def is_plain_http(error: Exception) -> bool:
+    """A request came where a handshake should have begun."""
+    return isinstance(error, ssl.SSLError) and error.reason == "HTTP_REQUEST"
 
 
 def failure_text(error: Exception, addresses: str) -> tuple[str, bool]:

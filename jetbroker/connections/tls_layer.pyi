@@ -11,6 +11,8 @@ class TlsLayer(BufferedProtocol):
     buffers: TlsBuffers
     transport: Any
     ssl: SSLObject
+    @property
+    def shaking(self) -> bool: ...
     def __init__(
         self,
         buffers: TlsBuffers,

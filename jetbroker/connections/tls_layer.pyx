@@ -210,6 +210,11 @@ cdef class TlsLayer:
         """Who gets what arrives."""
         return self.protocol
 
+    @property
+    def shaking(self) -> bool:
+        """The handshake is neither done nor given up."""
+        return self.state == HANDSHAKE
+
     def write(self, data) -> None:
         """Encrypt and send; before and after the time of the connection nothing is sent."""
         cdef object view

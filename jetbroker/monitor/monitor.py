@@ -14,8 +14,11 @@ from jetbroker.errors import JetbrokerError
 from jetbroker.logs import Logger
 
 if TYPE_CHECKING:
+    import ssl
+
     from jetbroker.jetstream.server import JetStreamServer
     from jetbroker.monitor.http import HttpListener
+    from jetbroker.monitor.secure import Arrivals
     from jetbroker.monitor.sources import Sources
 
 BACKLOG = 128
@@ -30,9 +33,12 @@ class MonitorError(JetbrokerError):
 class Monitor:
     """The port of one broker. Bound at once, so that a port in use ends a start before the store is touched."""
 
-    def __init__(self, host: str, port: int, log: Logger) -> None:
-        """Raises MonitorError. `port` -1: any free one."""
+    def __init__(self, host: str, port: int, log: Logger, secure: "ssl.SSLContext | None" = None) -> None:
+        """Raises MonitorError. `port` -1: any free one. `secure`: what handshakes need, None without TLS."""
         self.host = host
+        self.secure = secure
+        self._log = log
+        self._arrivals: Arrivals | None = None
         self.ready = True  # clients are accepted; /healthz says so
         self.started_ns = time.time_ns()
         self._socket: socket.socket | None = _listen(host, port)
@@ -42,12 +48,16 @@ class Monitor:
         self._sources: Sources | None = None
         self._jetstream: JetStreamServer | None = None
         self._config_loaded_ns = self.started_ns
-        log.info(f"Starting http monitor on {_joined(host, self.port)}")
+        log.info(f"Starting {self._scheme} monitor on {_joined(host, self.port)}")
+
+    @property
+    def _scheme(self) -> str:
+        return "http" if self.secure is None else "https"
 
     @property
     def url(self) -> str:
         """For the ports file: an address a program on this machine can dial."""
-        return f"http://{_joined(_REACHABLE.get(self.host, self.host), self.port)}"
+        return f"{self._scheme}://{_joined(_REACHABLE.get(self.host, self.host), self.port)}"
 
     async def serve(
         self,
@@ -64,7 +74,7 @@ class Monitor:
         self._jetstream = jetstream
         loop = asyncio.get_running_loop()
 
-        def connection() -> asyncio.Protocol:
+        def connection() -> asyncio.BaseProtocol:
             if self._listener is None:
                 # loaded by now, or waited for: a start does not wait
                 from jetbroker.monitor.endpoints import Endpoints
@@ -76,12 +86,22 @@ class Monitor:
                 )
                 self._sources.config_loaded_ns = self._config_loaded_ns
                 self._listener = HttpListener(loop, Endpoints(self._sources).answer)
-            return self._listener.connection()
+            return self._inside(self._listener.connection())
 
         self._server = await loop.create_server(connection, sock=self._socket)
         self._socket = None
         # In a thread, so that neither the start nor the first request holds up the clients for these imports.
         loop.call_later(_PRELOAD_SECONDS, threading.Thread(target=_preload, daemon=True).start)
+
+    def _inside(self, protocol: asyncio.Protocol) -> asyncio.BaseProtocol:
+        """What stands at the socket for a connection."""
+        if self.secure is None:
+            return protocol
+        if self._arrivals is None:
+            from jetbroker.monitor.secure import Arrivals
+
+            self._arrivals = Arrivals(asyncio.get_running_loop(), self._log)
+        return self._arrivals.layer(self.secure, protocol)
 
     def reloaded(self, jetstream: "JetStreamServer | None", config_loaded_ns: int) -> None:
         """The configuration was read again, at that time; there may be a JetStream now, or none any more."""
