@@ -32,7 +32,8 @@ cdef int64_t PROGRESS_NS = limits.RECEIVER_PROGRESS_NS
 cdef double STALL_SECONDS = limits.PUBLISHER_STALL_SECONDS
 cdef long TURN_UNITS = limits.TURN_UNITS
 cdef long LOOK_UP_UNITS = limits.LOOK_UP_UNITS
-cdef long WALK_UNITS = limits.WALK_UNITS
+cdef long WALKED_PER_UNIT = limits.ROUTES_PER_UNIT
+cdef long ANSWER_UNITS = limits.ANSWER_UNITS
 cdef long EVENT_UNITS = limits.EVENT_UNITS
 cdef int64_t RETIRE_NS = limits.RETIRE_NS
 cdef Py_ssize_t RETIRE_STEP = 64       # subscriptions removed between two looks at the clock
@@ -350,6 +351,7 @@ cdef class ClientProtocol(Parser):
         cdef bytes subject = None
         cdef const char* end = msg.body - 1  # of the command's line
         if self.traced:
+            self._spend(EVENT_UNITS)
             end -= (end - 1)[0] == c'\r'
             verb = b"HPUB " if msg.headers_len else b"PUB "
             self._trace(RECEIVED, verb + msg.subject[:end - msg.subject])
@@ -403,6 +405,7 @@ cdef class ClientProtocol(Parser):
             return self._error("maximum subscriptions exceeded")
         if sid not in self.subscriptions:
             if not has_valid_tokens(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
+                self._spend(ANSWER_UNITS)
                 return self._error("Invalid Subject")
             sub = self.subscriptions[sid] = self.router.subscribe(self.output, subject, queue, sid)
             if permissions is not None:
@@ -431,16 +434,16 @@ cdef class ClientProtocol(Parser):
         """A subscription was made or removed: a wildcard one has the cached routes looked through."""
         cdef long units = LOOK_UP_UNITS
         if has_wildcard(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
-            units += WALK_UNITS + <long>self.router.route_count // 2
+            units += <long>self.router.route_count // (1 if subject[:1] in (b"*", b">") else WALKED_PER_UNIT)
         self._spend(units)
 
     def forget(self, Subscription sub) -> None:
         """Remove a subscription (UNSUB, or its max was reached)."""
+        if self.traced and not sub.closed:
+            self._trace(INTERNAL, b"DELSUB " + sub.sid)
         self.router.unsubscribe(sub)
         if self.subscriptions is not None and self.subscriptions.get(sub.sid) is sub:
             del self.subscriptions[sub.sid]
-            if self.traced:
-                self._trace(INTERNAL, b"DELSUB " + sub.sid)
 
     cdef int on_connect(self, bytes json) except -1:
         if self.traced and self.shared.tracer is not None:
@@ -457,9 +460,12 @@ cdef class ClientProtocol(Parser):
         if self.traced:
             self._trace(RECEIVED, b"PING")
             self._trace(SENT, b"PONG")
+        self._spend(ANSWER_UNITS)
         self.output.write(b"PONG\r\n")
-        if self.connected and not self.greeted and self.protocol_level > 0:
-            self.shared.server.client_greet(self)
+        if self.connected and not self.greeted:
+            self.greeted = True
+            if self.protocol_level > 0:
+                self.shared.server.client_greet(self)
         return 0
 
     cdef int on_pong(self) except -1:

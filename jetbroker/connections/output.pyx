@@ -20,7 +20,7 @@ from jetbroker.wire.message cimport Message
 from jetbroker.wire.subjects cimport subject_matches
 
 from jetbroker import limits
-from jetbroker.connections.trace import SENT
+from jetbroker.connections.trace import INTERNAL, SENT
 
 cdef extern from "sys/socket.h" nogil:
     ssize_t c_send "send"(int fd, const void* data, size_t n, int flags)
@@ -130,7 +130,7 @@ cdef class ClientOutput(Receiver):
         if self.out.size - self.head > SOFT_PENDING:
             self._congested()
         if self.look:
-            self._look_back(msg, start, w - start)
+            self._look_back(sub, msg, start, w - start)
         return 1
 
     cdef int _congested(self) except -1:
@@ -156,7 +156,7 @@ cdef class ClientOutput(Receiver):
                 return False
         return not (self.look & LOOK_FULL and self.shared.publishing)
 
-    cdef int _look_back(self, const Message* msg, const char* line, Py_ssize_t n) except -1:
+    cdef int _look_back(self, Subscription sub, const Message* msg, const char* line, Py_ssize_t n) except -1:
         """A message was delivered: the reply it may be answered on, its line in the log."""
         cdef const char* body
         if self.look & LOOK_REPLIES and msg.reply != NULL:
@@ -166,6 +166,8 @@ cdef class ClientOutput(Receiver):
             self.shared.tracer.line(self.protocol, SENT, line[:body - line - 2])
             self.shared.tracer.payload(self.protocol, SENT, body[:n - (body - line) - 2],
                                        msg.headers_len if self.headers else 0)
+            if sub.closed:
+                self.shared.tracer.line(self.protocol, INTERNAL, b"DELSUB " + sub.sid)
         return 0
 
     cdef int run_tick(self) except -1:

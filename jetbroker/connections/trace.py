@@ -89,7 +89,7 @@ class Tracer:
     def payload(self, client: ClientProtocol, arrow: str, body: bytes, headers_len: int) -> None:
         """What a message holds; nothing for an empty one."""
         if self.headers_only:
-            body = body[: max(headers_len - 2, 0)]
+            body = body[: max(headers_len - 4, 0)]  # the blank line, and the end of the one before
         if not body:
             return
         if 0 < self.max_payload < len(body):
