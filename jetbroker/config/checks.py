@@ -85,11 +85,20 @@ def check_start(options: Options) -> None:
     system = options.system_account
     if system and system not in (*options.accounts, SYSTEM_ACCOUNT, GLOBAL_ACCOUNT):
         raise ConfigError("error resolving system account: account missing")
+    _check_ports(options)
+
+
+def _check_ports(options: Options) -> None:
+    """The texts are those of failing to listen: where nats-server finds out."""
+    invalid = "listen tcp: address {}: invalid port"
     if not -1 <= options.port <= _MAX_PORT:
-        raise ConfigError(
-            f"Error listening on port: {options.host}:{options.port}, "
-            f'"listen tcp: address {options.port}: invalid port"'
-        )
+        why = invalid.format(options.port)
+        raise ConfigError(f'Error listening on port: {options.host}:{options.port}, "{why}"')
+    for port in (options.http_port, options.https_port):
+        if not -1 <= port <= _MAX_PORT:
+            raise ConfigError(f"Can't start monitoring: can't listen to the monitor port: {invalid.format(port)}")
+    if not -1 <= options.websocket.port <= _MAX_PORT:
+        raise ConfigError(f"Unable to listen for websocket connections: {invalid.format(options.websocket.port)}")
 
 
 def warnings(options: Options) -> list[str]:
