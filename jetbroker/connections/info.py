@@ -73,6 +73,8 @@ class ServerInfo:
             info["tls_required"] = True
         if client.arrival is not None and client.arrival.hides_address:
             del info["client_ip"]  # it would be the proxy's
+        if client.nonce:
+            info["nonce"] = client.nonce.decode()
         return _line(info)
 
     def after_login(self, client: ClientProtocol) -> bytes:
@@ -108,8 +110,6 @@ class ServerInfo:
             info.pop("tls_required", None)
             info.pop("tls_available", None)
             info |= self._websocket
-        if client.nonce:
-            info["nonce"] = client.nonce.decode()
         info["max_payload"] = max(client.payload_limit, -1)
         return info | {"client_id": client.cid, "client_ip": split_peer(client.peer)[0], "xkey": self.curve_key.public}
 

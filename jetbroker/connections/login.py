@@ -56,7 +56,7 @@ class Logins:
         self._given: dict[int, Given] = {}  # by those who did not have to: a reload may ask for it
         self._cookies: dict[int, Given] = {}
         self._password_threads: ThreadPoolExecutor | None = None
-        self._checks: set[asyncio.Task[None]] = set()
+        self._checks: dict[int, asyncio.Task[None]] = {}  # of parked clients
 
     @property
     def first_account(self) -> Account:
@@ -103,7 +103,6 @@ class Logins:
         if verdict.check is None:
             self._judge(client, options, verdict)
             return
-        client.park()
         self._run(client, verdict, lambda _, checked: self._judge_parked(client, options, checked))
 
     def begin_silently(self, client: ClientProtocol) -> None:
@@ -157,8 +156,9 @@ class Logins:
         if verdict.who and options.user:
             self._log.warn(f'User "{options.user}" found in connect proto, but user required from cert')
         account = self._room_for(client, verdict.login)
+        options.nkey = options.nkey or verdict.login.nkey
         if options.account or options.new_account:
-            raise _refused(options, Verdict(None))
+            raise _refused(options, Verdict(None, who=verdict.login.user))
         if options.protocol not in (0, 1):
             raise ProtocolError("invalid client protocol", "Bad Client Protocol Version")
         options.headers = options.headers and not self.options.no_header_support
@@ -217,10 +217,14 @@ class Logins:
     # --- hashes are checked in threads ---
 
     def _run(self, client: ClientProtocol, verdict: Verdict, judge: Judge) -> None:
-        """Check in a thread, then judge in the event loop, unless the client is gone by then."""
+        """Check in a thread, then judge in the event loop, unless the client is gone by then.
+
+        The client is parked meanwhile: nothing it says counts before it is judged.
+        """
+        client.park()
         task = self._loop.create_task(self._check_in_thread(client, verdict, judge))
-        self._checks.add(task)
-        task.add_done_callback(self._checks.discard)
+        self._checks[client.cid] = task
+        task.add_done_callback(lambda _: self._checks.pop(client.cid, None))
 
     async def _check_in_thread(self, client: ClientProtocol, verdict: Verdict, judge: Judge) -> None:
         check = verdict.check
@@ -266,7 +270,7 @@ class Logins:
         self.authenticator = authenticator
         counts: Counter[str] = Counter()
         for client in list(clients):
-            if client.closed:
+            if client.closed or client.cid in self._checks:  # who is being checked is judged at the end of that
                 continue
             if client.connected:
                 self._renew(client, counts)
@@ -312,6 +316,7 @@ class Logins:
             client.close("Maximum Subscriptions Exceeded", "maximum subscriptions exceeded")
             return
         client.apply_permissions(verdict.login.permissions)
+        client.unpark()
 
     def _end(self, client: ClientProtocol, verdict: Verdict) -> None:
         options = ConnectOptions()
