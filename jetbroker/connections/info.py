@@ -29,7 +29,6 @@ class ServerInfo:
         self.authenticator = authenticator
         self.port = options.port
         self.websocket_port = options.websocket.port
-        self.jetstream = options.jetstream.enabled
         self.fields: dict[str, Any] = {}
         self._tls_first = False
         self._websocket: dict[str, Any] = {}
@@ -52,7 +51,7 @@ class ServerInfo:
             "max_payload": options.max_payload,
             "api_lvl": API_LEVEL,
         }
-        if self.jetstream:
+        if options.jetstream.enabled:
             fields["jetstream"] = True
             if options.jetstream.domain:
                 fields["domain"] = options.jetstream.domain

@@ -123,14 +123,6 @@ def test_usr1_reopens_the_log(tmp_path: Path) -> None:
     assert "Server Exiting.." not in (tmp_path / "old").read_text()
 
 
-def test_hup_says_that_reload_is_not_there_yet() -> None:
-    with Daemon() as daemon:
-        daemon.send(signal.SIGHUP)
-        line = daemon.wait_for("Failed to reload server configuration")
-        assert "[ERR]" in line and "not supported yet" in line
-        assert daemon.stop() == 0
-
-
 def test_lame_duck_without_clients_ends_at_once(tmp_path: Path) -> None:
     with Daemon("-js", "-sd", str(tmp_path)) as daemon:
         sent = time.monotonic()
