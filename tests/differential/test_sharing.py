@@ -50,6 +50,7 @@ accounts {
 }
 """
 INFO = "NATS/1.0\r\nNats-Request-Info: forged\r\nB: c\r\n\r\n"
+STREAM = '{"name":"S","subjects":["js.*"],"storage":"memory"}'
 CONSUMER = '{"stream_name":"S","config":{"name":"D","durable_name":"D","ack_policy":"explicit"}}'
 say, publish = Step, Step.publish
 SCENARIOS: dict[str, list[Step]] = {
@@ -101,12 +102,12 @@ SCENARIOS: dict[str, list[Step]] = {
     ],
     "JetStream": [
         say("b", "SUB in.* 1\r\nSUB in.*.* 2\r\n"),
-        publish("b", "$JS.API.STREAM.CREATE.S", '{"name":"S","subjects":["js.*"],"storage":"memory"}', "in.1"),
+        publish("b", "$JS.API.STREAM.CREATE.S", STREAM, "in.1", expects=1),
         publish("a", "js.one", "m1"), publish("a", "js.two", "m2"), publish("a", "js.three", "m3"),
-        publish("b", "$JS.API.CONSUMER.CREATE.S.D", CONSUMER, "in.2"),
-        publish("b", "$JS.API.CONSUMER.MSG.NEXT.S.D", '{"batch":2,"expires":60000000000}', "in.pull.1"),
-        publish("b", "$JS.API.STREAM.MSG.GET.S", '{"seq":2}', "in.3"),
-        publish("b", "$JS.API.STREAM.DELETE.S", "", "in.4"),
+        publish("b", "$JS.API.CONSUMER.CREATE.S.D", CONSUMER, "in.2", expects=1),
+        publish("b", "$JS.API.CONSUMER.MSG.NEXT.S.D", '{"batch":2,"expires":60000000000}', "in.pull.1", expects=2),
+        publish("b", "$JS.API.STREAM.MSG.GET.S", '{"seq":2}', "in.3", expects=1),
+        publish("b", "$JS.API.STREAM.DELETE.S", "", "in.4", expects=1),
     ],
 }  # fmt: skip
 
@@ -138,7 +139,7 @@ def without_times(told: list[str]) -> list[str]:
 def test_scenarios(ports: tuple[int, int], name: str) -> None:
     clients = sorted({step.client for step in SCENARIOS[name]} | {"a", "b", "c"})
     theirs, ours = (without_times(play(port, clients, SCENARIOS[name])) for port in ports)
-    assert ours == theirs
+    assert "\n".join(ours) == "\n".join(theirs)
 
 
 TOKENS = st.sampled_from(["pre", "s", "x", "loc", "lit", "tt", "v", "1", "*", "*", "own", "t", "u"])
@@ -159,7 +160,7 @@ def test_any_subscription_gets_of_imported_streams_what_it_gets_there(
 ) -> None:
     subs = "".join(f"SUB {subject} {queue} {sid}\r\n" for sid, (subject, queue) in enumerate(subscribed, 1))
     steps = [say("b", subs), *(publish("a", subject, subject) for subject in published)]
-    steps += [say("b", "".join(f"UNSUB {sid}\r\n" for sid in gone) or "PING\r\n"), publish("a", "s.x", "again")]
+    steps += [say("b", "".join(f"UNSUB {sid}\r\n" for sid in gone)), publish("a", "s.x", "again")]
     theirs, ours = (play(port, "ab", steps) for port in ports)
     assert same_queue_member(ours) == same_queue_member(theirs)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -13,20 +14,24 @@ TIMEOUT_S = 10.0
 
 @dataclass(frozen=True)
 class Step:
-    """One client says something. `{reply}` is the last reply subject that any client got."""
+    """One client says something. `{reply}` is the last reply subject that any client got.
+
+    `expects`: so many frames come back to this client, some of them maybe not at once.
+    """
 
     client: str
     says: str
+    expects: int = 0
 
     @classmethod
-    def publish(cls, client: str, subject: str, payload: str = "", reply: str = "", headers: str = "") -> Step:
+    def publish(
+        cls, client: str, subject: str, payload: str = "", reply: str = "", headers: str = "", expects: int = 0
+    ) -> Step:
         """PUB, or HPUB when there are headers."""
         reply = f"{reply} " if reply else ""
-        if headers:
-            return cls(
-                client, f"HPUB {subject} {reply}{len(headers)} {len(headers + payload)}\r\n{headers}{payload}\r\n"
-            )
-        return cls(client, f"PUB {subject} {reply}{len(payload)}\r\n{payload}\r\n")
+        verb, sizes = ("HPUB", f"{len(headers)} ") if headers else ("PUB", "")
+        sizes += f"{len(headers + payload)}"
+        return cls(client, f"{verb} {subject} {reply}{sizes}\r\n{headers}{payload}\r\n", expects)
 
 
 class Client:
@@ -78,6 +83,9 @@ def play(port: int, clients: Iterable[str], steps: Iterable[Step]) -> list[str]:
             open_clients[step.client].send(step.says.replace("{reply}", last))
             told.append(f"{step.client}: {step.says!r}")
             found = open_clients[step.client].frames()
+            deadline = time.monotonic() + TIMEOUT_S
+            while len(found) < step.expects and time.monotonic() < deadline:
+                found += open_clients[step.client].frames()
             lines = [(step.client, frame) for frame in found]
             for name, client in open_clients.items():
                 lines += [(name, frame) for frame in client.frames()]
