@@ -86,6 +86,7 @@ class Broker:
         self.log.info("Server is ready")
         if self.jetstream is not None:
             self.jetstream.start_waiting()
+        self.loop.call_soon(self.info.curve_key.prepare)  # takes longer than a start can spare
         gc.freeze()  # modules and streams found on disk stay: later collections need not walk them
         gc.enable()
 

@@ -77,6 +77,10 @@ def is_signed(public: bytes, text: bytes, signature: bytes) -> bool:
 class CurveKey:
     """The broker's X25519 key. Made when it is first asked for: that takes longer than a start can spare."""
 
+    def prepare(self) -> None:
+        """Make it now."""
+        _ = self.public
+
     @cached_property
     def private(self) -> bytes:
         """The secret half, 32 bytes."""
