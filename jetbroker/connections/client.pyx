@@ -75,6 +75,7 @@ cdef class ClientProtocol(Parser):
         self.name = self.lang = self.version = self.proxy = ""
         self.output = ClientOutput()
         self.output.shared = shared
+        self.output.soft_pending = min(SOFT_PENDING, shared.max_pending // 4 * 3)
         self.output.protocol = self
 
     # --- asyncio.BufferedProtocol ---
@@ -238,7 +239,7 @@ cdef class ClientProtocol(Parser):
 
     def _maybe_stall(self, ClientOutput behind) -> bool:
         """Slow this publisher down: its receiver is nearly full, or falls behind while it still takes bytes."""
-        if behind.closed or behind is self.output or self.closed or behind.pending() <= SOFT_PENDING:
+        if behind.closed or behind is self.output or self.closed or behind.pending() <= behind.soft_pending:
             return False
         if (behind.pending() <= behind.shared.max_pending // 4 * 3
                 and monotonic_ns() - behind.progress_ns > PROGRESS_NS):

@@ -1,0 +1,38 @@
+"""Pairs of servers that are shared by all tests of a run, one pair for each configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pytest
+
+from tests.support import process
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The same configuration twice."""
+
+    reference: process.ServerProcess
+    broker: process.ServerProcess
+
+
+@pytest.fixture(scope="session")
+def pair_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Pair]]:
+    """A function from a configuration's text to its pair, started when first asked for."""
+    if process.find_nats_server() is None:
+        pytest.skip("nats-server is neither on the PATH nor in ~/go/bin")
+    pairs: dict[str, Pair] = {}
+
+    def pair(config: str) -> Pair:
+        if config not in pairs:
+            path = tmp_path_factory.mktemp("pair") / "server.conf"
+            path.write_text(config + "\nserver_name: same\n")
+            started = [stack.enter_context(make("-c", str(path))) for make in (process.nats_server, process.jetbroker)]
+            pairs[config] = Pair(*started)
+        return pairs[config]
+
+    with ExitStack() as stack:
+        yield pair
