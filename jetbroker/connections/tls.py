@@ -306,8 +306,8 @@ _REASONS = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "tls: client didn't provide a certificate",
     "NO_SHARED_CIPHER": "tls: no cipher suite supported by both client and server",
     "UNSUPPORTED_PROTOCOL": "tls: client offered only unsupported versions",
-    "NO_SUITABLE_KEY_SHARE": "tls: no supported elliptic curves offered",
-    "NO_SHARED_GROUPS": "tls: no supported elliptic curves offered",
+    "NO_SUITABLE_KEY_SHARE": "tls: no key exchanges supported by both client and server",
+    "NO_SHARED_GROUPS": "tls: no key exchanges supported by both client and server",
 }
 _ALERTS = {
     "BAD_CERTIFICATE": "bad certificate",
