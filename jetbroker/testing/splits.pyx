@@ -1,9 +1,8 @@
 # cython: language_level=3
 """Is a parser's answer the same however its input is cut? Fast enough for millions of inputs."""
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.parser cimport Parser
@@ -76,10 +75,25 @@ cdef class FoldingParser(Parser):
             self.verdict = f"{error.text}|{error.reason}".encode()
             return used
 
-    cdef bytes answer(self, Py_ssize_t unfinished):
-        """Events, then how it ended: the error, or how many bytes wait for more."""
-        cdef bytes events = PyBytes_FromStringAndSize(self.log, self.log_len)
-        return events + b"!" + (self.verdict if self.failed else b"%d" % unfinished)
+    cdef int begin(self, SplitChecker settings, bint pausing) except -1:
+        """As a new parser with these settings."""
+        self.log_len = self.skipping = 0
+        self.failed = False
+        self.verdict = None
+        self.pausing = pausing
+        self.headers = settings.headers
+        self.login_due = settings.login_due
+        self.max_payload = settings.max_payload
+        self.max_control_line = settings.max_control_line
+        return 0
+
+    cdef int end(self, Py_ssize_t unfinished) except -1:
+        """Behind the events stands how it ended: the error, or how many bytes wait for more."""
+        cdef char rest[24]
+        self.add(b"!", 1)
+        if self.failed:
+            return self.add(self.verdict, len(self.verdict))
+        return self.add(rest, snprintf(rest, sizeof(rest), "%zd", unfinished))
 
     cdef int on_connect(self, bytes json) except -1:
         self.login_due = False
@@ -125,6 +139,7 @@ cdef class SplitChecker:
 
     cdef bint headers, login_due
     cdef Py_ssize_t max_payload, max_control_line
+    cdef FoldingParser whole, other
 
     def __init__(self, bint headers=True, bint login_due=False, Py_ssize_t max_payload=1048576,
                  Py_ssize_t max_control_line=4096) -> None:
@@ -132,29 +147,23 @@ cdef class SplitChecker:
         self.login_due = login_due
         self.max_payload = max_payload
         self.max_control_line = max_control_line
+        self.whole = FoldingParser()
+        self.other = FoldingParser()
 
-    cdef FoldingParser parser(self, bint pausing):
-        cdef FoldingParser made = FoldingParser()
-        made.headers = self.headers
-        made.login_due = self.login_due
-        made.max_payload = self.max_payload
-        made.max_control_line = self.max_control_line
-        made.pausing = pausing
-        return made
-
-    cdef bytes pieces(self, const char* p, Py_ssize_t n, Py_ssize_t cut):
-        """The answer to p[:cut], p[cut:]; the second piece comes with what is left of the first, as from a socket."""
-        cdef FoldingParser parser = self.parser(False)
-        cdef Py_ssize_t used = parser.take(p, cut)
-        if not parser.failed:
+    cdef int pieces(self, FoldingParser parser, const char* p, Py_ssize_t n, Py_ssize_t cut, bint pausing) except -1:
+        """Play p[:cut], p[cut:]; the second piece comes with what is left of the first, as from a socket."""
+        cdef Py_ssize_t used
+        parser.begin(self, pausing)
+        used = parser.take(p, cut)
+        if cut < n and not parser.failed:
             used += parser.take(p + used, n - used)
-        return parser.answer(n - used)
+        return parser.end(n - used)
 
-    cdef bytes byte_by_byte(self, const char* p, Py_ssize_t n):
+    cdef int byte_by_byte(self, FoldingParser parser, const char* p, Py_ssize_t n) except -1:
         """Each time in memory that ends where the input does, so that reading on is noticed by a sanitizer."""
-        cdef FoldingParser parser = self.parser(False)
         cdef Py_ssize_t used = 0, end
         cdef char* piece
+        parser.begin(self, False)
         for end in range(1, n + 1):
             piece = <char*>malloc(end - used)
             if piece == NULL:
@@ -166,22 +175,24 @@ cdef class SplitChecker:
                 free(piece)
             if parser.failed:
                 break
-        return parser.answer(n - used)
+        return parser.end(n - used)
 
     def check(self, bytes data not None) -> bytes:
         """The answer to the whole input; raises SplitDifference when another way of giving it has another one."""
         cdef const char* p = data
         cdef Py_ssize_t n = len(data), cut
-        cdef bytes whole = self.pieces(p, n, n)
-        cdef FoldingParser parser = self.parser(True)
-        cdef Py_ssize_t used = parser.take(p, n)
-        self._same(whole, parser.answer(n - used), "by stops after each event")
-        self._same(whole, self.byte_by_byte(p, n), "byte by byte")
+        self.pieces(self.whole, p, n, n, False)
+        self.pieces(self.other, p, n, n, True)
+        self.compare("by stops after each event")
+        self.byte_by_byte(self.other, p, n)
+        self.compare("byte by byte")
         for cut in range(1, n, 1 + n // EVERY_PLACE_BYTES):
-            self._same(whole, self.pieces(p, n, cut), cut)
-        return whole
+            self.pieces(self.other, p, n, cut, False)
+            self.compare(cut)
+        return self.whole.log[:self.whole.log_len]
 
-    cdef int _same(self, bytes whole, bytes other, object way) except -1:
-        if whole != other:
-            raise SplitDifference(f"whole: {whole!r}\ncut {way}: {other!r}")
+    cdef int compare(self, object way) except -1:
+        cdef FoldingParser a = self.whole, b = self.other
+        if a.log_len != b.log_len or memcmp(a.log, b.log, a.log_len) != 0:
+            raise SplitDifference(f"whole: {a.log[:a.log_len]!r}\ncut {way}: {b.log[:b.log_len]!r}")
         return 0
