@@ -278,7 +278,7 @@ class Clients:
         self.shared.slow_consumers += 1
         self.log.info(
             f"{self.who(client)} - Slow Consumer Detected: "
-            f"WriteDeadline of {deadline} exceeded with {client.pending_bytes} total bytes."
+            f"WriteDeadline of {deadline} exceeded with 1 chunks of {client.pending_bytes} total bytes."
         )
         client.abort(WRITE_DEADLINE)
 

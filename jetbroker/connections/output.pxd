@@ -50,6 +50,7 @@ cdef class ClientOutput(Receiver):
     cdef OutputBuffer out
     cdef Py_ssize_t head               # bytes of `out` that are sent already
     cdef int look                      # LOOK_* flags
+    cdef Py_ssize_t soft_pending       # bytes: further behind, it slows its publishers (or loses their messages)
     cdef Permissions permissions       # as the client's, None: everything is allowed
     cdef Responses responses           # with LOOK_REPLIES
     cdef bint closed

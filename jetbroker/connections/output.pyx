@@ -127,7 +127,7 @@ cdef class ClientOutput(Receiver):
             self.finished.append(sub)
         if not self.scheduled:
             self.shared.tick.schedule(PHASE_FLUSH, self)
-        if self.out.size - self.head > SOFT_PENDING:
+        if self.out.size - self.head > self.soft_pending:
             self._congested()
         if self.look:
             self._look_back(sub, msg, start, w - start)
@@ -227,7 +227,7 @@ cdef class ClientOutput(Receiver):
                 memmove(self.out.data, self.out.data + self.head, rest)
                 self.out.size = rest
                 self.head = 0
-        if self.stalled is not None and rest < SOFT_PENDING // 2:
+        if self.stalled is not None and rest < self.soft_pending // 2:
             stalled = self.stalled
             self.stalled = None
             for publisher in stalled:

@@ -1,0 +1,113 @@
+"""No connection keeps the others waiting: what one read asks for is done in turns."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.support.inprocess import World
+
+COUNT = 10_000
+
+
+def flood(kind: str) -> bytes:
+    line, count = {
+        "SUB": (b"SUB a.%d.b %d\r\n", COUNT),
+        "SUB with wildcards": (b"SUB *.%d.> %d\r\n", COUNT // 5),
+        "SUB and UNSUB": (b"SUB *.x 1%d\r\nUNSUB 1%d\r\n", COUNT // 5),
+        "PUB to new subjects": (b"PUB new.%d.%d 0\r\n\r\n", COUNT),
+        "PUB to many": (b"PUB all re.%d.%d 0\r\n\r\n", COUNT // 10),
+    }[kind]
+    return b"".join(line % (number, number) for number in range(count))
+
+
+@pytest.mark.parametrize("kind", ["SUB", "SUB with wildcards", "SUB and UNSUB", "PUB to new subjects", "PUB to many"])
+def test_others_are_served_between_two_turns(kind: str) -> None:
+    world = World()
+    busy, other, listener = world.client(), world.client(), world.client()
+    listener.say(b"".join(b"SUB all %d\r\n" % sid for sid in range(1000)))
+    filler = b"".join(b"PUB a.%d.b 0\r\n\r\n" % number for number in range(15_000))
+    other.say(filler)  # a full route cache: the dearest to look through
+    data = flood(kind)
+    assert busy.feed(data) == len(data)
+    assert busy.transport.paused, "all of it was done at once"
+    turns = 0
+    while busy.transport.paused:
+        other.feed(b"PING\r\n")  # what it gets is sent at once
+        assert bytes(other.transport.sent).endswith(b"PONG\r\n" * (turns + 1))
+        world.loop.run_once()
+        listener.transport.sent.clear()
+        turns += 1
+        assert turns < COUNT
+    assert busy.say(b"PING\r\n").endswith(b"PONG\r\n")
+
+
+def test_a_turn_changes_nothing_about_the_order() -> None:
+    world = World()
+    busy, listener = world.client(verbose=True), world.client()
+    listener.say(b"SUB > 1\r\n")
+    data = b"".join(
+        b"SUB a.%d %d\r\nPUB a.%d 1\r\nx\r\nUNSUB %d\r\nPUB a.%d 1\r\ny\r\nPING\r\n" % ((number,) * 5)
+        for number in range(COUNT)
+    )
+    heard = busy.say(data)
+    expected = b"".join(
+        b"+OK\r\n+OK\r\nMSG a.%d %d 1\r\nx\r\n+OK\r\n+OK\r\nPONG\r\n" % (number, number) for number in range(COUNT)
+    )
+    assert heard == expected
+    subjects = re.findall(rb"MSG a\.(\d+) 1 1\r\n([xy])", listener.heard())
+    assert subjects == [(b"%d" % number, letter) for number in range(COUNT) for letter in (b"x", b"y")]
+
+
+def test_input_goes_on_to_arrive_while_a_turn_is_due() -> None:
+    """A transport that was told to pause may still hand over what it had read."""
+    world = World()
+    busy = world.client()
+    data = flood("SUB")
+    fed = busy.feed(data[:100_000])
+    assert busy.transport.paused
+    while fed < len(data):
+        fed += busy.feed(data[fed:])
+    world.loop.run()
+    assert busy.protocol.subscription_count == COUNT
+    assert not busy.transport.paused
+
+
+def test_a_client_that_is_gone_gets_no_further_turn() -> None:
+    world = World()
+    busy, listener = world.client(), world.client()
+    listener.say(b"SUB > 1\r\n")
+    busy.feed(flood("SUB") + b"PUB last 0\r\n\r\n")
+    assert busy.transport.paused
+    busy.protocol.connection_lost(None)
+    world.loop.run()
+    assert b"last" not in listener.heard()
+    assert world.router.subscriptions == 1
+
+
+def test_many_subscriptions_of_a_lost_connection_go_bit_by_bit_and_get_nothing_meanwhile() -> None:
+    world = World()
+    holder, other = world.client(), world.client()
+    holder.say(b"".join(b"SUB a.%d %d\r\n" % (number, number) for number in range(60_000)))
+    other.say(b"SUB a.59999 1\r\n")
+    holder.protocol.connection_lost(None)
+    left = world.router.subscriptions
+    assert 1 < left <= 60_001
+    assert other.say(b"PUB a.59999 0\r\n\r\n") == b"MSG a.59999 1 0\r\n\r\n"
+    world.loop.run()
+    assert world.router.subscriptions == 1
+    assert other.say(b"PUB a.59999 0\r\n\r\n") == b"MSG a.59999 1 0\r\n\r\n"
+
+
+def test_a_second_connect_frees_all_sids_at_once() -> None:
+    world = World()
+    holder = world.client()
+    holder.say(b"".join(b"SUB a %d\r\n" % number for number in range(60_000)))
+    from jetbroker.connections.handshake import ConnectOptions
+
+    options = ConnectOptions()
+    options.verbose = options.pedantic = False
+    holder.protocol.apply_connect(options, world.router, world.account)
+    assert holder.protocol.subscription_count == 0
+    assert holder.say(b"SUB b 1\r\nPUB a 0\r\n\r\nPUB b 0\r\n\r\n") == b"MSG b 1 0\r\n\r\n"
