@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jetbroker.auth import authenticator, passwords
@@ -110,6 +110,7 @@ def granted(options: Options, claim: Claim) -> set[str]:
     return accounts
 
 
+@settings(max_examples=600)
 @given(options=some_options(), claim=some_claim)
 def test_no_access_without_a_grant(options: Options, claim: Claim) -> None:
     found = Authenticator(options)
