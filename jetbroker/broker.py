@@ -7,6 +7,7 @@ then signals; then the way back: listeners closed, JetStream stopped and synced,
 import asyncio
 import gc
 import signal
+import time
 from typing import TYPE_CHECKING, Any
 
 import uvloop
@@ -24,6 +25,7 @@ from jetbroker.connections.info import ServerInfo
 from jetbroker.errors import JetbrokerError
 from jetbroker.listening import Listeners, monitoring_context
 from jetbroker.logs import Logger
+from jetbroker.monitor.system import SystemServices
 from jetbroker.reloading import Reloader
 from jetbroker.runfiles import RunFiles
 from jetbroker.tick import Tick
@@ -31,6 +33,7 @@ from jetbroker.tick import Tick
 if TYPE_CHECKING:
     from jetbroker.jetstream.server import JetStreamServer
     from jetbroker.monitor.monitor import Monitor
+    from jetbroker.monitor.sources import Sources
 
 SIGNALS = {
     signal.SIGINT: "interrupt",
@@ -57,6 +60,7 @@ class Broker:
         self.monitor: Monitor | None = None
         self.files = RunFiles(options, log)
         self.exit_code = 0
+        self._started_ns = time.time_ns()
         self._stopped = self.loop.create_future()
         self._jetstream_end: asyncio.Task[None] | None = None
         self._lame_duck: asyncio.Task[None] | None = None
@@ -65,6 +69,9 @@ class Broker:
         self.info = ServerInfo(options, self.server_id, authenticator)
         self.sharing = Sharing(self.info.server_name, options.system_account or SYSTEM_ACCOUNT)
         self.sharing.apply(self.accounts, graph)
+        self.system = SystemServices(self.tick, self.server_id, self._monitored)
+        self.system.attach(self.accounts.values())
+        self._sources: Sources | None = None
         self.clients = Clients(options, self.tick, self.accounts, authenticator, self.info, log)
         self.listeners = Listeners(options, self.clients, self.info, log)
         self.reloader = Reloader(self)
@@ -113,6 +120,18 @@ class Broker:
         self.accounts.clear()
         self.accounts.update(accounts)
         self.sharing.apply(self.accounts, graph)
+        self.system.attach(self.accounts.values())
+
+    def _monitored(self) -> "Sources":
+        """What the system services look at."""
+        if self._sources is None:
+            from jetbroker.monitor.sources import Sources  # with the first request
+
+            self._sources = Sources(
+                self.options, self.accounts, self.clients, self.jetstream, self.info, 0, self._started_ns, lambda: True
+            )
+        self._sources.jetstream = self.jetstream
+        return self._sources
 
     def _open_monitor(self) -> None:
         options = self.options
@@ -220,9 +239,11 @@ class Broker:
         self.log.info("  Git:      [not set]")
         self.log.info(f"  Name:     {self.info.server_name}")
         self.log.info(f"  ID:       {self.server_id}")
+        for warning in checks.password_warnings(self.options):
+            self.log.warn(warning)
         if self.options.config_file:
             self.log.info(f"Using configuration file: {self.options.config_file} ({self.options.config_digest})")
-        for warning in checks.warnings(self.options):
+        for warning in checks.other_warnings(self.options):
             self.log.warn(warning)
 
 

@@ -103,9 +103,17 @@ def _check_ports(options: Options) -> None:
 
 def warnings(options: Options) -> list[str]:
     """What a start warns of in its log."""
+    return [*password_warnings(options), *other_warnings(options)]
+
+
+def password_warnings(options: Options) -> list[str]:
+    """Those that come before the file is named."""
+    return ["Plaintext passwords detected, use nkeys or bcrypt"] if _has_plain_passwords(options) else []
+
+
+def other_warnings(options: Options) -> list[str]:
+    """Those that come behind that."""
     found = []
-    if _has_plain_passwords(options):
-        found.append("Plaintext passwords detected, use nkeys or bcrypt")
     if options.max_payload > _HIGH_PAYLOAD_BYTES:
         found.append("Maximum payloads over 8.00 MB are generally discouraged and could lead to poor performance")
     if options.jetstream.enabled and not options.jetstream.store_dir:

@@ -145,6 +145,7 @@ class JetStreamServer:
         interval = self.options.jetstream.sync_interval
         self.log.info("Starting JetStream")
         self.log.info("---------------- JETSTREAM ----------------")
+        self.log.info(f"  Strict:          {str(self.options.jetstream.strict).lower()}")
         self.log.info(f"  Max Memory:      {_size(server.max_memory)}")
         self.log.info(f"  Max Storage:     {_size(server.max_storage)}")
         self.log.info(f'  Store Directory: "{os.path.abspath(self.options.store_path)}"')
