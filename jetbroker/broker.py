@@ -61,6 +61,7 @@ class Broker:
         self.files = RunFiles(options, log)
         self.exit_code = 0
         self._started_ns = time.time_ns()
+        self.ready = asyncio.Event()
         self._stopped = self.loop.create_future()
         self._jetstream_end: asyncio.Task[None] | None = None
         self._lame_duck: asyncio.Task[None] | None = None
@@ -91,6 +92,7 @@ class Broker:
             await self.monitor.serve(self.options, self.accounts, self.clients, self.jetstream, self.info)
         self.files.write_ports(urls)
         self.log.info("Server is ready")
+        self.ready.set()
         if self.jetstream is not None:
             self.jetstream.start_waiting()
         self.loop.call_soon(self.info.curve_key.prepare)  # takes longer than a start can spare
@@ -148,6 +150,7 @@ class Broker:
         if self._lame_duck is not None:
             self._lame_duck.cancel()
         self._close_listeners()
+        await self.reloader.stop()
         await self._stop_jetstream()
         await self.clients.stop()
         if self.monitor is not None:
@@ -194,7 +197,7 @@ class Broker:
             self._reloads.add(task)
             task.add_done_callback(self._reloads.discard)
         elif number == signal.SIGUSR2:
-            if self._lame_duck is None:
+            if self._lame_duck is None and self.ready.is_set():
                 self._lame_duck = self.loop.create_task(self._retire(self.clients))
         elif number != signal.SIGTERM or self._lame_duck is None:  # a lame duck that is asked to end does so already
             self._finish()

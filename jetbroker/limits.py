@@ -116,6 +116,7 @@ CONFIG_MAX_BYTES = 16 * 1024 * 1024  # of one file; a device or a log named by m
 CONFIG_MAX_INCLUDES = 1000  # files in all, so that includes which include each other twice end
 
 # --- monitoring ---
+SYSTEM_REQUESTS = 256  # messages to `$SYS.REQ.` that are being answered; more get no answer
 MONITOR_CONNECTIONS = 128  # at the same time; a scraper and a few people need less than ten
 MONITOR_HEADER_BYTES = 16 * 1024  # request line and headers of one request
 MONITOR_HEADERS = 100  # of one request

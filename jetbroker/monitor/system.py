@@ -1,0 +1,276 @@
+"""The server's own services, asked by messages: who am I, which connections does my account have, how is the server.
+
+Every account has the services of `_IN_EVERY_ACCOUNT`, the system account also those that tell of the whole server.
+What they tell is what the monitoring port tells; it is imported with the first request.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from jetbroker import NATS_VERSION, limits
+from jetbroker.accounts.account import Account
+from jetbroker.config.options import Options, PermissionsOptions, SubjectPermissions
+from jetbroker.connections.client import ClientProtocol
+from jetbroker.routing.router import CallbackReceiver
+from jetbroker.tick import Tick
+
+if TYPE_CHECKING:
+    from jetbroker.monitor.sources import Sources
+
+_IN_EVERY_ACCOUNT = (
+    "$SYS.REQ.USER.INFO",
+    "$SYS.REQ.ACCOUNT.PING.CONNZ",
+    "$SYS.REQ.ACCOUNT.PING.STATZ",
+    "$SYS.REQ.SERVER.PING.CONNZ",
+)
+_OF_THE_SERVER = ("STATSZ", "IDZ", "HEALTHZ", "VARZ", "CONNZ", "SUBSZ", "JSZ")
+_OF_AN_ACCOUNT = ("CONNZ", "STATZ")
+_FEATURES = {"js_ack_fc_v2": False, "js_raft_delete_range": False}
+_JETSTREAM_FLAGS = 7
+_NO_ROUTES = {"gateways": {"msgs": 0, "bytes": 0}, "routes": {"msgs": 0, "bytes": 0}, "leafs": {"msgs": 0, "bytes": 0}}
+_STATES = {0: "open", 1: "closed", 2: "all"}
+
+Answer = dict[str, Any] | None
+
+
+class _Refused(Exception):
+    """The request cannot be answered; the text says why."""
+
+
+class SystemServices:
+    """Answers for one broker. `sources` gives what the monitoring port would look at."""
+
+    def __init__(self, tick: Tick, server_id: str, sources: "Callable[[], Sources]") -> None:
+        self._tick = tick
+        self._server_id = server_id
+        self._sources = sources
+        self._known: set[Account] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sequence = 0
+
+    def attach(self, accounts: Iterable[Account]) -> None:
+        """Answer in these accounts; those that are known already are left alone."""
+        accounts = set(accounts)
+        for account in accounts - self._known:
+            receiver = CallbackReceiver(self._tick, partial(self._received, account))
+            for subject in self._subjects(account.is_system):
+                account.router.subscribe(receiver, subject.encode())
+        self._known = accounts
+
+    def _subjects(self, is_system: bool) -> list[str]:
+        if not is_system:
+            return list(_IN_EVERY_ACCOUNT)
+        found = ["$SYS.REQ.USER.INFO", "$SYS.REQ.SERVER.PING"]
+        for name in _OF_THE_SERVER:
+            found += [f"$SYS.REQ.SERVER.PING.{name}", f"$SYS.REQ.SERVER.{self._server_id}.{name}"]
+        return [*found, *(f"$SYS.REQ.ACCOUNT.*.{name}" for name in _OF_AN_ACCOUNT)]
+
+    def _received(
+        self, account: Account, subject: bytes, reply: bytes | None, headers: bytes, body: bytes, origin: object
+    ) -> None:
+        if reply is None or len(self._tasks) >= limits.SYSTEM_REQUESTS:
+            return
+        client = origin if isinstance(origin, ClientProtocol) else None
+        task = self._tick.loop.create_task(
+            self._answer(account, subject.decode("utf-8", "replace"), reply, body, client)
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(
+        self, account: Account, subject: str, reply: bytes, body: bytes, client: ClientProtocol | None
+    ) -> None:
+        from jetbroker.monitor.query import BadRequest
+        from jetbroker.monitor.sources import compact
+
+        sources = self._sources()
+        try:
+            answer = await self._made(sources, account, subject.split("."), body, client)
+        except (_Refused, BadRequest) as refused:
+            answer = self._enveloped(sources, error={"code": 400, "description": str(refused)})
+        if answer is not None:
+            account.router.publish_bytes(reply, None, b"", compact(answer))
+
+    async def _made(
+        self, sources: "Sources", account: Account, tokens: list[str], body: bytes, client: ClientProtocol | None
+    ) -> Answer:
+        if tokens[2] == "USER":
+            return self._enveloped(sources, data=user_info(client))
+        name = tokens[-1] if len(tokens) > 4 else "STATSZ"
+        if name == "IDZ":
+            return {"name": sources.info.server_name, "host": sources.options.host, "id": self._server_id}
+        options = _decoded(body)
+        if not _is_meant(options, sources, self._server_id):
+            return None
+        of = account.name if not account.is_system else tokens[3] if tokens[2] == "ACCOUNT" else ""
+        if name == "STATZ":
+            return self._enveloped(sources, data=self._account_statistics(sources, of, options))
+        if name == "STATSZ":
+            return self._enveloped(sources, statsz=await self._statistics(sources))
+        return self._enveloped(sources, data=await _endpoint(sources, name, _query(options, of)))
+
+    def _enveloped(self, sources: "Sources", **content: Any) -> dict[str, Any]:
+        from jetbroker.monitor.sources import now_text
+
+        options: Options = sources.options
+        self._sequence += 1
+        server: dict[str, Any] = {
+            "name": sources.info.server_name,
+            "host": options.host,
+            "id": self._server_id,
+            "domain": options.jetstream.domain,
+            "ver": NATS_VERSION,
+            "tags": options.server_tags,
+            "metadata": options.server_metadata,
+        }
+        server = {key: value for key, value in server.items() if value}
+        server |= {"feature_flags": _FEATURES, "jetstream": options.jetstream.enabled}
+        server |= {"flags": _JETSTREAM_FLAGS if options.jetstream.enabled else 0, "seq": self._sequence}
+        return {"server": server | {"time": now_text()}, **content}
+
+    async def _statistics(self, sources: "Sources") -> dict[str, Any]:
+        from jetbroker.monitor.varz import varz
+
+        figures = await varz(sources)
+        sent = {"msgs": figures["out_msgs"], "bytes": figures["out_bytes"]}
+        received = {"msgs": figures["in_msgs"], "bytes": figures["in_bytes"]}
+        return {
+            "start": figures["start"],
+            "mem": figures["mem"],
+            "cores": figures["cores"],
+            "cpu": figures["cpu"],
+            "connections": figures["connections"],
+            "total_connections": figures["total_connections"],
+            "active_accounts": sum(account.connections > 0 for account in sources.accounts.values()),
+            "subscriptions": figures["subscriptions"],
+            "sent": sent,
+            "sent_to_clients": sent,
+            "received": received,
+            "received_from_clients": received,
+            "slow_consumers": figures["slow_consumers"],
+            "active_servers": 1,
+            "gomaxprocs": figures["gomaxprocs"],
+        }
+
+    def _account_statistics(self, sources: "Sources", of: str, options: dict[str, Any]) -> dict[str, Any]:
+        """Of one account, or (`PING` in the system account) of all that have connections."""
+        from jetbroker.monitor.sources import now_text
+
+        wanted = [of] if of != "PING" else options.get("accounts") or list(sources.accounts)
+        found = []
+        for name in wanted:
+            account = sources.accounts.get(name) if isinstance(name, str) else None
+            if account is not None and (account.connections or options.get("include_unused")):
+                found.append(_account_row(sources, account))
+        return {"server_id": self._server_id, "now": now_text(), "account_statz": found}
+
+
+def user_info(client: ClientProtocol | None) -> dict[str, Any]:
+    """Who a client is logged in as, and what it may do."""
+    if client is None:
+        return {"user": "", "account": ""}
+    name = client.account.name
+    info = {"user": client.user or "", "account": name, "account_name": name}
+    if client.permissions is not None:
+        info["permissions"] = _permissions(client.permissions.options)
+    return info
+
+
+def _permissions(options: PermissionsOptions) -> dict[str, Any]:
+    shown: dict[str, Any] = {"publish": _subjects(options.publish), "subscribe": _subjects(options.subscribe)}
+    if options.responses is not None:
+        shown["responses"] = {"max": options.responses.max_msgs, "ttl": int(options.responses.expires * 1e9)}
+    return shown
+
+
+def _subjects(options: SubjectPermissions | None) -> dict[str, list[str]]:
+    shown = {} if options is None else {"allow": options.allow or [], "deny": options.deny}
+    return {key: value for key, value in shown.items() if value}
+
+
+def _decoded(body: bytes) -> dict[str, Any]:
+    """The options of a request, {} when there are none. Raises _Refused with Go's text."""
+    from jetbroker.jetstream import gojson
+
+    if not body:
+        return {}
+    try:
+        value = next(gojson.values(body), None)
+    except gojson.JsonError as error:
+        raise _Refused(str(error).partition(" at offset ")[0]) from None
+    return value if isinstance(value, dict) else {}
+
+
+def _is_meant(options: dict[str, Any], sources: "Sources", server_id: str) -> bool:
+    """Is this server among those that the request asks for?"""
+    exact = options.get("exact_match") is True
+    own = {"server_name": sources.info.server_name, "host": sources.options.host, "cluster": ""}
+    for key, value in own.items():
+        asked = options.get(key)
+        if isinstance(asked, str) and asked and not (asked == value if exact else asked in value):
+            return False
+    domain, tags = options.get("domain"), options.get("tags")
+    if isinstance(domain, str) and domain and domain != sources.options.jetstream.domain:
+        return False
+    return not isinstance(tags, list) or all(tag in sources.options.server_tags for tag in tags)
+
+
+def _query(options: dict[str, Any], account: str) -> str:
+    """The request's options as the monitoring port's query."""
+    values = {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in options.items()
+        if isinstance(value, (str, int))
+    }
+    if options.get("subscriptions_detail") is True:
+        values["subs"] = "detail"
+    elif options.get("subscriptions") is True:
+        values["subs"] = "1"
+    state = options.get("state")
+    if isinstance(state, int):
+        values["state"] = _STATES.get(state, "open")
+    if account:
+        values["acc"] = account
+    return urlencode(values)
+
+
+async def _endpoint(sources: "Sources", name: str, query: str) -> dict[str, Any]:
+    from jetbroker.monitor import connz, healthz, jsz, subsz, varz
+    from jetbroker.monitor import query as queries
+
+    asked = queries.Query(query)
+    if name == "HEALTHZ":
+        status, found = healthz.healthz(sources, asked)
+        return {**found, "status_code": int(status)}
+    if name == "VARZ":
+        return await varz.varz(sources)
+    endpoints: dict[str, Callable[[Any, queries.Query], Awaitable[dict[str, Any]]]] = {
+        "CONNZ": connz.connz,
+        "SUBSZ": subsz.subsz,
+        "JSZ": jsz.jsz,
+    }
+    return await endpoints[name](sources, asked)
+
+
+def _account_row(sources: "Sources", account: Account) -> dict[str, Any]:
+    from jetbroker.connections.closed import Traffic
+
+    traffic = Traffic()
+    traffic.merge(sources.clients.closed_traffic.get(account.name, Traffic()))
+    for client in sources.clients.connected.values():
+        if client.account is account:
+            traffic.add(client)
+    return {
+        "acc": account.name,
+        "name": account.name,
+        "conns": account.connections,
+        "leafnodes": 0,
+        "total_conns": account.connections,
+        "num_subscriptions": account.router.subscriptions,
+        "sent": {"msgs": traffic.out_msgs, "bytes": traffic.out_bytes, **_NO_ROUTES},
+        "received": {"msgs": traffic.in_msgs, "bytes": traffic.in_bytes, **_NO_ROUTES},
+        "slow_consumers": 0,
+    }
