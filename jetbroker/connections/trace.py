@@ -20,7 +20,8 @@ RECEIVED: Final = "<<-"
 SENT: Final = "->>"
 INTERNAL: Final = "<->"
 
-_SECRETS: Final = {"pass", "auth_token", "sig", "proxy_sig", "nkey"}
+_SECRETS: Final = {"sig", "proxy_sig", "nkey", "jwt"}
+_SECRET_PREFIXES: Final = ("pass", "auth_token")  # `password` is wrong, and a secret nevertheless
 # a key and its value; strings may be cut short, values may be bare: what is no JSON is traced as well
 _FIELD: Final = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:\s*("(?:[^"\\]|\\.)*"?|[^",\r\n}]*)')
 _PLAIN: Final = re.compile(rb"[ !#-\[\]-~]*")
@@ -51,7 +52,8 @@ def redacted(connect: bytes) -> bytes:
     """CONNECT's JSON with passwords, tokens, keys and signatures replaced."""
 
     def replaced(field: re.Match[str]) -> str:
-        if _key(field[1]) not in _SECRETS or field[2].strip() == "null":
+        key = _key(field[1])
+        if (key not in _SECRETS and not key.startswith(_SECRET_PREFIXES)) or field[2].strip() == "null":
             return field[0]
         value = '"[REDACTED]"' if field[2].startswith('"') else "[REDACTED]"
         return field[0][: field.start(2) - field.start()] + value
