@@ -17,9 +17,11 @@ from jetbroker.config import start
 from jetbroker.config.options import RANDOM_PORT, Options, TlsOptions
 from jetbroker.config.reload import Change, changes
 from jetbroker.errors import ConfigError, JetbrokerError
-from jetbroker.listening import Entrances
+from jetbroker.listening import Entrances, monitoring_context
 
 if TYPE_CHECKING:
+    import ssl
+
     from jetbroker.broker import Broker
 
 _TRACE = ("trace", "trace_verbose", "trace_headers", "max_traced_msg_len")
@@ -34,6 +36,7 @@ class Parts(NamedTuple):
     authenticator: Authenticator
     entrances: Entrances
     graph: Graph
+    monitoring: "ssl.SSLContext | None"
 
 
 class Reloader:
@@ -42,6 +45,7 @@ class Reloader:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._one_at_a_time = asyncio.Lock()
+        self._stopped = False
         self._certificates = fingerprint(broker.options.tls)
         self._effects: dict[str, Callable[[], None]] = {
             "max_connections": self._max_connections,
@@ -50,11 +54,15 @@ class Reloader:
             "pid_file": self._pid_file,
             "ports_file_dir": self._ports_file,
             "no_fast_producer_stall": self._stalls,
+            "tls.pinned_certs": self._pinned_certs,
         }
 
     async def reload(self) -> None:
         """Read the file again and follow it. What is wrong with it goes to the log, and nothing changes then."""
+        await self._broker.ready.wait()
         async with self._one_at_a_time:
+            if self._stopped:
+                return
             try:
                 options, certificates = await self._load()
                 found = self._compare(options, certificates)
@@ -70,6 +78,12 @@ class Reloader:
             if self._broker.monitor is not None:
                 self._broker.monitor.reloaded(self._broker.jetstream, time.time_ns())
             self._broker.log.info(f"Reloaded server configuration ({options.config_digest})")
+
+    async def stop(self) -> None:
+        """The broker ends: what has begun is finished, nothing else begins."""
+        self._stopped = True
+        async with self._one_at_a_time:
+            return
 
     async def _load(self) -> tuple[Options, str]:
         """The options of the file with the command line's over them, and the fingerprint of the TLS files."""
@@ -97,7 +111,8 @@ class Reloader:
     def _prepare(self, options: Options) -> Parts:
         """Make what the configuration asks for. Raises what keeps it from being made; nothing has changed then."""
         self._broker.log.check(options)
-        return Parts(Authenticator(options), self._broker.listeners.prepare(options), check(options))
+        entrances = self._broker.listeners.prepare(options)
+        return Parts(Authenticator(options), entrances, check(options), monitoring_context(options))
 
     def _take(self, parts: Parts) -> None:
         """Put the new parts in the place of the old ones."""
@@ -105,6 +120,8 @@ class Reloader:
         broker.info.authenticator = parts.authenticator
         broker.info.apply(broker.options)
         broker.listeners.apply(parts.entrances)
+        if broker.monitor is not None:
+            broker.monitor.secure = parts.monitoring
         if broker.monitor is not None and parts.entrances.monitoring is not None:
             broker.monitor.secure = parts.entrances.monitoring
         broker.apply_accounts(parts.graph)
@@ -120,7 +137,10 @@ class Reloader:
             if line:
                 broker.log.info(line)
         if not _LOGGING.isdisjoint(change.name for change in found):
-            broker.log.configure(broker.options)
+            try:
+                broker.log.configure(broker.options)
+            except ConfigError as error:  # it could be opened a moment ago
+                broker.log.error(f"The log stays where it is: {error}")
             broker.clients.follow_trace()
 
     # --- what has an effect right now ---
@@ -149,6 +169,12 @@ class Reloader:
     def _stalls(self) -> None:
         self._broker.clients.shared.stall = not self._broker.options.no_fast_producer_stall
 
+    def _pinned_certs(self) -> None:
+        tls = self._broker.options.tls
+        closed = self._broker.clients.close_unpinned(tls.pinned_certs) if tls is not None else 0
+        if closed:
+            self._broker.log.info(f"Disconnect {closed} clients due to pinned certs reload")
+
     async def _follow_jetstream(self) -> None:
         broker = self._broker
         if not broker.options.jetstream.enabled:
@@ -156,7 +182,10 @@ class Reloader:
                 await broker.end_jetstream()
             return
         if broker.jetstream is not None:
-            await broker.jetstream.reload()
+            try:
+                await broker.jetstream.reload()
+            except (JetbrokerError, OSError) as error:
+                broker.log.error(f"Error enabling jetstream on configured accounts: {error}")
             return
         broker.log.info("Restarting JetStream")
         try:

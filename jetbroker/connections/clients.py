@@ -138,6 +138,17 @@ class Clients:
             self._one_too_many(client)
         return len(beyond)
 
+    def close_unpinned(self, pinned: frozenset[str]) -> int:
+        """Close who came with a certificate that is not one of these (none: all are good); returns how many."""
+        strangers = [
+            client
+            for client in self.connected.values()
+            if pinned and client.kind == "nats" and client.tls is not None and client.tls.spki_sha256 not in pinned
+        ]
+        for client in strangers:
+            client.close("TLS Handshake Failure")
+        return len(strangers)
+
     def _one_too_many(self, client: ClientProtocol) -> None:
         text = "maximum connections exceeded"
         self._tell_now_and_then(client, text)
