@@ -90,7 +90,7 @@ def _load_pair(cert_file: str, key_file: str) -> None:
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             raise ConfigError("tls: private key does not match public key") from None
-        if error.reason == "KEY_TYPE_MISMATCH":
+        if error.reason in ("KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"):
             raise ConfigError("tls: private key type does not match public key type") from None
         raise ConfigError(f"tls: failed to parse certificate or key: {error}") from None
     except OSError as error:
