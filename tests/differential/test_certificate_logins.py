@@ -42,7 +42,7 @@ USERS = [
     "{user: bob.a.com}",
     "{user: 'spiffe://a.com/eve'}",
     "{user: 'CN=carl,OU=Eng,O=Acme'}",
-    "{user: 'CN=dora,O=Acme\\\\, Inc'}",
+    "{user: 'CN=dora,O=Acme\\, Inc'}",
     "{user: 'CN=fay,DC=acme,DC=com'}",
     "{user: 'CN=gus,OU=a+OU=b'}",
     "{user: web@a.com, allowed_connection_types: [WEBSOCKET]}",
