@@ -3,7 +3,7 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.string cimport memcmp
 
-from jetbroker.accounts.streams cimport get_unheard, set_unheard
+from jetbroker.accounts.streams cimport set_in_service
 from jetbroker.routing.router cimport Receiver, Route, Router, RouteSlot, Subscription, get_origin
 from jetbroker.routing.transform cimport random_bits
 from jetbroker.wire.message cimport Message
@@ -233,8 +233,7 @@ cdef int cross(Router router, bytes subject, Message* msg) except -1:
     """Publish in another account, its mappings applied. Returns the number of deliveries."""
     cdef bytes mapped = None
     cdef Route sending = router.sending
-    cdef Receiver before = get_unheard()
-    cdef Receiver skip
+    cdef bint before
     cdef int count
     if router.mappings is not None:
         mapped = router.mappings.map(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
@@ -244,13 +243,13 @@ cdef int cross(Router router, bytes subject, Message* msg) except -1:
         return 0
     msg.subject = PyBytes_AS_STRING(subject)
     msg.subject_len = PyBytes_GET_SIZE(subject)
-    skip = getattr(get_origin(), "unheard", None)
-    set_unheard(skip)
     router.sending = None
+    before = set_in_service(True)
     try:
-        count = router.publish(skip, msg)
+        # the way may lead back to the publisher's own account
+        count = router.publish(getattr(get_origin(), "unheard", None), msg)
     finally:
-        set_unheard(before)
+        set_in_service(before)
         router.sending = sending
     return count
 
@@ -259,9 +258,14 @@ cdef int hand_on(Response response, Message* msg) except -1:
     """A consumer's delivery: the subject it shows stays, and the way is kept for the next one."""
     cdef Router router = response.requestor.router
     cdef bytes original = response.original
+    cdef bint before
     if response.route is None or response.route.stale:
         response.route = router.route(PyBytes_AS_STRING(original), PyBytes_GET_SIZE(original))
-    return router.send(response.route, msg)
+    before = set_in_service(True)
+    try:
+        return router.send(response.route, msg)
+    finally:
+        set_in_service(before)
 
 
 def with_request_info(bytes block not None, bytes value not None) -> bytes:

@@ -4,6 +4,11 @@ from jetbroker.routing.transform cimport Transform
 from jetbroker.wire.message cimport Message
 
 
+# Say that what is published now came through a service import: it is not exported again as a part of a stream, as in
+# nats-server. Returns what was said before.
+cdef bint set_in_service(bint now) noexcept
+
+
 cdef class ImportedSlot:
     """What a Shadow keeps in a cached route: the subject as the importer sees it, and the receiver's slot for that."""
     cdef bytes subject
@@ -20,8 +25,3 @@ cdef class Shadow(Receiver):
 
     cdef ImportedSlot _remember(self, Subscription sub, const Message* msg)
     cdef bytes _subject(self, const Message* msg)
-
-
-# The receiver that must not get what is being published across accounts (its publisher asked for no echo), or None.
-cdef void set_unheard(Receiver receiver) noexcept
-cdef Receiver get_unheard()

@@ -7,16 +7,14 @@ from jetbroker.routing.transform cimport Transform, fits_source
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.subjects cimport has_wildcard
 
-cdef Receiver unheard = None
+cdef bint in_service = False
 
 
-cdef void set_unheard(Receiver receiver) noexcept:
-    global unheard
-    unheard = receiver
-
-
-cdef Receiver get_unheard():
-    return unheard
+cdef bint set_in_service(bint now) noexcept:
+    global in_service
+    cdef bint before = in_service
+    in_service = now
+    return before
 
 
 cdef class ImportedSlot:
@@ -31,7 +29,7 @@ cdef class Shadow(Receiver):
         cdef ImportedSlot known = None
         cdef Message local
         cdef bytes subject
-        if sub.closed or self.original.closed or (unheard is not None and receiver is unheard):
+        if sub.closed or self.original.closed or in_service:
             return 0
         sub.filter = self.original.filter
         if self.exporter.sending is not None:

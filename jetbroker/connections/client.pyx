@@ -685,6 +685,11 @@ cdef class ClientProtocol(Parser):
         return heard
 
     @property
+    def unheard(self) -> "ClientOutput | None":
+        """What must not get this client's own messages: its output when it asked for no echo."""
+        return None if self.echo else self.output
+
+    @property
     def active_ns(self) -> int:
         """When messages last came or went, or interest changed, on the monotonic clock: keep-alive does not count."""
         return max(self.heard_ns, self.output.sent_ns)

@@ -25,7 +25,8 @@ accounts {
       exports: [
         {stream: "s.>"}, {stream: "lit"}, {stream: "t.*.*"}, {stream: "u.*.>"}, {stream: "own.*", accounts: [B]}
         {service: "svc.*"}, {service: "two.*.*"}, {service: "many", response: stream}, {service: "plain"}
-        {service: "gone.*"}, {service: "$JS.API.>", response: stream}, {service: "$JS.ACK.>"}
+        {service: "gone.*"}, {service: "s.svc"}
+        {service: "$JS.API.>", response: stream}, {service: "$JS.ACK.>"}
         {service: "acc.*.x", account_token_position: 2}, {stream: "tok.*", account_token_position: 2}
       ] }
   B { users: [{user: b, password: p}]
@@ -38,7 +39,8 @@ accounts {
         {service: {account: A, subject: "svc.*"}}
         {service: {account: A, subject: "two.*.*"}, to: "l.$2.$1", share: true}
         {service: {account: A, subject: "many"}}, {service: {account: A, subject: "plain"}, to: "p.*"}
-        {service: {account: A, subject: "gone.*"}}, {service: {account: A, subject: "$JS.API.>"}}
+        {service: {account: A, subject: "gone.*"}}, {service: {account: A, subject: "s.svc"}}
+        {service: {account: A, subject: "$JS.API.>"}}
         {service: {account: A, subject: "$JS.ACK.>"}}, {service: {account: A, subject: "acc.B.x"}}
       ]
       exports: [ {stream: "pre.s.>"}, {service: "svc.*"}, {service: "l.*.*"} ] }
@@ -99,6 +101,8 @@ SCENARIOS: dict[str, list[Step]] = {
     "echo": [
         say("a", "SUB svc.* 9\r\n"), say("b-", "SUB svc.one 1\r\nSUB pre.s.> 2\r\nSUB in 3\r\n"),
         publish("b-", "svc.one", "q", "in"), publish("a", "{reply}", "yes"), publish("b-", "svc.two", "q", "in"),
+        say("a", "SUB s.svc 12\r\n"), say("b", "SUB pre.> 12\r\n"), publish("b-", "s.svc", "there and back"),
+        publish("b", "s.svc", "there and back"),
     ],
     "JetStream": [
         say("b", "SUB in.* 1\r\nSUB in.*.* 2\r\n"),
