@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from tests.support.conversations import Conversation, quiet, user
 
-_SUBJECTS = b"foo.a foo.* foo.> > * *.* bar.> bar.* bar.d bar.e.> bar.e.* bar.e.x lit any bar.q baz.a baz.* a.x.y bar.*.a".split()
+_SUBJECTS = b"""
+    foo.a foo.* foo.> > * *.* bar.> bar.* bar.d bar.e.> bar.e.* bar.e.x lit any bar.q baz.a baz.* a.x.y bar.*.a
+""".split()
 _ODD = b'foo. foo.. .foo foo..a foo.>.a bar.>.x foo.*.>.b x"y caf\xc3\xa9 b\xffd foo*'.split()
 _QUEUES = b"q q.1 q.* z zz".split()
 
@@ -223,14 +225,64 @@ def _orders() -> list[Conversation]:
     ]
 
 
+_SHARED = """
+accounts {
+  A { users = [ { user: all, password: p }
+                { user: a, password: p, permissions { publish: ["out.>"], subscribe: ["ask", "in.>"] } }
+                { user: answers, password: p, permissions { subscribe: ["ask"], allow_responses: true } } ]
+      exports = [ { stream: "out.>" }, { service: "ask" } ] }
+  B { users = [ { user: ball, password: p }
+                { user: b, password: p, permissions {
+                    publish: ["local.ask"], subscribe: { allow: ["re", "_INBOX.>", "got.>"], deny: ["got.secret"] } } }
+                { user: bad, password: p, permissions { publish: ["ask"], subscribe: { deny: ["got.>", "re"] } } } ]
+      imports = [ { stream: { account: A, subject: "out.>" }, to: "got.>" }
+                  { service: { account: A, subject: "ask" }, to: "local.ask" } ] }
+}
+"""
+
+
+def _shared() -> list[Conversation]:
+    """Accounts that import from each other: every user has its own names for what may be done."""
+    everybody = {name: quiet(name) for name in ("all", "a", "answers", "ball", "b", "bad")}
+    streams = _publish(b"out.x", b"out.secret", b"out.secret.y")
+    return [
+        Conversation(
+            "imported streams are denied under their local names",
+            _SHARED,
+            everybody,
+            [
+                ("b", b"SUB got.> 1\r\nSUB got.secret 3\r\nSUB got.secret q 4\r\nSUB got.x 5\r\n"),
+                ("bad", b"SUB > 1\r\nSUB got.x 2\r\nSUB *.* 3\r\n"),
+                ("ball", b"SUB got.secret 1\r\n"),
+                ("all", streams),
+                ("a", streams + _publish(b"in.x")),
+                ("b", b"UNSUB 1\r\n"),
+                ("a", streams),
+            ],
+        ),
+        Conversation(
+            "a service is asked under its local name",
+            _SHARED,
+            everybody,
+            [
+                ("all", b"SUB ask 1\r\n"),
+                ("b", b"SUB re 1\r\n" + _publish(b"local.ask", b"ask", reply=b"re")),
+                ("bad", b"SUB re 1\r\nSUB re.x 2\r\n" + _publish(b"local.ask", b"ask", reply=b"re.x")),
+                ("ball", b"SUB re 1\r\n" + _publish(b"ask")),
+            ],
+        ),
+    ]
+
+
 def _trace() -> list[Conversation]:
     header = b"HPUB foo 12 14\r\nNATS/1.0\r\n\r\nhi\r\n"
     talk = (
         b'SUB foo 1\r\nSUB bar q 2\r\nUNSUB 2 5\r\nPUB foo 3\r\nh"\xff\r\nPUB foo re 0\r\n\r\n'
-        b"PUB bar 5\r\nhello\r\nPONG\r\nUNSUB 1\r\nUNSUB 9\r\nSUB a..b 7\r\nSUB bar 8\r\nUNSUB 8 1\r\nPUB bar 1\r\nx\r\n"
+        b"PUB bar 5\r\nhello\r\nPONG\r\nUNSUB 1\r\nUNSUB 9\r\n"
+        b"SUB a..b 7\r\nSUB bar 8\r\nUNSUB 8 1\r\nPUB bar 1\r\nx\r\n"
     )
     secrets = (
-        b'CONNECT {"user":"all","pass":"p","auth_token":"tok","sig":"s","nkey":"","name":"n",'
+        b'CONNECT {"user":"all","pass":"p","auth_token":"tok","sig":"s","nkey":"",'
         b'"verbose":true,"pedantic":false,"headers":true}\r\n'
     )
     config = "mappings { foo.m: bar }\n" + _users(_limited('publish: "bar"'))
@@ -250,4 +302,4 @@ def _trace() -> list[Conversation]:
     ]  # fmt: skip
 
 
-CONVERSATIONS = [*_rules(), *_delivery(), *_responses(), *_orders(), *_trace()]
+CONVERSATIONS = [*_rules(), *_delivery(), *_responses(), *_orders(), *_shared(), *_trace()]
