@@ -58,7 +58,7 @@ A_U, B_B = "{user: u, password: p}", "{user: b, password: b}"
 class Row:
     """`says`: each client's CONNECT (None: it says nothing, bytes: just these); `expect`: what becomes of each.
 
-    `theirs`: what nats-server does, where that is another thing (docs/differences.md says why).
+    `theirs`: what nats-server does, where that is another thing (docs/AUTHENTICATION.md says why).
     """
 
     name: str

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from jetbroker.config import checks, durations, keys, loader, report, start
 from jetbroker.config.options import Options
 from jetbroker.errors import ConfigError
+from tests.support.nkeys import UserKey
 
 OPTIONS = TypeAdapter(Options)
 CONFIGS = Path(__file__).resolve().parent.parent.parent / "configs"
@@ -271,7 +272,9 @@ def test_flags_override_the_file_and_are_kept_for_reloads(tmp_path: Path) -> Non
 
 
 def test_configs_of_the_repository() -> None:
-    env = {"ORDERS_PASSWORD": "o", "REPORTS_PASSWORD": "r", "ADMIN_PASSWORD": "a"}
+    names = ("ORDERS", "REPORTS", "ADMIN", "SHOP", "WORKER")
+    env = {f"{name}_PASSWORD": "secret" for name in names}
+    env |= {"APP_HASH": "$2a$04$" + "." * 53, "BOB_NKEY": UserKey().public}
     paths = sorted(CONFIGS.glob("*.conf"))
     assert {path.name for path in paths} >= {"standalone.conf", "accounts.conf", "interval-sync.conf"}
     for path in paths:
