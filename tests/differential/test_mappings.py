@@ -13,6 +13,7 @@ import pytest
 from jetbroker.routing.mapping import Mappings
 from jetbroker.routing.placeholders import TransformError
 from tests.support import process
+from tests.support.sharing import Step, play
 
 SOURCES = ["a", "a.*", "a.*.*", "a.>", "a.*.>", ">"]
 DESTINATIONS = """
@@ -79,11 +80,40 @@ async def test_messages_go_where_nats_server_sends_them(program: str, tmp_path: 
     published = [*PUBLISHED, *(f"{name}.{token}" for name in ("sl", "sr", "cl", "cr", "sp", "so") for token in CUT)]
     ours = Mappings([(s.encode(), [(t.encode(), 100, "")]) for s, t in table.items()])
     with process.nats_server("-c", str(config)) as server:
-        seen = await deliveries(server.url, published)
+        theirs = await deliveries(server.url, published)
+    with process.jetbroker("-c", str(config)) as server:
+        assert await deliveries(server.url, published) == theirs
     becomes = {subject: ours.mapped(subject.encode()) for subject in published}
     assert {s: (m.decode() if m is not None else s) for s, m in becomes.items()} == {
-        s: seen.get(s, becomes_nothing(becomes[s], s)) for s in published
+        s: theirs.get(s, becomes_nothing(becomes[s], s)) for s in published
     }
+
+
+SCENARIO_CONFIG = """
+accounts { A { users: [{user: a, password: p, permissions: {publish: {deny: denied}}}, {user: b, password: p}]
+  mappings {
+    gone: [{destination: "gone", weight: 0}], "split.*": "{{split(1,-)}}", denied: free, free: denied
+    other: {destination: "there", weight: 100}, "w.*": [{destination: "v.$1", weight: 100, cluster: "nowhere"}]
+    "r.*": "s.{{wildcard(1)}}", twice: once, once: never
+  } } }
+"""
+SCENARIO = [
+    Step("b", "SUB > 1\r\n"), Step("a", "SUB in 1\r\n"),
+    *(Step.publish("a", subject, subject, "in") for subject in
+      ("gone", "split.-", "split.a-b", "denied", "free", "other", "w.x", "r.x", "r.x.y", "twice", "$SYS.REQ.USER.x")),
+    Step("b", "UNSUB 1\r\n"),
+    *(Step.publish("a", subject, subject, "in") for subject in ("gone", "split.-", "other", "r.x", "unmapped")),
+]  # fmt: skip
+
+
+def test_requests_through_mappings(program: str, tmp_path: Path) -> None:
+    config = tmp_path / "mappings.conf"
+    config.write_text(SCENARIO_CONFIG, encoding="utf-8")
+    told = []
+    for make in (process.nats_server, process.jetbroker):
+        with make("-c", str(config)) as server:
+            told.append("\n".join(play(server.port, "ab", SCENARIO)))
+    assert told[1] == told[0]
 
 
 def becomes_nothing(mapped: bytes | None, subject: str) -> str:
