@@ -28,8 +28,8 @@ class SubscriptionRecord:
 class ClosedConnection:
     """A connection that is gone. Times are nanoseconds since 1970; `user` is None without a login.
 
-    `tls` is what the handshake said (None in clear). `subscriptions` are the first of `subscription_count`: a bounded
-    number.
+    `issuer` is the account of an nkey's user, "" for others. `tls` is what the handshake said (None in clear).
+    `subscriptions` are the first of `subscription_count`: a bounded number.
     """
 
     cid: int
@@ -42,6 +42,7 @@ class ClosedConnection:
     rtt_ns: int
     account: str
     user: str | None
+    issuer: str
     logged_in: bool
     name: str
     lang: str
@@ -117,6 +118,11 @@ def subscription_record(sub: Subscription) -> SubscriptionRecord:
     )
 
 
+def issuer_of(client: ClientProtocol) -> str:
+    """Where a client's nkey comes from: the account of its user; "" for who logged in otherwise."""
+    return str(client.login.account) if client.login is not None and client.login.nkey else ""
+
+
 def _first_subscriptions(client: ClientProtocol) -> tuple[SubscriptionRecord, ...]:
     """The first subscriptions of a connection, bounded in number and in size: ten thousand connections are kept."""
     found: list[SubscriptionRecord] = []
@@ -141,6 +147,7 @@ def _record(client: ClientProtocol, reason: str) -> ClosedConnection:
         rtt_ns=client.rtt_ns,
         account=client.account.name,
         user=client.user,
+        issuer=issuer_of(client),
         logged_in=client.connected,
         name=client.name,
         lang=client.lang,

@@ -8,7 +8,13 @@ from typing import Any
 from jetbroker import limits
 from jetbroker.config.options import GLOBAL_ACCOUNT
 from jetbroker.connections.client import ClientProtocol
-from jetbroker.connections.closed import ClosedConnection, SubscriptionRecord, subscription_record, wall_ns
+from jetbroker.connections.closed import (
+    ClosedConnection,
+    SubscriptionRecord,
+    issuer_of,
+    subscription_record,
+    wall_ns,
+)
 from jetbroker.connections.info import split_peer
 from jetbroker.jetstream.gotext import MICROSECOND, MILLISECOND, duration_text, format_time
 from jetbroker.monitor.query import BadRequest, Query
@@ -215,6 +221,9 @@ def _row(row: Row, asked: Options, room: int) -> tuple[dict[str, Any], int]:
         shown |= tls.shown(row.tls, auth=asked.auth and not isinstance(row, ClosedConnection))
     shown |= _login(row) if asked.auth else {}
     listed = _list_subscriptions(shown, row, asked.subscriptions, room) if asked.subscriptions else 0
+    issuer = row.issuer if isinstance(row, ClosedConnection) else issuer_of(row) if asked.auth else ""
+    if issuer:
+        shown["issuer_key"] = issuer
     tag = _name_tag(row) if asked.auth else ""
     if tag:
         shown["name_tag"] = tag

@@ -12,7 +12,6 @@ from jetbroker.limits import TLS_TIMEOUT_SECONDS, WEBSOCKET_HANDSHAKE_SECONDS
 from jetbroker.monitor import jsz
 from jetbroker.monitor.sources import Sources, go_float, now_text, paced, uptime_text
 
-_FEATURE_FLAGS = ("js_ack_fc_v2", "js_raft_delete_range")  # of nats-server; none of them can be switched on here
 _COUNT_AT_ONCE = 1024  # connections
 
 
@@ -32,7 +31,7 @@ async def varz(sources: Sources) -> dict[str, Any]:
         "config_digest": options.config_digest,
         **({"tags": options.server_tags} if options.server_tags else {}),
         **({"metadata": dict(sorted(options.server_metadata.items()))} if options.server_metadata else {}),
-        "feature_flags": dict.fromkeys(_FEATURE_FLAGS, False),
+        "feature_flags": {},
         **({} if options.no_system_account else {"system_account": options.system_account or SYSTEM_ACCOUNT}),
         "slow_consumer_stats": _by_kind(sources.clients.shared.slow_consumers),
         "stale_connection_stats": _by_kind(sources.clients.stale),

@@ -140,9 +140,8 @@ def test_port_in_use_ends_the_start(tmp_path: Path) -> None:
 def test_ports_that_are_none(port: str, tmp_path: Path) -> None:
     result = run(*ANY_PORT, "-m", port, cwd=tmp_path)
     assert result.returncode == 1
-    assert (
-        f"[FTL] Can't start monitoring: can't listen to the monitor port: listen tcp: address {port}: invalid port"
-        in (result.stderr)
+    assert f"Can't start monitoring: can't listen to the monitor port: listen tcp: address {port}: invalid port" in (
+        result.stderr
     )
 
 
