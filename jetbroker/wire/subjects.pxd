@@ -1,7 +1,7 @@
 """Subjects: validity and matching (core-protocol: tokens split by '.', '*' one token, '>' one or more at the end)."""
 
 
-# A literal subject against a pattern; both are taken as valid.
+# A literal subject against a valid pattern; a subject with an empty token matches nothing.
 cdef bint subject_matches(const char* subject, Py_ssize_t n, bytes pattern) noexcept
 cdef bint pattern_matches(const char* subject, Py_ssize_t n, const char* pattern, Py_ssize_t m) noexcept nogil
 # No empty token, ">" only at the end: what nats-server asks of SUB and of pedantic PUB (a form feed is an ordinary

@@ -39,6 +39,17 @@ cdef bint is_valid_literal(const char* p, Py_ssize_t n) noexcept nogil:
     return is_valid_subject(p, n) and not has_wildcard(p, n)
 
 
+cdef inline bint has_full_tokens(const char* p, Py_ssize_t n) noexcept nogil:
+    """No token is empty."""
+    cdef Py_ssize_t i
+    if n == 0 or p[0] == c'.' or p[n - 1] == c'.':
+        return False
+    for i in range(1, n - 1):
+        if p[i] == c'.' and p[i + 1] == c'.':
+            return False
+    return True
+
+
 cdef bint pattern_matches(const char* s, Py_ssize_t n, const char* p, Py_ssize_t m) noexcept nogil:
     cdef Py_ssize_t i = 0, j = 0, token_end, pattern_end
     while True:
@@ -48,7 +59,7 @@ cdef bint pattern_matches(const char* s, Py_ssize_t n, const char* p, Py_ssize_t
         while pattern_end < m and p[pattern_end] != c'.':
             pattern_end += 1
         if pattern_end - j == 1 and p[j] == c'>' and pattern_end == m:
-            return i < n
+            return has_full_tokens(s + i, n - i)
         token_end = i
         while token_end < n and s[token_end] != c'.':
             token_end += 1
@@ -83,7 +94,7 @@ def wildcard(bytes subject not None) -> bool:
 
 
 def matches(bytes subject not None, bytes pattern not None) -> bool:
-    """Does a literal subject match a pattern? Both must be valid."""
+    """Does a literal subject match a valid pattern?"""
     return subject_matches(<const char*>subject, len(subject), pattern)
 
 

@@ -15,6 +15,8 @@ INPUTS = 1000
 SECONDS = 5.0
 
 FOUND = [
+    # `>` of a pattern took a subject with an empty token
+    ("subjects", b"a..b a.>"),
     # an inbox with an empty token was delivered by what was known of its prefix
     ("interest", b"\x40\x00\x03\x02\x03\x05\x00\x08\x01"),
 ]
