@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jetbroker.auth import nkeys, passwords
 from jetbroker.auth.permissions import Permissions
 from jetbroker.config.checks import is_bcrypt
+from jetbroker.config.nkeys import USER, decode
 from jetbroker.config.options import GLOBAL_ACCOUNT, SYSTEM_ACCOUNT, Options, TlsOptions, UserOptions
 
 if TYPE_CHECKING:
@@ -230,11 +231,9 @@ class Authenticator:
         signature = nkeys.decode_signature(claim.signature)
         if not signature or not claim.nonce:
             return Verdict(None)
-        try:
-            public = nkeys.decode(nkeys.USER, claim.nkey)
-        except nkeys.NkeyError:
-            return Verdict(None)
-        return Verdict(login if nkeys.is_signed(public, claim.nonce, signature) else None)
+        public = decode(USER, claim.nkey)
+        is_good = public is not None and nkeys.is_signed(public, claim.nonce, signature)
+        return Verdict(login if is_good else None)
 
     def _judge_certificate(self, claim: Claim) -> Verdict:
         login = self._mapped(claim)

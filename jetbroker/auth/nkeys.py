@@ -1,4 +1,4 @@
-"""Public nkeys: base32 of a prefix byte, 32 bytes of key and a CRC-16 (ADR-14), and signatures made with them.
+"""Signatures made with nkeys, and the broker's own key.
 
 `cryptography` is imported when the first signature is checked or the first key made: most brokers have no nkeys.
 """
@@ -7,44 +7,10 @@ import base64
 import binascii
 from functools import cached_property
 
-from jetbroker.errors import JetbrokerError
+from jetbroker.config.nkeys import CURVE, KEY_BYTES, encode
 
-USER = 20 << 3  # 'U'
-ACCOUNT = 0  # 'A'
-SERVER = 13 << 3  # 'N'
-CURVE = 23 << 3  # 'X'
-
-KEY_BYTES = 32
-TEXT_LENGTH = 56
 SIGNATURE_BYTES = 64
-_CRC_BYTES = 2
 _URL_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-
-
-class NkeyError(JetbrokerError):
-    """A text that is no public nkey of the wanted kind."""
-
-
-def encode(prefix: int, key: bytes) -> str:
-    """The text of a public key of 32 bytes."""
-    body = bytes([prefix]) + key
-    return base64.b32encode(body + _crc(body)).decode()
-
-
-def decode(prefix: int, text: str) -> bytes:
-    """The 32 bytes of a public key. Raises :class:`NkeyError` for anything else: length, letters, kind, checksum."""
-    if len(text) != TEXT_LENGTH:
-        raise NkeyError("a public nkey has 56 characters")
-    try:
-        raw = base64.b32decode(text)
-    except (binascii.Error, ValueError):
-        raise NkeyError("a public nkey is base32") from None
-    body = raw[:-_CRC_BYTES]
-    if len(body) != 1 + KEY_BYTES or raw[-_CRC_BYTES:] != _crc(body):
-        raise NkeyError("the checksum of the nkey does not fit")
-    if body[0] != prefix:
-        raise NkeyError("an nkey of another kind")
-    return body[1:]
 
 
 def decode_signature(text: str) -> bytes | None:
@@ -94,8 +60,3 @@ class CurveKey:
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
         return encode(CURVE, X25519PrivateKey.from_private_bytes(self.private).public_key().public_bytes_raw())
-
-
-def _crc(data: bytes) -> bytes:
-    """CRC-16/XMODEM, as it stands behind the key."""
-    return binascii.crc_hqx(data, 0).to_bytes(_CRC_BYTES, "little")

@@ -2,7 +2,7 @@
 
 import os
 
-from jetbroker.auth import nkeys
+from jetbroker.config import nkeys
 
 
 def new_server_id() -> str:

@@ -148,3 +148,10 @@ def test_no_auth_user_that_is_nobody(tmp_path: Path) -> None:
     result = run("-c", "conf", cwd=tmp_path)
     assert result.returncode == 1
     assert 'no_auth_user: "zoe" not present as user or nkey' in result.stderr
+
+
+def test_a_default_sentinel_needs_an_operator(tmp_path: Path) -> None:
+    (tmp_path / "conf").write_text('default_sentinel: "eyJ"\n')
+    assert run("-t", "-c", "conf", cwd=tmp_path).returncode == 0
+    result = run("-c", "conf", cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (1, "jetbroker: default sentinel requires operators and accounts\n")

@@ -8,12 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jetbroker.auth import nkeys
+from jetbroker.auth.nkeys import CurveKey, decode_signature, is_signed
 from jetbroker.auth.server_id import new_server_id
+from jetbroker.config import nkeys
 from tests.support.nkeys import UserKey
 
 KNOWN = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"  # a public key of ADR-14's kind
 KEY = UserKey()
+
+
+def raw(text: str, prefix: int = nkeys.USER) -> bytes:
+    key = nkeys.decode(prefix, text)
+    assert key is not None
+    assert len(key) == 32
+    return key
 
 
 @pytest.mark.parametrize("prefix", [nkeys.USER, nkeys.ACCOUNT, nkeys.SERVER, nkeys.CURVE])
@@ -26,13 +34,12 @@ def test_there_and_back(prefix: int) -> None:
 
 
 def test_a_known_key() -> None:
-    assert len(nkeys.decode(nkeys.USER, KNOWN)) == 32
+    assert raw(KNOWN) != raw(KEY.public)
 
 
 @given(st.text(max_size=70))
 def test_garbage_is_no_key(text: str) -> None:
-    with pytest.raises(nkeys.NkeyError):
-        nkeys.decode(nkeys.USER, text)
+    assert nkeys.decode(nkeys.USER, text) is None
 
 
 @given(st.integers(0, 55), st.sampled_from("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"))
@@ -41,8 +48,7 @@ def test_one_wrong_letter(at: int, letter: str) -> None:
     if text == KEY.public:
         assert nkeys.decode(nkeys.USER, text)
         return
-    with pytest.raises(nkeys.NkeyError):
-        nkeys.decode(nkeys.USER, text)
+    assert nkeys.decode(nkeys.USER, text) is None
 
 
 @pytest.mark.parametrize(
@@ -62,51 +68,50 @@ def test_one_wrong_letter(at: int, letter: str) -> None:
     ],
 )
 def test_what_is_no_key_of_a_user(text: str) -> None:
-    with pytest.raises(nkeys.NkeyError):
-        nkeys.decode(nkeys.USER, text)
+    assert nkeys.decode(nkeys.USER, text) is None
 
 
 def test_signatures() -> None:
-    public = nkeys.decode(nkeys.USER, KEY.public)
+    public = raw(KEY.public)
     signature = KEY.sign("nonce")
-    assert nkeys.is_signed(public, b"nonce", signature)
-    assert not nkeys.is_signed(public, b"nonce2", signature)
-    assert not nkeys.is_signed(nkeys.decode(nkeys.USER, UserKey().public), b"nonce", signature)
+    assert is_signed(public, b"nonce", signature)
+    assert not is_signed(public, b"nonce2", signature)
+    assert not is_signed(raw(UserKey().public), b"nonce", signature)
     for size in range(64):
-        assert not nkeys.is_signed(public, b"nonce", signature[:size])
-    assert not nkeys.is_signed(public, b"nonce", signature + b"\0")
-    assert not nkeys.is_signed(public[:31], b"nonce", signature)
-    assert not nkeys.is_signed(b"\xff" * 32, b"nonce", signature)
+        assert not is_signed(public, b"nonce", signature[:size])
+    assert not is_signed(public, b"nonce", signature + b"\0")
+    assert not is_signed(public[:31], b"nonce", signature)
+    assert not is_signed(b"\xff" * 32, b"nonce", signature)
 
 
 @given(st.binary(min_size=32, max_size=32), st.binary(max_size=70))
 def test_random_keys_and_signatures_are_refused(public: bytes, signature: bytes) -> None:
-    assert not nkeys.is_signed(public, b"nonce", signature)
+    assert not is_signed(public, b"nonce", signature)
 
 
 @given(st.binary(min_size=64, max_size=64))
 def test_spellings_of_a_signature(raw: bytes) -> None:
     url, standard = base64.urlsafe_b64encode(raw).decode(), base64.b64encode(raw).decode()
-    assert nkeys.decode_signature(url.rstrip("=")) == raw
-    assert nkeys.decode_signature(standard) == raw
+    assert decode_signature(url.rstrip("=")) == raw
+    assert decode_signature(standard) == raw
     if url != standard:
-        assert nkeys.decode_signature(url) is None
-        assert nkeys.decode_signature(standard.rstrip("=")) is None
+        assert decode_signature(url) is None
+        assert decode_signature(standard.rstrip("=")) is None
 
 
 @given(st.text(max_size=100))
 def test_any_text_as_a_signature(text: str) -> None:
-    found = nkeys.decode_signature(text)
+    found = decode_signature(text)
     assert found is None or len(found) <= len(text)
 
 
 def test_the_curve_key_is_one() -> None:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-    key, other = nkeys.CurveKey(), X25519PrivateKey.generate()
+    key, other = CurveKey(), X25519PrivateKey.generate()
     assert key.public == key.public
     assert key.public[0] == "X"
-    public = X25519PublicKey.from_public_bytes(nkeys.decode(nkeys.CURVE, key.public))
+    public = X25519PublicKey.from_public_bytes(raw(key.public, nkeys.CURVE))
     shared = X25519PrivateKey.from_private_bytes(key.private).exchange(other.public_key())
     assert other.exchange(public) == shared
-    assert nkeys.CurveKey().public != key.public
+    assert CurveKey().public != key.public

@@ -7,7 +7,7 @@ import binascii
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from jetbroker.auth import nkeys
+from jetbroker.config import nkeys
 
 _SEED = 18 << 3  # 'S'
 
