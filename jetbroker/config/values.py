@@ -99,7 +99,7 @@ def small_integer(key: str, value: Value) -> int:
 
 
 def connections(key: str, value: Value) -> int:
-    """How many connections there may be: 0 is no bound, as -1."""
+    """How many connections there may be: 0, like -1, lets nobody in."""
     return integer(key, value) or -1
 
 

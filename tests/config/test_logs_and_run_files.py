@@ -6,13 +6,16 @@ import json
 import os
 import pty
 import re
+import socket
 from pathlib import Path
 
 import pytest
 
+from jetbroker import limits
 from jetbroker.config.options import Options
 from jetbroker.errors import ConfigError
 from jetbroker.logs import Logger
+from jetbroker.program import program_name
 from jetbroker.runfiles import RunFiles
 
 STAMP = r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6}"
@@ -106,6 +109,155 @@ def test_writing_never_raises() -> None:
     log.error("lost")
     assert log.lost_lines == 1
     log.close()
+
+
+def test_a_large_file_is_rotated(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    log = Logger(Options(log_file=str(path), logtime=False, log_size_limit=300))
+    for number in range(20):
+        log.info(f"line {number} {'x' * 50}")
+    backups = sorted(tmp_path.glob("log.*"))
+    assert len(backups) > 3
+    assert all(re.fullmatch(r"log\.\d{4}(\.\d\d){5}\.\d{9}", backup.name) for backup in backups)
+    texts = [backup.read_text() for backup in [*backups, path]]
+    assert all(300 < len(text) < 600 for text in texts[:-1])
+    assert [int(found) for found in re.findall(r"line (\d+)", "".join(texts))] == list(range(20))
+    for backup, text in zip(backups, texts[1:], strict=True):
+        assert text.startswith(f'[{os.getpid()}] [INF] Rotated log, backup saved as "{backup}"\n')
+    log.close()
+
+
+def test_the_oldest_backups_are_purged(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    kept = [tmp_path / name for name in ("log.old", "log.2026.01.02", "other.2026.01.02.03.04.05.000000006")]
+    for file in kept:
+        file.touch()
+    old = tmp_path / "log.2020.01.02.03.04.05.000000006"
+    old.touch()
+    log = Logger(Options(log_file=str(path), logtime=False, log_size_limit=100, log_max_num=3))
+    for number in range(20):
+        log.info(f"line {number} {'x' * 50}")
+    assert len(set(tmp_path.glob("log.2*.*.*.*.*.*.*"))) == 2
+    assert f'[INF] Purged log file "{old.name}"' not in path.read_text()
+    assert "[INF] Purged log file " in path.read_text()
+    assert not old.exists()
+    assert all(file.exists() for file in kept)
+    log.close()
+
+
+def test_a_file_that_is_large_at_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("x" * 500)
+    log = Logger(Options(log_file=str(path), logtime=False, log_size_limit=300))
+    (backup,) = tmp_path.glob("log.*")
+    assert backup.read_text().endswith(f"x[{os.getpid()}] [INF] Rotating logfile...\n")
+    log.close()
+
+
+def test_a_rotation_that_fails_loses_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "log"
+    log = Logger(Options(log_file=str(path), logtime=False, log_size_limit=100))
+
+    def refused(source: str, target: str) -> None:
+        raise PermissionError(1, "no")
+
+    monkeypatch.setattr(os, "rename", refused)
+    for number in range(4):
+        log.info(f"line {number} {'x' * 50}")
+    text = path.read_text()
+    assert [int(found) for found in re.findall(r"line (\d+)", text)] == list(range(4))
+    assert "[ERR] Unable to begin a new logfile ([Errno 1] no), will attempt next rotation at size 200" in text
+    monkeypatch.undo()
+    log.info("y" * 300)
+    assert len(list(tmp_path.glob("log.*"))) == 1
+    log.close()
+
+
+def test_reopened_files_rotate_too(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    log = Logger(Options(log_file=str(path), logtime=False, log_size_limit=100))
+    path.rename(tmp_path / "moved")
+    log.reopen()
+    assert path.read_text().endswith("File log re-opened\n")
+    log.info("x" * 100)
+    assert len(list(tmp_path.glob("log.*"))) == 1
+    log.close()
+
+
+SYSLOG_STAMP = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(Z|[+-]\d\d:\d\d)"
+
+
+def test_syslog_over_udp() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        receiver.settimeout(10)
+        log = Logger(Options(remote_syslog=f"udp://127.0.0.1:{receiver.getsockname()[1]}", debug=True, trace=True))
+        who = f" {socket.gethostname()} {program_name()}[{os.getpid()}]: ".encode()
+        levels = {log.info: 5, log.warn: 4, log.error: 3, log.fatal: 2, log.debug: 7, log.trace: 5}
+        for write, severity in levels.items():
+            write("a\nb")
+            line = receiver.recv(1000)
+            assert re.fullmatch(rb"<%d>" % severity + SYSLOG_STAMP + re.escape(who) + rb"a\\nb\n", line)
+        log.close()
+
+
+def test_syslog_over_a_unix_socket(tmp_path: Path) -> None:
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        log = Logger(Options(remote_syslog=f"unix://{path}"))
+        connection, _ = server.accept()
+        with connection:
+            connection.settimeout(10)
+            log.info("x")
+            line = connection.recv(1000)
+        assert re.fullmatch(rb"<5>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+\[\d+\]: x\n", line)
+        log.close()
+
+
+def test_syslog_that_goes_away_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SYSLOG_RETRY_SECONDS", 0.0)
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        log = Logger(Options(remote_syslog=f"tcp://127.0.0.1:{server.getsockname()[1]}"))
+        first, _ = server.accept()
+        first.close()
+        server.settimeout(10)
+        while not log.lost_lines:  # the first lines after the end go nowhere without an error
+            log.info("lost")
+        log.info("found")
+        second, _ = server.accept()
+        with second:
+            second.settimeout(10)
+            assert b"found" in second.recv(10_000)
+        log.close()
+
+
+def test_a_syslog_that_takes_nothing_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SYSLOG_PENDING_BYTES", 10_000)
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        log = Logger(Options(remote_syslog=f"tcp://127.0.0.1:{server.getsockname()[1]}"))
+        while not log.lost_lines:
+            log.info("x" * 5000)
+        log.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("foo", 'error invalid network type: ""'),
+        ("http://a:5", 'error invalid network type: "http"'),
+        ("unix:///nope", 'error connecting to syslog: "dial unix /nope: connect: no such file or directory"'),
+    ],
+)
+def test_syslog_errors(url: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Logger(Options(remote_syslog=url))
+    assert str(caught.value) == message
 
 
 def test_colours_only_on_a_terminal(tmp_path: Path) -> None:

@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from jetbroker.config import checks, durations, keys, loader, report, start
-from jetbroker.config.options import Options
+from jetbroker.config.options import (
+    ExportOptions,
+    ImportOptions,
+    MappingDestination,
+    MappingOptions,
+    Options,
+    ResponsePermissions,
+)
 from jetbroker.errors import ConfigError
+from tests.support import certificates
 from tests.support.nkeys import UserKey
 
 OPTIONS = TypeAdapter(Options)
@@ -90,7 +98,100 @@ SETTINGS: list[tuple[str, str, Any]] = [
     ("accounts {A {jetstream {memory: 1k, disk: 2k, streams: 3}}}", "accounts.A.jetstream.max_store", 2000),
     ("accounts {A {jetstream {max_bytes: true}}}", "accounts.A.jetstream.max_bytes_required", True),
     ("accounts [A, B]", "accounts.B.name", "B"),
-    ("no_header_support: false", "port", 4222),
+    ("cluster: false", "port", 4222),
+    ("client_advertise: 'a:5'", "client_advertise", "a:5"),
+    ("proxy_protocol: true", "proxy_protocol", True),
+    ("server_tags: [A, ' b ', a]", "server_tags", ["a", "b"]),
+    ("server_metadata {a: b}", "server_metadata", {"a": "b"}),
+    ("trace_verbose: true", "trace", True),
+    ("trace: false\ntrace_headers: true", "trace", True),
+    ("trace: true\ntrace_verbose: false", "trace", True),
+    ("max_traced_msg_len: 5", "max_traced_msg_len", 5),
+    ("logfile_size_limit: 1kb", "log_size_limit", 1024),
+    ("logfile_max_num: 3", "log_max_num", 3),
+    ("syslog: true", "syslog", True),
+    ("remote_syslog: 'udp://a:514'", "remote_syslog", "udp://a:514"),
+    ("connect_error_reports: 5", "connect_error_reports", 5),
+    ("reconnect_error_reports: 5", "reconnect_error_reports", 5),
+    ("max_sub_tokens: 8", "max_sub_tokens", 8),
+    ("no_header_support: true", "no_header_support", True),
+    ("no_fast_producer_stall: true", "no_fast_producer_stall", True),
+    ("no_sublist_cache: true", "disable_sublist_cache", True),
+    ("no_sys_acc: true", "no_system_account", True),
+    ("default_sentinel: a", "default_sentinel", "a"),
+    ("https: 'a:5'", "https_host", "a"),
+    ("https_port: 5", "https_port", 5),
+    ("allow_non_tls: true", "allow_non_tls", True),
+    ("tls {}", "tls.cert_file", ""),
+    ("tls {verify_and_map: true}", "tls.verify", True),
+    ("tls {timeout: '3s'}", "tls.timeout", 3.0),
+    ("tls {timeout: 3}", "authorization.timeout", 0.0),
+    ("tls {handshake_first: true}", "tls.handshake_first", 0.0),
+    ("tls {first: off}", "tls.handshake_first", None),
+    ("tls {handshake_first: auto}", "tls.handshake_first", 0.05),
+    ("tls {immediate: 300ms}", "tls.handshake_first", 0.3),
+    ("tls {min_version: '1.3'}", "tls.min_version", "1.3"),
+    ("tls {cipher_suites: [TLS_AES_128_GCM_SHA256]}", "tls.ciphers", ["TLS_AES_128_GCM_SHA256"]),
+    ("tls {curve_preferences: [CurveP256]}", "tls.curves", ["CurveP256"]),
+    (f"tls {{pinned_certs: ['{'AB' * 32}']}}", "tls.pinned_certs", frozenset(("ab" * 32,))),
+    ("tls {connection_rate_limit: 5}", "tls.connection_rate_limit", 5),
+    ("websocket {listen: 'a:5'}", "websocket.host", "a"),
+    ("ws {port: -1}", "websocket.port", -1),
+    ("websocket {compress: true}", "websocket.compression", True),
+    ("websocket {origin: 'http://a'}", "websocket.allowed_origins", ["http://a"]),
+    ("websocket {handshake_timeout: '3s'}", "websocket.handshake_timeout", 3.0),
+    ("websocket {authorization: {user: a, password: b, timeout: 3}}", "websocket.auth_timeout", 3.0),
+    ("websocket {headers: {X: y}}", "websocket.headers", {"X": "y"}),
+    ("websocket {tls {insecure: true}}", "websocket.tls.insecure", True),
+    ("authorization {proxy_required: true}", "authorization.proxy_required", True),
+    ("authorization {permissions {publish: a}}", "authorization.default_permissions.publish.allow", ["a"]),
+    ("authorization {permissions {publish: {deny: a}}}", "authorization.default_permissions.publish.allow", None),
+    ("authorization {permissions {publish: {allow: []}}}", "authorization.default_permissions.publish.allow", None),
+    ("authorization {permissions {publish: {}}}", "authorization.default_permissions.publish", None),
+    ("authorization {permissions {sub: ['a q']}}", "authorization.default_permissions.subscribe.allow", ["a q"]),
+    ("authorization {permissions {allow_responses: true}}", "authorization.default_permissions.publish.allow", []),
+    (
+        "authorization {permissions {allow_responses: true}}",
+        "authorization.default_permissions.responses.expires",
+        120.0,
+    ),
+    (
+        "authorization {permissions {allow_responses: {max: 0, ttl: '-1s'}}}",
+        "authorization.default_permissions.responses",
+        ResponsePermissions(1, -1.0),
+    ),
+    (
+        "authorization {permissions {allow_responses: true\npublish: a}}",
+        "authorization.default_permissions.publish.allow",
+        ["a"],
+    ),
+    ("mappings {a: b}", "mappings", [MappingOptions("a", [MappingDestination("b")], True, "conf:1:10")]),
+    (
+        "accounts {A {maps {a: [{dest: b, weight: 20%}]}}}",
+        "accounts.A.mappings",
+        [MappingOptions("a", [MappingDestination("b", 20)], False, "conf:1:19")],
+    ),
+    ("accounts {A {limits {max_pay: 1kb}}}", "accounts.A.limits.max_payload", 1024),
+    (
+        "accounts {A {exports [{service: a, response: chunk, threshold: 5s}]}}",
+        "accounts.A.exports",
+        [ExportOptions("service", "a", None, 0, "Chunked", 5.0, "conf:1:22")],
+    ),
+    (
+        "accounts {A {exports [{stream: a, accounts: [A]}]}}",
+        "accounts.A.exports",
+        [ExportOptions("stream", "a", ["A"], place="conf:1:22")],
+    ),
+    (
+        "accounts {A {imports [{stream: {account: B, subject: a}, prefix: p}]}, B {}}",
+        "accounts.A.imports",
+        [ImportOptions("stream", "B", "a", "", "p", place="conf:1:22")],
+    ),
+    (
+        "accounts {A {imports [{service: {account: B, subject: a}, to: b, share: true}]}, B {}}",
+        "accounts.A.imports",
+        [ImportOptions("service", "B", "a", "b", share=True, place="conf:1:22")],
+    ),
 ]
 
 
@@ -111,6 +212,50 @@ def test_users() -> None:
     assert [(user.user, user.password) for user in options.all_users()] == [("a", "b"), ("c", "$2a$11$hash"), ("d", "")]
     assert options.auth_required
     assert not load("authorization {users: []}").options.auth_required
+
+
+def test_default_permissions_are_for_those_without_their_own() -> None:
+    options = load(
+        """
+        authorization {
+            users: [ {user: a}, {user: b, permissions {publish: own}} ]
+            permissions { publish: default }
+        }
+        accounts { A { users: [ {user: c} ], default_permissions { publish: account } }, B { users: [ {user: d} ] } }
+        """
+    ).options
+    allowed = {
+        user.user: user.permissions and user.permissions.publish and user.permissions.publish.allow
+        for user in options.all_users()
+    }
+    assert allowed == {"a": ["default"], "b": ["own"], "c": ["account"], "d": None}
+
+
+def test_nkeys_and_connection_types() -> None:
+    key = "UCNGL4W5QX66CFX6A6DCBVDH5VOHMI7B2UZZU7TXAUQQSI2JPHULCKBR"
+    (user,) = load(f"authorization {{users: [{{nkey: {key}, clients: [standard, Websocket]}}]}}").options.all_users()
+    assert (user.nkey, user.connection_types) == (key, frozenset(("STANDARD", "WEBSOCKET")))
+
+
+def test_flags_for_tls_replace_the_block(tmp_path: Path) -> None:
+    made = certificates.make(tmp_path)
+    cert, key = str(made.server.cert), str(made.server.key)
+    path = tmp_path / "conf"
+    path.write_text("tls {timeout: 7, verify: true}\nmax_connections: 5")
+    flags: list[tuple[str, str | int | float | bool]] = [("tls.cert_file", cert), ("tls.key_file", key)]
+    tls = start.load(str(path), flags).options.tls
+    assert tls is not None
+    assert (tls.cert_file, tls.key_file, tls.verify, tls.timeout) == (cert, key, False, 7.0)
+    assert start.load(str(path), [*flags, ("tls", False)]).options.tls is None
+    with pytest.raises(ConfigError, match=r"^TLS Server private key must be present and valid$"):
+        start.load(str(path), flags[:1])
+
+
+def test_a_handshake_leaves_time_for_the_login() -> None:
+    assert started("").authorization.timeout == 2.0
+    assert started("tls {}").authorization.timeout == 3.0
+    assert started("tls {timeout: 5}").authorization.timeout == 6.0
+    assert started("tls {timeout: 5}\nauthorization {timeout: 1}").authorization.timeout == 1.0
 
 
 ERRORS = [
