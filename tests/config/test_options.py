@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from jetbroker import cli
 from jetbroker.config import checks, durations, keys, loader, report, start
 from jetbroker.config.options import (
     ExportOptions,
@@ -416,16 +417,19 @@ def test_flags_override_the_file_and_are_kept_for_reloads(tmp_path: Path) -> Non
     assert start.load(options.config_file, options.flags).options == options
 
 
-def test_configs_of_the_repository() -> None:
-    names = ("ORDERS", "REPORTS", "ADMIN", "SHOP", "WORKER")
+def test_configs_of_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = certificates.make(tmp_path)
+    names = ("ORDERS", "REPORTS", "ADMIN", "SHOP", "WORKER", "BILLING", "PARTNER")
     env = {f"{name}_PASSWORD": "secret" for name in names}
-    env |= {"APP_HASH": "$2a$04$" + "." * 53, "BOB_NKEY": UserKey().public}
+    env |= {"APP_HASH": "$2a$04$" + "." * 53, "BOB_NKEY": UserKey().public, "LOG_FILE": str(tmp_path / "log")}
+    env |= {"CERT_FILE": str(made.server.cert), "KEY_FILE": str(made.server.key), "CA_FILE": str(made.ca.cert)}
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
     paths = sorted(CONFIGS.glob("*.conf"))
-    assert {path.name for path in paths} >= {"standalone.conf", "accounts.conf", "interval-sync.conf"}
+    examples = "standalone accounts interval-sync permissions tls websocket mappings exports-imports logging"
+    assert {path.stem for path in paths} >= set(examples.split())
     for path in paths:
-        loaded = loader.load_file(str(path), env)
-        assert loaded.notices == []
-        checks.check_start(loaded.options)
+        checks.check_start(cli.check_file(str(path)))
     standalone = loader.load_file(str(CONFIGS / "standalone.conf"), env).options
     assert (standalone.port, standalone.jetstream.enabled, standalone.jetstream.sync_interval) == (4222, True, None)
     interval = loader.load_file(str(CONFIGS / "interval-sync.conf"), env).options
