@@ -4,6 +4,7 @@ Nobody comes in without a grant: an identity is given by a configured user, nkey
 `no_auth_user`, or, where no login is configured at all, it is the global account's.
 """
 
+import functools
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -113,9 +114,10 @@ class Authenticator:
         self._nkeys: dict[str, Login] = {}
         for account, user in _configured(options):
             self._add(account, user)
-        self.hidden_user = _anonymous_name() if _system_users_only(options) else ""
-        if self.hidden_user:
-            self._users[self.hidden_user] = Login(user=self.hidden_user, secret=self._decoy)
+        self._hidden_user = ""
+        if _system_users_only(options):
+            self._hidden_user = _anonymous().user
+            self._users[self._hidden_user] = _anonymous()
         self._listeners = {NATS: self._nats(options), WEBSOCKET: self._websocket(options)}
         self._mapped_kinds = frozenset(kind for kind, found in self._listeners.items() if found.maps_certificates)
 
@@ -147,7 +149,7 @@ class Authenticator:
         return _Listener(
             bool(self._users or self._nkeys or single),
             single,
-            options.no_auth_user or self.hidden_user,
+            options.no_auth_user or self._hidden_user,
             _maps(options.tls),
             block.timeout,
         )
@@ -178,7 +180,7 @@ class Authenticator:
     def announced(self, kind: str = NATS) -> bool:
         """Does the first INFO ask for credentials? Not with a `no_auth_user`, who needs none."""
         listener = self._listeners[kind]
-        open_to_all = kind == NATS and listener.no_auth_user and listener.no_auth_user != self.hidden_user
+        open_to_all = kind == NATS and listener.no_auth_user and listener.no_auth_user != self._hidden_user
         return listener.due and not open_to_all
 
     def timeout(self, kind: str = NATS) -> float:
@@ -384,14 +386,10 @@ def _system_users_only(options: Options) -> bool:
     return bool(system) and not others and not asked
 
 
-_anonymous: list[str] = []
-
-
-def _anonymous_name() -> str:
-    """What clients without credentials are called then: nobody can guess it, and a reload keeps it."""
-    if not _anonymous:
-        _anonymous.append(f"nats-{secrets.token_hex(4)}")
-    return _anonymous[0]
+@functools.cache
+def _anonymous() -> Login:
+    """What clients without credentials are then: nobody can guess it, and a reload keeps it."""
+    return Login(user=f"nats-{secrets.token_hex(4)}", secret=secrets.token_hex())
 
 
 def _maps(tls: TlsOptions | None) -> bool:

@@ -148,6 +148,13 @@ ROWS = [
         [CLOSED, STAYS],
     ),
     Row(
+        "strangers beside the users of the system account",
+        "accounts { $SYS { users: [ {user: s, password: s} ] } }\n",
+        "accounts { $SYS { users: [ {user: s, password: t} ] } }\nmax_payload: 1000\n",
+        [{}, b"PING\r\n", user("s", "s")],
+        [STAYS, STAYS, REFUSED],
+    ),
+    Row(
         "connection types",
         users(("u", "p")),
         users(("u", "p"), more=", allowed_connection_types: [WEBSOCKET]"),
