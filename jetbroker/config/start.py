@@ -71,7 +71,6 @@ def _override_tls(options: Options, given: dict[str, Any]) -> None:
     from jetbroker.config import certificates
 
     # What no flag says stays as in the file: the time-out, who is mapped, which certificates are pinned.
-    options.tls = dataclasses.replace(
-        options.tls or TlsOptions(), certs=[], ciphers=[], curves=[], ca_file="", verify=False, min_version="", **given
-    )
+    replaced = {"certs": [], "ciphers": [], "curves": [], "ca_file": "", "verify": False, "min_version": "", **given}
+    options.tls = dataclasses.replace(options.tls or TlsOptions(), **replaced)
     certificates.check(options.tls)
