@@ -14,7 +14,8 @@ import traceback
 from pathlib import Path
 from random import Random
 
-from fuzz.targets import TARGETS, Target
+from fuzz.checks import Target
+from fuzz.targets import TARGETS
 
 FINDINGS = 10  # the run ends after so many
 LOOK_AT_CLOCK = 256  # inputs

@@ -15,10 +15,18 @@ from random import Random
 import atheris
 
 with atheris.instrument_imports(
-    include=["fuzz.model", "fuzz.targets", "jetbroker.config", "jetbroker.connections.handshake", "json"]
+    include=[
+        "fuzz.model",
+        "fuzz.targets",
+        "fuzz.connection_targets",
+        "jetbroker.config",
+        "jetbroker.connections.handshake",
+        "json",
+    ]
 ):
     from fuzz import generate
-    from fuzz.targets import TARGETS, Target
+    from fuzz.checks import Target
+from fuzz.targets import TARGETS
 
 FRESH = 0.1  # share of inputs that start anew
 LIBFUZZER = 0.3  # share of mutations that are libFuzzer's own

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from fuzz import generate, model
+from fuzz import connection_targets, generate, model
+from fuzz.checks import Target, require
 from jetbroker.config.loader import load_text
 from jetbroker.connections.handshake import decode_connect
 from jetbroker.errors import ConfigError, ProtocolError
@@ -18,25 +18,6 @@ from jetbroker.testing.splits import SplitChecker
 from jetbroker.tick import Tick
 from jetbroker.wire import subjects
 from jetbroker.wire.headers import header_value
-
-
-class Wrong(AssertionError):
-    """An answer is not what it has to be."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """`check` takes any bytes at all; `generate` makes such that get far."""
-
-    name: str
-    generate: Callable[[Random], bytes]
-    check: Callable[[bytes], None]
-
-
-def _require(condition: bool, *what: object) -> None:
-    if not condition:
-        raise Wrong(" ".join(map(str, what)))
-
 
 # --- the client protocol: the first byte chooses the connection's settings, the rest is what the client sends ---
 
@@ -61,7 +42,7 @@ def check_protocol(data: bytes) -> None:
     """Cut at every place and whole: one answer, and it is that of the model."""
     checker, settings = _protocol(data[0] & 15 if data else 0)
     got, expected = checker.check(data[1:]), model.answer(data[1:], settings)
-    _require(got == expected, settings, "parser", got, "model", expected)
+    require(got == expected, settings, "parser", got, "model", expected)
 
 
 # --- subscriptions ---
@@ -125,7 +106,7 @@ class _Interest:
             self.router.unsubscribe(self.live.pop(len(step.subject) % len(self.live))[2])
         else:
             self.publish(step.subject)
-        _require(self.router.subscriptions == len(self.live), "subscriptions", self.router.subscriptions)
+        require(self.router.subscriptions == len(self.live), "subscriptions", self.router.subscriptions)
 
     def publish(self, subject: bytes) -> None:
         matching = [(queue, sub) for pattern, queue, sub in self.live if naive_match(subject, pattern)]
@@ -134,9 +115,9 @@ class _Interest:
         self.got = 0
         told = self.router.publish_bytes(subject, None, b"", b"x")
         self.tick.run()
-        _require(told == self.got == expected, subject, "delivered", self.got, "told", told, "expected", expected)
-        _require(self.router.interested(subject) == bool(matching), subject, "interest")
-        _require(set(self.router.matching(subject)) == {sub for _, sub in matching}, subject, "matching")
+        require(told == self.got == expected, subject, "delivered", self.got, "told", told, "expected", expected)
+        require(self.router.interested(subject) == bool(matching), subject, "interest")
+        require(set(self.router.matching(subject)) == {sub for _, sub in matching}, subject, "matching")
 
 
 @functools.cache
@@ -177,21 +158,21 @@ def check_subjects(data: bytes) -> None:
     for text in (a, b):
         tokens = text.split(b".")
         good = b"" not in tokens and b">" not in tokens[:-1] and not any(blank in text for blank in b" \t\r\n\f")
-        _require(subjects.valid_subject(text) == good, "valid", text)
+        require(subjects.valid_subject(text) == good, "valid", text)
         wild = b"*" in tokens or b">" in tokens
-        _require(subjects.wildcard(text) == wild, "wildcard", text)
-        _require(subjects.valid_literal(text) == (good and not wild), "literal", text)
+        require(subjects.wildcard(text) == wild, "wildcard", text)
+        require(subjects.valid_literal(text) == (good and not wild), "literal", text)
     if subjects.valid_subject(b):
-        _require(subjects.matches(a, b) == naive_match(a, b), "matches", a, b)
+        require(subjects.matches(a, b) == naive_match(a, b), "matches", a, b)
     if not (subjects.valid_subject(a) and subjects.valid_subject(b)):
         return
     collide, subset = subjects.collide(a, b), subjects.subset(a, b)
-    _require(collide == subjects.collide(b, a), "collide is not symmetric", a, b)
-    _require(collide or not subset, "a subset that does not collide", a, b)
+    require(collide == subjects.collide(b, a), "collide is not symmetric", a, b)
+    require(collide or not subset, "a subset that does not collide", a, b)
     for literal in _LITERALS:
         in_a, in_b = naive_match(literal, a), naive_match(literal, b)
-        _require(collide or not (in_a and in_b), "collide", a, b, literal)
-        _require(not subset or in_b or not in_a, "subset", a, b, literal)
+        require(collide or not (in_a and in_b), "collide", a, b, literal)
+        require(not subset or in_b or not in_a, "subset", a, b, literal)
 
 
 # --- configuration files ---
@@ -265,7 +246,7 @@ def check_config(data: bytes) -> None:
     try:
         load_text(data.decode("utf-8", "surrogateescape"), "x.conf", {"PORT": "4222", "A": "[a, {b: c}]"})
     except ConfigError as error:
-        _require(bool(str(error)), "an error without a text")
+        require(bool(str(error)), "an error without a text")
 
 
 # --- CONNECT ---
@@ -322,10 +303,10 @@ def check_connect(data: bytes) -> None:
     try:
         options = decode_connect(data)
     except ProtocolError as error:
-        _require(error.text == "", "text", error.text)
+        require(error.text == "", "text", error.text)
         return
-    _require(isinstance(options.verbose, bool) and isinstance(options.name, str), "types")
-    _require(type(options.protocol) is int and -(2**63) <= options.protocol < 2**63, "protocol", options.protocol)
+    require(isinstance(options.verbose, bool) and isinstance(options.name, str), "types")
+    require(type(options.protocol) is int and -(2**63) <= options.protocol < 2**63, "protocol", options.protocol)
 
 
 # --- headers: the block ---
@@ -360,7 +341,7 @@ def naive_header(block: bytes, name: bytes) -> bytes | None:
 def check_headers(data: bytes) -> None:
     """Values of headers against reading the block line by line."""
     for name in (b"A", b"AB", b"x"):
-        _require(header_value(data, name) == naive_header(data, name), "header", name, header_value(data, name))
+        require(header_value(data, name) == naive_header(data, name), "header", name, header_value(data, name))
 
 
 def _of(vocabulary: tuple[bytes, ...], most: int) -> Callable[[Random], bytes]:
@@ -376,5 +357,6 @@ TARGETS = {
         Target("config", _config_input, check_config),
         Target("connect", _json_input, check_connect),
         Target("headers", _of(_HEADER_WORDS, 20), check_headers),
+        *connection_targets.TARGETS,
     )
 }

@@ -8,7 +8,8 @@ from random import Random
 import pytest
 
 from fuzz.__main__ import Run, main
-from fuzz.targets import TARGETS, Target
+from fuzz.checks import Target
+from fuzz.targets import TARGETS
 from jetbroker.testing.splits import SplitChecker
 
 INPUTS = 1000
