@@ -1,0 +1,108 @@
+"""What the server tells of itself by messages, against nats-server: the same fields, the same refusals."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import process
+from tests.support.sharing import Client
+
+CONFIG = """
+server_tags: ["zone:1"]
+server_metadata { rack: "7" }
+accounts {
+  A { users: [
+    {user: a, password: p}
+    {user: limited, password: p, permissions: {
+      publish: {allow: ">", deny: "x.y"}, subscribe: ["in.>", "q q1"], allow_responses: true}}
+  ] }
+  $SYS { users: [{user: s, password: p}] }
+}
+"""
+USERS = ("a", "limited", "s")
+ACCOUNT = "$SYS.REQ.ACCOUNT.PING.CONNZ $SYS.REQ.ACCOUNT.PING.STATZ $SYS.REQ.SERVER.PING.CONNZ".split()
+BODIES = [
+    "",
+    "{}",
+    '{"subscriptions":true,"limit":1}',
+    '{"subscriptions_detail":true}',
+    "x",
+    '{"server_name":"nobody"}',
+]
+SERVER = "$SYS.REQ.SERVER.PING $SYS.REQ.SERVER.PING.HEALTHZ $SYS.REQ.SERVER.PING.IDZ $SYS.REQ.ACCOUNT.A.CONNZ".split()
+ASKED = [
+    ("a", "$SYS.REQ.USER.INFO", ""),
+    ("limited", "$SYS.REQ.USER.INFO", ""),
+    ("s", "$SYS.REQ.USER.INFO", ""),
+    *(("a", subject, body) for subject in ACCOUNT for body in BODIES),
+    *(("a", subject, "") for subject in SERVER),
+    *(("s", subject, body) for subject in (*SERVER, "$SYS.REQ.ACCOUNT.NONE.CONNZ") for body in BODIES[:1] + BODIES[4:]),
+    ("s", "$SYS.REQ.SERVER.PING.STATSZ", '{"tags":["zone:1"]}'),
+    ("s", "$SYS.REQ.SERVER.PING.STATSZ", '{"tags":["zone:2"]}'),
+    ("s", "$SYS.REQ.SERVER.PING.CONNZ", ""),
+]
+# what differs from server to server and from moment to moment
+VARYING = frozenset(
+    "name id host time now start last_activity rtt uptime idle server_id seq cid port mem cpu bytes msgs in_msgs "
+    "out_msgs in_bytes out_bytes num_subscriptions subscriptions total_connections sid pending_bytes".split()
+)
+NUMBERS = itertools.count()
+ROUNDS = 100
+KINDS = {int: "number", float: "number", str: "text"}
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[dict[str, Client]]]:
+    """The clients of each server, nats-server's first. They stay, since the answers tell of them."""
+    if process.find_nats_server() is None:
+        pytest.skip("nats-server is neither on the PATH nor in ~/go/bin")
+    config: Path = tmp_path_factory.mktemp("system") / "server.conf"
+    config.write_text(CONFIG, encoding="utf-8")
+    with process.nats_server("-c", str(config)) as theirs, process.jetbroker("-c", str(config)) as ours:
+        both = [{user: Client(server.port, user) for user in USERS} for server in (theirs, ours)]
+        for clients in both:
+            for client in clients.values():
+                client.send("SUB in.> 1\r\n")
+        yield both
+        for clients in both:
+            for client in clients.values():
+                client.close()
+
+
+def ask(client: Client, subject: str, body: str) -> Any:
+    """The answer, without what varies; None: none soon after that to a request asked later."""
+    inbox = f"in.{next(NUMBERS)}"
+    client.send(f"PUB {subject} {inbox}.1 {len(body)}\r\n{body}\r\nPUB $SYS.REQ.USER.INFO {inbox}.2 0\r\n\r\n")
+    found: list[bytes] = []
+    while not any(f"MSG {inbox}.2 " in frame.decode() for frame in found):
+        found += client.frames()
+    answers: list[bytes] = []
+    for _ in range(ROUNDS):  # nats-server answers in no order
+        answers = [frame for frame in found if f"MSG {inbox}.1 " in frame.decode()]
+        if answers:
+            break
+        found += client.frames()
+    assert len(answers) <= 1
+    if not answers:
+        return None
+    if b"NATS/1.0 503" in answers[0]:
+        return 503
+    return without_varying(json.loads(answers[0].partition(b"\r\n")[2]))
+
+
+def without_varying(value: Any) -> Any:
+    if isinstance(value, dict):
+        return [(key, KINDS[type(item)] if key in VARYING else without_varying(item)) for key, item in value.items()]
+    return [without_varying(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize(("user", "subject", "body"), ASKED)
+def test_services_answer_alike(servers: list[dict[str, Client]], user: str, subject: str, body: str) -> None:
+    theirs, ours = (ask(clients[user], subject, body) for clients in servers)
+    assert ours == theirs
