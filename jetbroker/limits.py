@@ -15,6 +15,7 @@ TRANSPORT_LAYER_BYTES = 64 * 1024  # handed to TLS or a WebSocket at once: what 
 RECEIVER_PROGRESS_NS = 10_000_000  # a receiver that took nothing for so long no longer slows anybody
 PUBLISHER_STALL_SECONDS = 0.01  # the longest one stall lasts, as in nats-server
 SWEEP_SECONDS = 1.0  # pings, login time-outs and idle memory are looked at so often
+SHORTEST_SWEEP_SECONDS = 0.05  # with a short ping_interval
 
 SAME_ERROR_SECONDS = 60.0  # between two lines of the log about the same thing at many connections
 
@@ -113,6 +114,7 @@ SYSLOG_PENDING_BYTES = 1024 * 1024  # of lines that a receiver has not taken yet
 # --- configuration files ---
 CONFIG_MAX_NESTING = 200  # open `{` and `[`; keeps everything that walks the tree away from Python's recursion limit
 CONFIG_MAX_BYTES = 16 * 1024 * 1024  # of one file; a device or a log named by mistake is refused instead of read
+CONFIG_MAX_VALUES = 4_000_000  # each variable counted as all it stands for: seconds of reading, and a gigabyte
 CONFIG_MAX_INCLUDES = 1000  # files in all, so that includes which include each other twice end
 
 # --- monitoring ---

@@ -74,6 +74,7 @@ class _Reading:
         self.files: list[str] = []
         self.variables: list[str] = []
         self.files_read = 0
+        self.extents: dict[int, tuple[int, int]] = {}  # of closed maps and lists: values in all, depth
 
     def file(self, path: str) -> dict[str, Node]:
         real = os.path.realpath(path)
@@ -90,6 +91,22 @@ class _Reading:
 
     def text(self, text: str, file: str) -> dict[str, Node]:
         return _Builder(self, file).build(text)
+
+    def close(self, container: Value) -> None:
+        """Measure a map or list that is complete. Variables stand for whole values: a few lines can say billions."""
+        children = (
+            container.values() if isinstance(container, dict) else container if isinstance(container, list) else ()
+        )
+        size, depth = 1, 0
+        for child in children:
+            more, below = self.extents.get(id(child.value), (1, 0)) if isinstance(child.value, (dict, list)) else (1, 0)
+            size += more
+            depth = max(depth, below)
+        if size > limits.CONFIG_MAX_VALUES:
+            raise ConfigError(f"more than {limits.CONFIG_MAX_VALUES} values")
+        if depth > limits.CONFIG_MAX_NESTING:
+            raise ConfigError(f"values nested deeper than {limits.CONFIG_MAX_NESTING}")
+        self.extents[id(container)] = size, depth + 1
 
     def variable(self, name: str, line: int) -> Value:
         """The value of an environment variable: its text, read as a value."""
@@ -145,6 +162,7 @@ class _Builder:
                 self.starts.append(place)
             elif kind == Kind.MAP_END or kind == Kind.ARRAY_END:
                 # Attached only now, so that a variable inside of a container never finds the container itself.
+                self.reading.close(self.open[-1])
                 self._put(self.open.pop(), self.starts.pop())
             elif self.including:
                 self.including = False
@@ -154,6 +172,7 @@ class _Builder:
         if self.keys:
             raise ConfigError(f"config is invalid ({place})")
         root = self.open[0]
+        self.reading.close(root)
         return root if isinstance(root, dict) else {}
 
     def _put(self, value: Value, place: Place) -> None:

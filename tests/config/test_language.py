@@ -241,6 +241,16 @@ def test_nesting_is_bounded() -> None:
         read("a: " + "[" * 100_000)
 
 
+def test_variables_do_not_multiply_without_bound() -> None:
+    doubling = "a0: [1, 2]\n" + "".join(f"a{n}: [$a{n - 1}, $a{n - 1}]\n" for n in range(1, 60))
+    with pytest.raises(ConfigError, match="more than 4000000 values"):
+        read(doubling)
+    deeper = "a0: {x: 1}\n" + "".join(f"a{n}: {{x: $a{n - 1}}}\n" for n in range(1, 3000))
+    with pytest.raises(ConfigError, match="nested deeper than 200"):
+        read(deeper)
+    read("a0: [1, 2]\n" + "".join(f"a{n}: [$a{n - 1}, $a{n - 1}]\n" for n in range(1, 10)))
+
+
 def test_time_is_linear() -> None:
     def seconds(count: int) -> float:
         text = "".join(f"key{n}: {{a: [x, 'y', 1k], b: \"z\\t\"}} # c\n" for n in range(count))
