@@ -125,6 +125,13 @@ cdef class Router:
 
     cpdef Subscription subscribe(self, Receiver receiver, bytes subject, bytes queue=*, bytes sid=*)
     cpdef int unsubscribe(self, Subscription sub) except -1
+    # The route of a literal subject that is known or asked for often; None: the cache is nearly full, and one message
+    # does not pay for a route (deliver_once).
+    cdef Route frequent_route(self, const char* subject, Py_ssize_t n)
+    cdef Route _cached_route(self, const char* subject, Py_ssize_t n, uint64_t h)
+    cdef Route _new_route(self, const char* subject, Py_ssize_t n, uint64_t h)
+    # Match msg.subject and deliver along the trie, without making a route.
+    cdef int deliver_once(self, Receiver skip, const Message* msg) except -1
     # Publish from Python; `headers` is a complete header block or b"". Arms the tick by itself.
     cpdef int publish_bytes(self, bytes subject, bytes reply, bytes headers, bytes payload) except -1
 

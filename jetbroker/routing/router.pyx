@@ -112,6 +112,17 @@ cdef inline Py_ssize_t reply_prefix(const char* p, Py_ssize_t n, int* rest) noex
     return prefix
 
 
+cdef uint32_t[16384] seen_hashes  # of subjects that were looked up while a cache was nearly full
+
+
+cdef bint seen_lately(uint64_t h) noexcept nogil:
+    """Was this subject looked up a short while ago? It is from now on."""
+    cdef uint32_t place = <uint32_t>(h >> 32) & 0x3FFF
+    cdef bint known = seen_hashes[place] == <uint32_t>h
+    seen_hashes[place] = <uint32_t>h
+    return known
+
+
 cdef class Router:
     """The interest table of one account."""
 
@@ -129,8 +140,20 @@ cdef class Router:
 
     cdef Route route(self, const char* subject, Py_ssize_t n):
         cdef uint64_t h = hash_subject(subject, n)
-        cdef uint32_t bucket = <uint32_t>h & self.bucket_mask
-        cdef object head = <object>PyList_GET_ITEM(self.buckets, bucket)
+        cdef Route route = self._cached_route(subject, n, h)
+        return self._new_route(subject, n, h) if route is None else route
+
+    cdef Route frequent_route(self, const char* subject, Py_ssize_t n):
+        cdef uint64_t h = hash_subject(subject, n)
+        cdef Route route = self._cached_route(subject, n, h)
+        if route is not None:
+            return route
+        if self.route_count >= MAX_ROUTES - MAX_ROUTES // 4 and not seen_lately(h):
+            return None
+        return self._new_route(subject, n, h)
+
+    cdef Route _cached_route(self, const char* subject, Py_ssize_t n, uint64_t h):
+        cdef object head = <object>PyList_GET_ITEM(self.buckets, <uint32_t>h & self.bucket_mask)
         cdef Route route
         while head is not None:
             route = <Route>head
@@ -138,6 +161,11 @@ cdef class Router:
                     and memcmp(PyBytes_AS_STRING(route.subject), subject, n) == 0):
                 return route
             head = route.chain
+        return None
+
+    cdef Route _new_route(self, const char* subject, Py_ssize_t n, uint64_t h):
+        cdef uint32_t bucket = <uint32_t>h & self.bucket_mask
+        cdef Route route
         if self.route_count >= MAX_ROUTES:
             self._evict()
         route = self._build(subject, n)
@@ -238,9 +266,7 @@ cdef class Router:
         return 0
 
     cdef int _publish_once(self, Receiver skip, const Message* msg) except -1:
-        """Deliver along the trie without making a route, for subjects that are used once."""
-        cdef list nodes
-        cdef Node node
+        """For subjects that are used once: what is known of their prefix, else the trie."""
         cdef Subscription sub
         cdef int count = 0
         cdef list subs = self._reply_subs(msg.subject, msg.subject_len)
@@ -249,14 +275,21 @@ cdef class Router:
                 if sub.receiver is not skip:
                     count += sub.receiver.deliver(sub, None, msg)
             return count
-        nodes = []
+        return self.deliver_once(skip, msg)
+
+    cdef int deliver_once(self, Receiver skip, const Message* msg) except -1:
+        cdef list nodes = []
+        cdef Node node
+        cdef Subscription sub
+        cdef int count = 0
+        self.builds += 1
         (<Sublist>self.sublist).match(msg.subject, msg.subject_len, nodes)
         for node in nodes:
             if node.queues is not None:
                 # group names may span nodes: the route knows how to merge them
                 return self.deliver(self._build(msg.subject, msg.subject_len), skip, msg)
         for node in nodes:
-            for sub in node.plain_members():
+            for sub in list(node.plain_members()):  # a receiver may answer with interest of its own
                 if sub.receiver is not skip:
                     count += sub.receiver.deliver(sub, None, msg)
         return count
