@@ -3,19 +3,14 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.auth.permissions cimport Permissions
-from jetbroker.connections.output cimport ClientOutput, Shared
+from jetbroker.connections.input cimport ClientInput
 from jetbroker.routing.mapping cimport Mappings
 from jetbroker.routing.router cimport Route, Router, Subscription
-from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.message cimport Message
-from jetbroker.wire.parser cimport Parser
 
 
 @cython.final
-cdef class ClientProtocol(Parser):
-    cdef Shared shared
-    cdef readonly object transport
-    cdef readonly ClientOutput output
+cdef class ClientProtocol(ClientInput):
     cdef readonly Router router
     cdef public object account         # accounts.Account, None before it is known
     cdef public object user            # name for the log and for monitoring, None without a login
@@ -30,10 +25,6 @@ cdef class ClientProtocol(Parser):
     cdef public object nonce           # bytes that an nkey has to sign, None when nobody needs one
     cdef readonly uint64_t cid
     cdef dict subscriptions            # sid -> Subscription
-    cdef OutputBuffer unparsed         # the beginning of a command that is not whole yet
-    cdef Py_ssize_t reused             # bytes of `unparsed` that stand in front of the shared read buffer
-    cdef bint direct                   # this read goes straight into `unparsed`
-    cdef bint counted                  # `unparsed` is part of what the unauthenticated keep
     cdef Py_ssize_t max_subscriptions  # negative: any number
     cdef bint verbose
     cdef bint pedantic
@@ -42,35 +33,20 @@ cdef class ClientProtocol(Parser):
     cdef public bint connected         # CONNECT was seen
     cdef public bint greeted           # the second INFO was sent
     cdef public int protocol_level
-    cdef bint parked                   # a login is being checked off the loop
-    cdef bint paused                   # reading is paused
-    cdef bint yielded                  # it has had its turn: the rest of its input waits for the next one
-    cdef long budget                   # of this turn, in units of about 50 ns
-    cdef double turn_at                # loop time of this turn
-    cdef readonly bint closed
     cdef public object close_reason
     cdef Route last_route              # of a subject that may be published to, not reserved and not mapped
     cdef public double opened_at       # loop time
     cdef public double last_ping_at
     cdef public int pings_out
-    cdef bint heard                    # something arrived since the last sweep
-    cdef int64_t heard_ns              # when a message or a change of interest last arrived (monotonic)
     cdef int64_t asked_ns              # when the PING that is not answered yet was sent; 0: none is out
     cdef readonly int64_t rtt_ns       # from the last PING, before the first from INFO to CONNECT; 0: not known yet
-    cdef readonly uint64_t stalls
     cdef public str name
     cdef public str lang
     cdef public str version
     cdef public str peer               # address:port, of the client behind a proxy once that has told it
     cdef public str proxy              # address:port of the proxy in front of it, "" when none told who the client is
     cdef public object arrival         # what goes before the first command (connections.listener), None once it may come
-    cdef readonly uint64_t in_msgs
-    cdef readonly uint64_t in_bytes
 
-    cdef int _handle(self, const char* p, Py_ssize_t n) except -1
-    cdef int _turn(self, const char* p, Py_ssize_t n) except -1
-    cdef int _after_turn(self) except -1
-    cdef int _spend(self, long units) except -1
     cdef int _publish_closely(self, const Message* msg) except -1
     cdef int _publish_first(self, const Message* msg) except -1
     cdef bint _is_answer(self, const Message* msg) except -1
@@ -81,7 +57,6 @@ cdef class ClientProtocol(Parser):
     cdef int _set_permissions(self, Permissions permissions) except -1
     cdef int _look_at(self, Subscription sub) except -1
     cdef int _drop_subscriptions(self) except -1
-    cdef int _keep(self, const char* p, Py_ssize_t n) except -1
     cdef int _no_responders(self, const char* subject, Py_ssize_t n, const char* reply, Py_ssize_t reply_len) except -1
     cdef int _ok(self) except -1
     cdef int _error(self, str text) except -1

@@ -1,14 +1,12 @@
-from asyncio import BufferedProtocol
 from typing import Any
 
 from jetbroker.auth.permissions import Permissions
+from jetbroker.connections.input import ClientInput
 from jetbroker.connections.output import ClientOutput, Shared
 from jetbroker.errors import ProtocolError
 from jetbroker.routing.router import Router, Subscription
 
-class ClientProtocol(BufferedProtocol):
-    transport: Any
-    output: ClientOutput
+class ClientProtocol(ClientInput):
     router: Router
     account: Any
     user: str | None
@@ -21,7 +19,6 @@ class ClientProtocol(BufferedProtocol):
     cid: int
     connected: bool
     greeted: bool
-    closed: bool
     close_reason: str | None
     protocol_level: int
     opened_at: float
@@ -33,14 +30,9 @@ class ClientProtocol(BufferedProtocol):
     peer: str
     proxy: str
     arrival: Any
-    in_msgs: int
-    in_bytes: int
     rtt_ns: int
-    stalls: int
     def __init__(self, shared: Shared, router: Router, account: Any, cid: int, login_due: bool) -> None: ...
     def connection_made(self, transport: Any) -> None: ...
-    def get_buffer(self, sizehint: int) -> memoryview: ...
-    def buffer_updated(self, nbytes: int) -> None: ...
     @property
     def pending_bytes(self) -> int: ...
     @property
@@ -77,9 +69,5 @@ class ClientProtocol(BufferedProtocol):
     def cut_off(self) -> None: ...
     def abort(self, reason: str) -> None: ...
     def use_transport(self, transport: Any) -> None: ...
-    def park(self) -> None: ...
-    def unpark(self) -> None: ...
-    def go_on(self) -> None: ...
-    def next_turn(self) -> None: ...
     def forget(self, sub: Subscription) -> None: ...
     def sweep(self) -> bool: ...

@@ -1,23 +1,17 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""A client connection's input half (see client.pxd).
-
-All connections read into one shared buffer; only the beginning of an unfinished command is kept per connection. A
-command larger than half of the shared buffer is read straight into memory of its own size.
-"""
+"""A client connection: what it says, and what is done about it (see client.pxd)."""
 cimport cython
-from cpython.buffer cimport PyBUF_WRITE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int64_t, uint64_t
-from libc.string cimport memcmp, memcpy, memmove
+from libc.string cimport memcmp
 
 from jetbroker.auth.permissions cimport Permissions, Responses
+from jetbroker.connections.input cimport ClientInput
 from jetbroker.connections.output cimport (
     LOOK_DENIED, LOOK_REPLIES, LOOK_TRACE, ClientOutput, Shared, monotonic_ns
 )
-from jetbroker.routing.router cimport Receiver, Route, Router, Subscription, set_origin
+from jetbroker.routing.router cimport Receiver, Route, Router, Subscription
 from jetbroker.tick cimport PHASE_FLUSH
-from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.parser cimport Parser
 from jetbroker.wire.subjects cimport has_valid_tokens, has_wildcard, pattern_matches
@@ -28,9 +22,6 @@ from jetbroker.errors import ProtocolError
 
 cdef Py_ssize_t IDLE_BYTES = limits.OUTPUT_IDLE_BYTES
 cdef Py_ssize_t SOFT_PENDING = limits.SOFT_PENDING_BYTES
-cdef int64_t PROGRESS_NS = limits.RECEIVER_PROGRESS_NS
-cdef double STALL_SECONDS = limits.PUBLISHER_STALL_SECONDS
-cdef long TURN_UNITS = limits.TURN_UNITS
 cdef long LOOK_UP_UNITS = limits.LOOK_UP_UNITS
 cdef long WALKED_PER_UNIT = limits.ROUTES_PER_UNIT
 cdef long ANSWER_UNITS = limits.ANSWER_UNITS
@@ -53,7 +44,7 @@ cdef inline bint reserved_subject(const char* p, Py_ssize_t n) noexcept nogil:
 
 
 @cython.final
-cdef class ClientProtocol(Parser):
+cdef class ClientProtocol(ClientInput):
     """asyncio BufferedProtocol of one client: parses what it says and acts on it."""
 
     def __init__(self, Shared shared not None, Router router, object account, unsigned long long cid,
@@ -115,35 +106,6 @@ cdef class ClientProtocol(Parser):
         self.output.transport = transport
         self.output.fd = -1
 
-    def get_buffer(self, Py_ssize_t sizehint):
-        cdef OutputBuffer unparsed = self.unparsed
-        cdef Py_ssize_t room
-        self.direct = False
-        self.reused = 0
-        if unparsed is None or unparsed.size == 0:
-            return self.shared.whole_view
-        if max(self.need, unparsed.size) > self.shared.read_capacity // 2:
-            self.direct = True
-            room = self.need - unparsed.size
-            if room <= 0:
-                room = self.shared.read_capacity
-            return PyMemoryView_FromMemory(unparsed.reserve(room), room, PyBUF_WRITE)
-        memcpy(self.shared.read_buffer, unparsed.data, unparsed.size)
-        self.reused = unparsed.size
-        return PyMemoryView_FromMemory(self.shared.read_buffer + self.reused,
-                                       self.shared.read_capacity - self.reused, PyBUF_WRITE)
-
-    def buffer_updated(self, Py_ssize_t nbytes) -> None:
-        self.heard = True
-        if self.closed:
-            return
-        if self.direct:
-            self.unparsed.size += nbytes
-            if self.unparsed.size >= self.need:
-                self._handle(self.unparsed.data, self.unparsed.size)
-            return
-        self._handle(self.shared.read_buffer, self.reused + nbytes)
-
     def eof_received(self) -> bool:
         return False
 
@@ -155,142 +117,13 @@ cdef class ClientProtocol(Parser):
         if not self.output.closed:
             self.shared.tick.schedule(PHASE_FLUSH, self.output)
 
-    # --- input ---
+    # --- commands ---
 
-    cdef int _handle(self, const char* p, Py_ssize_t n) except -1:
-        """What was read, behind what was kept."""
-        cdef double now = self.shared.tick.loop.time()
+    cdef int begin_read(self) except -1:
         if self.mappings is not self.router.mappings:
             self.mappings = self.router.mappings
             self._choose_path()
-        if now != self.turn_at:  # the same within one iteration of the event loop
-            self.turn_at = now
-            self.budget = TURN_UNITS
-        return self._turn(p, n)
-
-    cdef int _turn(self, const char* p, Py_ssize_t n) except -1:
-        cdef Py_ssize_t used
-        cdef uint64_t in_msgs = self.in_msgs
-        self.shared.tick.begin()
-        self.shared.congested = None
-        self.shared.publishing = True
-        set_origin(self)
-        try:
-            used = self.parse(p, n)
-            if self.in_msgs != in_msgs:
-                self.heard_ns = monotonic_ns()
-            self._keep(p + used, n - used)
-        except ProtocolError as error:
-            self.shared.server.client_failed(self, error)
-        finally:
-            set_origin(None)
-            self.shared.publishing = False
-            self.shared.tick.run()
-        return self._after_turn()
-
-    cdef int _after_turn(self) except -1:
-        """Pause when a receiver has to catch up, or when others have to have their turn first."""
-        cdef ClientOutput behind = self.shared.congested
-        cdef bint stalled = False
-        if behind is not None:
-            self.shared.congested = None
-            stalled = self._maybe_stall(behind)
-        if not (stalled or self.yielded) or self.parked or self.closed:
-            return 0
-        if not self.paused:
-            self.paused = True
-            self.transport.pause_reading()
-        if stalled:
-            self.shared.tick.loop.call_later(STALL_SECONDS, self.go_on)
-        else:
-            self.shared.tick.loop.call_soon(self.next_turn)
         return 0
-
-    cdef int _spend(self, long units) except -1:
-        """The work of a command, known when it is done. Who has had his turn goes on after the others."""
-        self.budget -= units
-        if self.budget < 0 and not self.stopped:
-            self.stopped = True
-            self.yielded = True
-        return 0
-
-    cdef int _keep(self, const char* p, Py_ssize_t n) except -1:
-        """Keep the beginning of an unfinished command for the next read."""
-        cdef OutputBuffer unparsed = self.unparsed
-        if unparsed is None:
-            if n == 0:
-                return 0
-            unparsed = self.unparsed = OutputBuffer()
-        if unparsed.data <= p <= unparsed.data + unparsed.capacity and unparsed.data != NULL:
-            memmove(unparsed.data, p, n)
-            unparsed.size = n
-        else:
-            unparsed.size = 0
-            unparsed.append(p, n)
-        if n == 0 and unparsed.capacity > IDLE_BYTES:
-            unparsed.release()
-        if self.login_due:
-            self.counted = n > 0
-            self.shared.server.client_keeps(self, unparsed.capacity if n else 0)
-        elif self.counted:
-            self.counted = False
-            self.shared.server.client_keeps(self, 0)
-        return 0
-
-    def _maybe_stall(self, ClientOutput behind) -> bool:
-        """Slow this publisher down: its receiver is nearly full, or falls behind while it still takes bytes."""
-        if behind.closed or behind is self.output or self.closed or behind.pending() <= behind.soft_pending:
-            return False
-        if (behind.pending() <= behind.shared.max_pending // 4 * 3
-                and monotonic_ns() - behind.progress_ns > PROGRESS_NS):
-            return False
-        if self.parked:
-            return False
-        if behind.stalled is None:
-            behind.stalled = []
-        behind.stalled.append(self)
-        self.stalls += 1
-        self.shared.stalls += 1
-        return True
-
-    def go_on(self) -> None:
-        """Read again after a stall."""
-        if not self.paused or self.parked or self.closed:
-            return
-        if self.yielded:
-            self.shared.tick.loop.call_soon(self.next_turn)  # not right now: this may be within somebody else's
-            return
-        self.paused = False
-        self.transport.resume_reading()
-
-    def next_turn(self) -> None:
-        """Go on with the input that was left when the last turn was over."""
-        if not self.yielded or self.parked or self.closed:
-            return
-        self.yielded = False
-        self.stopped = False
-        self.budget = TURN_UNITS
-        if self.unparsed is not None and self.unparsed.size:
-            self._turn(self.unparsed.data, self.unparsed.size)
-        if not self.yielded:
-            self.go_on()
-
-    def park(self) -> None:
-        """Handle nothing more until unpark(): a login is being checked off the loop."""
-        self.parked = True
-        self.stopped = True
-        self.paused = True
-        self.transport.pause_reading()
-
-    def unpark(self) -> None:
-        """Go on with what has arrived meanwhile."""
-        if self.closed or not self.parked:
-            return
-        self.parked = False
-        self.yielded = True
-        self.next_turn()
-
-    # --- commands ---
 
     cdef int on_publish(self, const Message* msg) except -1:
         cdef Route route = self.last_route
@@ -328,10 +161,13 @@ cdef class ClientProtocol(Parser):
         if msg.subject[0] == c'_' or msg.subject[0] == c'$':
             count = self.router.publish(skip, msg)
         elif msg.subject_len:  # else lost in a mapping
-            route = self.router.route(msg.subject, msg.subject_len)
+            route = self.router.frequent_route(msg.subject, msg.subject_len)
             if for_good:
                 self.last_route = route
-            count = self.router.deliver(route, skip, msg)
+            if route is None:
+                count = self.router.deliver_once(skip, msg)
+            else:
+                count = self.router.deliver(route, skip, msg)
         if count == 0 and self.no_responders and msg.reply != NULL:
             self._no_responders(msg.subject, msg.subject_len, msg.reply, msg.reply_len)
         self.budget -= count + (LOOK_UP_UNITS if self.router.builds != builds else 2)

@@ -1,0 +1,36 @@
+"""Input of a connection: read buffers, and turns that leave room for others."""
+from libc.stdint cimport int64_t, uint64_t
+
+from jetbroker.connections.output cimport ClientOutput, Shared
+from jetbroker.wire.buffer cimport OutputBuffer
+from jetbroker.wire.parser cimport Parser
+
+
+cdef class ClientInput(Parser):
+    cdef Shared shared
+    cdef readonly object transport
+    cdef readonly ClientOutput output
+    cdef OutputBuffer unparsed         # the beginning of a command that is not whole yet
+    cdef Py_ssize_t reused             # bytes of `unparsed` that stand in front of the shared read buffer
+    cdef bint direct                   # this read goes straight into `unparsed`
+    cdef bint counted                  # `unparsed` is part of what the unauthenticated keep
+    cdef bint parked                   # a login is being checked off the loop
+    cdef bint paused                   # reading is paused
+    cdef bint yielded                  # it has had its turn: the rest of its input waits for the next one
+    cdef long budget                   # of this turn, in units of about 50 ns
+    cdef double turn_at                # loop time of this turn
+    cdef readonly bint closed
+    cdef bint heard                    # something arrived since the last sweep
+    cdef int64_t heard_ns              # when a message or a change of interest last arrived (monotonic)
+    cdef readonly uint64_t stalls
+    cdef readonly uint64_t in_msgs
+    cdef readonly uint64_t in_bytes
+
+    # A read is about to be handled; for subclasses.
+    cdef int begin_read(self) except -1
+    # A command has done so much work, in units of about 50 ns: who has had his turn goes on after the others.
+    cdef int _spend(self, long units) except -1
+    cdef int _handle(self, const char* p, Py_ssize_t n) except -1
+    cdef int _turn(self, const char* p, Py_ssize_t n) except -1
+    cdef int _after_turn(self) except -1
+    cdef int _keep(self, const char* p, Py_ssize_t n) except -1
