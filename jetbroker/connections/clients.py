@@ -22,6 +22,7 @@ from jetbroker.logs import Logger
 from jetbroker.tick import Tick
 
 FIRST_PING_SECONDS = 2.0
+FIRST_PING_SPREAD = 1.2  # up to so many times as long, so that not all come at once
 PENDING_BYTES = "Slow Consumer (Pending Bytes)"
 WRITE_DEADLINE = "Slow Consumer (Write Deadline)"
 
@@ -61,6 +62,7 @@ class Clients:
         self.unauthenticated = Unauthenticated()
         self._footprint = Footprint()
         self._told: dict[str, float] = {}
+        self._unmeasured: set[int] = set()  # those the first PING is still due to
         self._closing_since: dict[int, float] = {}
         self._stopping = False
         self._nobody_left: asyncio.Future[None] | None = None
@@ -77,7 +79,7 @@ class Clients:
 
     def start(self) -> None:
         """Begin with pings and the clean-up of idle memory."""
-        self._sweeper = self._loop.call_later(limits.SWEEP_SECONDS, self._sweep)
+        self._sweeper = self._loop.call_later(self._sweep_seconds, self._sweep)
 
     async def stop(self) -> None:
         """Close every connection without a word. What is queued is sent, unless a client does not take it in time."""
@@ -172,7 +174,7 @@ class Clients:
         """A connection was accepted: greet it."""
         now = self._loop.time()
         client.opened_at = now
-        client.last_ping_at = now + min(FIRST_PING_SECONDS, self._ping_interval(client)) * random.uniform(1.0, 1.2)
+        client.last_ping_at = now + self._ping_interval(client)
         self.connected[client.cid] = client
         client.set_trace(self.shared.tracer is not None)
         if client.arrival is None or not client.arrival.greets_later:
@@ -193,8 +195,7 @@ class Clients:
 
     def client_arrived(self, client: ClientProtocol) -> None:
         """What goes before a client's first command is done: its time to log in begins."""
-        interval = min(FIRST_PING_SECONDS, self._ping_interval(client))
-        client.last_ping_at = self._loop.time() + interval * random.uniform(1.0, 1.2)
+        client.last_ping_at = self._loop.time() + self._ping_interval(client)
         if not client.closed:
             self.logins.expect(client)
 
@@ -202,6 +203,7 @@ class Clients:
         """The connection is gone."""
         self.connected.pop(client.cid, None)
         self._closing_since.pop(client.cid, None)
+        self._unmeasured.discard(client.cid)
         self.unauthenticated.forget(client)
         self.logins.forget(client)
         if client.connected:
@@ -222,6 +224,10 @@ class Clients:
 
     def client_connect(self, client: ClientProtocol, raw: bytes) -> None:
         """CONNECT. Raises ProtocolError."""
+        if not client.connected:
+            first = min(FIRST_PING_SECONDS, self._ping_interval(client)) * random.uniform(1.0, FIRST_PING_SPREAD)
+            client.last_ping_at = self._loop.time() + first
+            self._unmeasured.add(client.cid)
         self.logins.connect(client, raw)
 
     def client_anonymous(self, client: ClientProtocol) -> None:
@@ -270,14 +276,27 @@ class Clients:
             heard = client.sweep()
             if client.blocked_seconds > self.options.write_deadline > 0:
                 self._cut_off(client)
-            if client.login_pending or client.closed or client.arrival is not None:
+            if client.closed or client.arrival is not None:
                 continue
             if heard:
                 client.pings_out = 0
+                self._put_off_ping(client, now)
             if now >= client.last_ping_at:
                 self._ping(client, now)
         self._footprint.follow(len(self.connected))
-        self._sweeper = self._loop.call_later(limits.SWEEP_SECONDS, self._sweep)
+        self._sweeper = self._loop.call_later(self._sweep_seconds, self._sweep)
+
+    @property
+    def _sweep_seconds(self) -> float:
+        """More often for short intervals between pings."""
+        shortest = min(self.options.ping_interval, self.options.websocket.ping_interval or limits.PING_INTERVAL_SECONDS)
+        return min(limits.SWEEP_SECONDS, max(shortest / 4, limits.SHORTEST_SWEEP_SECONDS))
+
+    def _put_off_ping(self, client: ClientProtocol, now: float) -> None:
+        """Who was heard of needs no PING, but for the first one: that measures the round trip."""
+        if client.connected and client.cid not in self._unmeasured:
+            heard_at = now - self._sweep_seconds  # or later
+            client.last_ping_at = max(client.last_ping_at, heard_at + self._ping_interval(client))
 
     def _end(self, client: ClientProtocol, now: float) -> None:
         """A closed connection stays until its last bytes are taken, but not for ever."""
@@ -300,6 +319,7 @@ class Clients:
 
     def _ping(self, client: ClientProtocol, now: float) -> None:
         client.last_ping_at = now + self._ping_interval(client)
+        self._unmeasured.discard(client.cid)
         if client.pings_out + 1 > self.options.ping_max:
             self.log.debug(f"{self.who(client)} - Stale Client Connection - Closing")
             self.stale += 1
