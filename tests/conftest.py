@@ -9,11 +9,15 @@ from typing import Any
 
 import nats
 import pytest
+from hypothesis import settings
 from nats.aio.client import Client
 
 from tests.support import process
 
 Connect = Callable[..., Awaitable[Client]]
+
+# for `--hypothesis-profile=nightly`: tests/differential/test_scripts.py without its bound of time
+settings.register_profile("nightly", max_examples=3000, deadline=None)
 
 
 async def settle(client: Client) -> None:

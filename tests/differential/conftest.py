@@ -28,9 +28,12 @@ def pair_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
 
     def pair(config: str) -> Pair:
         if config not in pairs:
-            path = tmp_path_factory.mktemp("pair") / "server.conf"
-            path.write_text(config + "\nserver_name: same\n")
-            started = [stack.enter_context(make("-c", str(path))) for make in (process.nats_server, process.jetbroker)]
+            started = []
+            for make in (process.nats_server, process.jetbroker):
+                folder = tmp_path_factory.mktemp("pair")
+                path = folder / "server.conf"
+                path.write_text(config.replace("STORE", f"'{folder}'") + "\nserver_name: same\n")
+                started.append(stack.enter_context(make("-c", str(path))))
             pairs[config] = Pair(*started)
         return pairs[config]
 

@@ -198,6 +198,20 @@ def _connect() -> list[Row]:
             watch=b"foo",
         ),
         Row("no_responders without headers", b'CONNECT {"no_responders":true}\r\nPING\r\n'),
+        Row(
+            "second CONNECT keeps what it does not say",
+            b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n'
+            b"CONNECT {}\r\nSUB re.foo 1\r\nPUB foo re.foo 0\r\n\r\nPING\r\n",
+        ),
+        Row(
+            "second CONNECT takes headers away, not no_responders",
+            b'CONNECT {"headers":true,"no_responders":true}\r\nCONNECT {"headers":false}\r\nPING\r\n',
+        ),
+        Row(
+            "protocol 1 after the first PING: no INFO",
+            b'CONNECT {"protocol":0,"verbose":false}\r\nPING\r\nCONNECT {"protocol":1}\r\nPING\r\nPING\r\n',
+            pongs=3,
+        ),
         Row("HPUB without headers agreed", PLAIN + b"HPUB foo 12 12\r\nNATS/1.0\r\n\r\n\r\nPING\r\n"),
     ]
     return rows
@@ -297,6 +311,9 @@ def _publish() -> list[Row]:
         send = LENIENT + b"HPUB foo " + size + b"\r\n" + body + b"end\r\nPING\r\n"
         rows.append(Row(f"headers {body!r}", send, watch=b"foo"))
         rows.append(Row(f"headers {body!r} to one without", send, watch=b"foo", watch_connect=b'{"verbose":false}'))
+    for subject in (b"_INBOX.foo..1", b"_INBOX..foo.1", b"_INBOX.foo.1.", b"$JS.ACK.foo..a.1", b"foo..", b".foo.a"):
+        send = LENIENT + b"SUB _INBOX.> 1\r\nSUB foo.> 2\r\nPUB " + subject + b" 1\r\nx\r\nPING\r\n"
+        rows.append(Row(f"an empty token in {subject!r} reaches nobody", send, watch=b">", cut=False))
     rows.append(Row("HPUB with reply", LENIENT + b"HPUB foo re 12 14\r\nNATS/1.0\r\n\r\nhi\r\nPING\r\n", watch=b"foo"))
     rows.append(Row("HPUB header size 0", LENIENT + b"HPUB foo 0 2\r\nhi\r\nPING\r\n", watch=b"foo"))
     return rows
@@ -348,6 +365,7 @@ def _no_responders() -> list[Row]:
             "503 when only the publisher listens, echo off",
             no_echo + b"SUB foo 2\r\nSUB re.foo 1\r\n" + ask + b"PING\r\n",
         ),
+        Row("503 not to a reply with an empty token", QUIET + b"SUB re.> 1\r\nPUB foo re..foo 1\r\nx\r\nPING\r\n"),
         Row("no 503 when somebody is there", QUIET + b"SUB re.foo 1\r\n" + ask + b"PING\r\n", watch=b"foo"),
     ]
 

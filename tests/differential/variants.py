@@ -112,6 +112,22 @@ accounts {
 }
 """
 
+_BOUNDED = """
+accounts {
+  A { users = [ { user: a, password: p }
+                { user: narrow, password: p, permissions: { subscribe: { allow: "*.a.>" } } } ]
+      limits { max_payload: 30, max_subscriptions: 2 } }
+  B { users = [ { user: b, password: p } ], limits { max_connections: 1, max_payload: -1 } }
+}
+max_payload: 100
+max_sub_tokens: 4
+"""
+
+_SYSTEM = """
+accounts { SYS { users = [ { user: s, password: p } ] }, A { users = [ { user: a, password: p } ] } }
+system_account: SYS
+"""
+
 VARIANTS = [
     Variant("no authentication"),
     Variant("one user", 'authorization { user: "u", password: "p" }', (user(b"u", b"p"), user(b"u", b"x"), NOBODY)),
@@ -164,5 +180,14 @@ VARIANTS = [
     Variant(
         "limits", "max_payload: 50, max_control_line: 64, max_subs: 3, max_sub_tokens: 4", tokens=(b"a", b"b.c.d.e.f")
     ),
+    Variant(
+        "account limits",
+        _BOUNDED,
+        (user(b"a", b"p"), user(b"narrow", b"p"), user(b"b", b"p")),
+        tokens=(b"a", b"a.x", b"b.c.d.e.f", b"a.c.d.e.f"),
+    ),
+    Variant("system account", _SYSTEM, (user(b"s", b"p"), user(b"a", b"p"))),
+    Variant("advertised", 'client_advertise: "broker.example:1234"'),
+    Variant("JetStream", "jetstream { store_dir: STORE }"),
     Variant("no headers", "no_header_support: true"),
 ]
