@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 import uvloop
 
 from jetbroker import NATS_VERSION, __version__
-from jetbroker.accounts.account import Account
-from jetbroker.accounts.graph import Graph, check
-from jetbroker.accounts.sharing import Sharing
+from jetbroker.accounts.account import Account, graph_of
 from jetbroker.auth.authenticator import Authenticator
 from jetbroker.auth.server_id import new_server_id
 from jetbroker.config import checks
@@ -31,6 +29,8 @@ from jetbroker.runfiles import RunFiles
 from jetbroker.tick import Tick
 
 if TYPE_CHECKING:
+    from jetbroker.accounts.graph import Graph
+    from jetbroker.accounts.sharing import Sharing
     from jetbroker.jetstream.server import JetStreamServer
     from jetbroker.monitor.monitor import Monitor
     from jetbroker.monitor.sources import Sources
@@ -48,7 +48,7 @@ SIGNALS = {
 class Broker:
     """One running server."""
 
-    def __init__(self, options: Options, graph: Graph, log: Logger) -> None:
+    def __init__(self, options: Options, graph: "Graph", log: Logger) -> None:
         self.options = options
         self.log = log
         self.server_id = new_server_id()
@@ -68,8 +68,8 @@ class Broker:
         self._reloads: set[asyncio.Task[None]] = set()
         authenticator = Authenticator(options)
         self.info = ServerInfo(options, self.server_id, authenticator)
-        self.sharing = Sharing(self.info.server_name, options.system_account or SYSTEM_ACCOUNT)
-        self.sharing.apply(self.accounts, graph)
+        self._sharing: Sharing | None = None
+        self._share(graph)
         self.system = SystemServices(self.tick, self.server_id, self._monitored)
         self.system.attach(self.accounts.values())
         self._sources: Sources | None = None
@@ -112,7 +112,7 @@ class Broker:
         await self._stop_jetstream()
         self.jetstream = self._jetstream_end = None
 
-    def apply_accounts(self, graph: Graph) -> None:
+    def apply_accounts(self, graph: "Graph") -> None:
         """For a reload: the accounts of `options`, which has been brought up to date, and what they give each other.
 
         An account that stays keeps its clients, subscriptions and streams. Clients of one that is gone are closed by
@@ -121,8 +121,17 @@ class Broker:
         accounts = make_accounts(self.options, self.tick, self.accounts)
         self.accounts.clear()
         self.accounts.update(accounts)
-        self.sharing.apply(self.accounts, graph)
+        self._share(graph)
         self.system.attach(self.accounts.values())
+
+    def _share(self, graph: "Graph") -> None:
+        if self._sharing is None:
+            if not graph:
+                return
+            from jetbroker.accounts.sharing import Sharing  # most brokers do without
+
+            self._sharing = Sharing(self.info.server_name, self.options.system_account or SYSTEM_ACCOUNT)
+        self._sharing.apply(self.accounts, graph)
 
     def _monitored(self) -> "Sources":
         """What the system services look at."""
@@ -274,7 +283,7 @@ def run(options: Options) -> int:
 
     Raises ConfigError where what the accounts give each other cannot be.
     """
-    graph = check(options)
+    graph = graph_of(options)
     log = Logger(options)
 
     async def main() -> int:

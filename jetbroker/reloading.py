@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, NamedTuple
 
-from jetbroker.accounts.graph import Graph, check
+from jetbroker.accounts.account import graph_of
 from jetbroker.auth.authenticator import Authenticator
 from jetbroker.config import start
 from jetbroker.config.options import RANDOM_PORT, Options, TlsOptions
@@ -22,6 +22,7 @@ from jetbroker.listening import Entrances, monitoring_context
 if TYPE_CHECKING:
     import ssl
 
+    from jetbroker.accounts.graph import Graph
     from jetbroker.broker import Broker
 
 _TRACE = ("trace", "trace_verbose", "trace_headers", "max_traced_msg_len")
@@ -35,7 +36,7 @@ class Parts(NamedTuple):
 
     authenticator: Authenticator
     entrances: Entrances
-    graph: Graph
+    graph: "Graph"
     monitoring: "ssl.SSLContext | None"
 
 
@@ -112,7 +113,7 @@ class Reloader:
         """Make what the configuration asks for. Raises what keeps it from being made; nothing has changed then."""
         self._broker.log.check(options)
         entrances = self._broker.listeners.prepare(options)
-        return Parts(Authenticator(options), entrances, check(options), monitoring_context(options))
+        return Parts(Authenticator(options), entrances, graph_of(options), monitoring_context(options))
 
     def _take(self, parts: Parts) -> None:
         """Put the new parts in the place of the old ones."""

@@ -1,9 +1,23 @@
 """An account: its own subject space. Everything belongs to one."""
 
-from jetbroker.config.options import AccountJetStreamOptions
+from typing import TYPE_CHECKING
+
+from jetbroker.config.options import AccountJetStreamOptions, Options
 from jetbroker.routing.router import Router
 from jetbroker.tick import Tick
 from jetbroker.wire.subjects import subset
+
+if TYPE_CHECKING:
+    from jetbroker.accounts.graph import Graph
+
+
+def graph_of(options: Options) -> "Graph":
+    """What the accounts give each other and map, checked. Raises ConfigError. Without any of it nothing is imported."""
+    if not options.uses_sharing:
+        return {}
+    from jetbroker.accounts.graph import check
+
+    return check(options)
 
 
 class Account:

@@ -1,8 +1,6 @@
 """Nats-Request-Info: who asks, as the accounts that serve a request through an import get to see it."""
 
-import json
 import time
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from jetbroker.accounts.account import Account
@@ -62,6 +60,8 @@ class ClientInfo:
 
 def _start(origin: Requestor, hop: ServiceReceiver) -> str:
     """When the connection was made, as Go writes a time."""
+    from datetime import UTC, datetime  # a start does not need it
+
     age_ns = int((hop.importer.router.tick.loop.time() - origin.opened_at) * 1e9)
     seconds, ns = divmod(time.time_ns() - age_ns, 10**9)
     fraction = f".{ns:09d}".rstrip("0").rstrip(".")
@@ -69,6 +69,8 @@ def _start(origin: Requestor, hop: ServiceReceiver) -> str:
 
 
 def _go_json(value: dict[str, Any]) -> bytes:
+    import json  # a start does not need it
+
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")

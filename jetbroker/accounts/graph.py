@@ -15,7 +15,6 @@ from jetbroker.config.options import (
     MappingOptions,
     Options,
 )
-from jetbroker.config.report import quoted
 from jetbroker.errors import ConfigError
 from jetbroker.routing.mapping import Mappings
 from jetbroker.routing.placeholders import TransformError, number_wildcards, take_placeholders
@@ -117,11 +116,17 @@ def _mappings(configured: list[MappingOptions], errors: list[str]) -> Mappings |
         try:
             Mappings([(mapping.source.encode(), targets)])
         except TransformError as error:
-            to = f" to {quoted(mapping.destinations[0].subject)}" if mapping.plain else ""
-            errors.append(_placed(mapping.place, f"Error adding mapping for {quoted(mapping.source)}{to} : {error}"))
+            to = f" to {_quoted(mapping.destinations[0].subject)}" if mapping.plain else ""
+            errors.append(_placed(mapping.place, f"Error adding mapping for {_quoted(mapping.source)}{to} : {error}"))
             continue
         sources.append((mapping.source.encode(), targets))
     return Mappings(sources) if sources else None
+
+
+def _quoted(text: str) -> str:
+    from jetbroker.config.report import quoted  # with it comes the configuration's language: only to tell of faults
+
+    return quoted(text)
 
 
 def _placed(place: str, text: str) -> str:
@@ -135,7 +140,7 @@ def _add_export(account: AccountGraph, options: ExportOptions, errors: list[str]
     if options.token_position:
         tokens = subject.split(b".")
         if len(tokens) < options.token_position or tokens[options.token_position - 1] != b"*":
-            text = f"Error adding {options.kind} export {quoted(options.subject)}: sublist: invalid subject"
+            text = f"Error adding {options.kind} export {_quoted(options.subject)}: sublist: invalid subject"
             errors.append(_placed(options.place, text))
             return
         export.token_position = options.token_position
@@ -154,13 +159,13 @@ def _add_import(
     errors: list[str],
 ) -> None:
     if options.account not in graph:
-        text = f"{quoted(options.account)} account not defined for {options.kind} import"
+        text = f"{_quoted(options.account)} account not defined for {options.kind} import"
         errors.append(_placed(options.place, text))
         return
     try:
         add(graph, graph[importer], options)
     except _Fault as fault:
-        text = f"Error adding {options.kind} import {quoted(options.subject)}: {fault}"
+        text = f"Error adding {options.kind} import {_quoted(options.subject)}: {fault}"
         errors.append(_placed(options.place, text))
 
 
@@ -215,7 +220,7 @@ def _strict(kind: str, first: bytes, second: bytes, source: bytes, destination: 
     try:
         return Transform(source, destination, strict=True)
     except TransformError as error:
-        route = f"from {quoted(first.decode())} to {quoted(second.decode())}"
+        route = f"from {_quoted(first.decode())} to {_quoted(second.decode())}"
         raise _Fault(f"failed to create mapping transform for {kind} import subject {route}: {error}") from None
 
 

@@ -324,6 +324,12 @@ class Options:
         """True when clients must log in: credentials or account users are configured."""
         return self.authorization.required or any(account.users for account in self.accounts.values())
 
+    @property
+    def uses_sharing(self) -> bool:
+        """True when there are mappings, or accounts that give each other something."""
+        accounts = self.accounts.values()
+        return bool(self.mappings) or any(one.mappings or one.exports or one.imports for one in accounts)
+
     def all_users(self) -> list[UserOptions]:
         """The users of `authorization` and of all accounts; the one of `authorization.user` is not among them."""
         return [*self.authorization.users, *(user for account in self.accounts.values() for user in account.users)]

@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 from jetbroker import NATS_VERSION, limits
 from jetbroker.accounts.account import Account
@@ -220,6 +219,8 @@ def _is_meant(options: dict[str, Any], sources: "Sources", server_id: str) -> bo
 
 def _query(options: dict[str, Any], account: str) -> str:
     """The request's options as the monitoring port's query."""
+    from urllib.parse import urlencode
+
     values = {
         key: str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in options.items()

@@ -3,9 +3,10 @@
 Everything is bytes: nats-server counts bytes too where a function cuts a token. Errors have nats-server's texts.
 """
 
+import functools
 import re
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 FUNCTION_ARGUMENT_MAX = 2**31 - 1
 INDEX_MAX = 2**63 - 1
@@ -31,8 +32,7 @@ class Kind(IntEnum):
     RANDOM = 10
 
 
-@dataclass(slots=True, frozen=True)
-class Step:
+class Step(NamedTuple):
     """One token of a destination. `tokens` are the 0-based places in the source that it takes."""
 
     kind: Kind
@@ -47,22 +47,26 @@ def _function(name: str) -> re.Pattern[bytes]:
     return re.compile(rb"\{\{[\t\n\f\r ]*" + words.encode() + rb"[\t\n\f\r ]*\((.*)\)[\t\n\f\r ]*\}\}")
 
 
-_FUNCTIONS = [
-    (Kind.WILDCARD, _function("Wildcard")),
-    (Kind.PARTITION, _function("Partition")),
-    (Kind.SPLIT_FROM_LEFT, _function("SplitFromLeft")),
-    (Kind.SPLIT_FROM_RIGHT, _function("SplitFromRight")),
-    (Kind.SLICE_FROM_LEFT, _function("SliceFromLeft")),
-    (Kind.SLICE_FROM_RIGHT, _function("SliceFromRight")),
-    (Kind.RIGHT, _function("Right")),
-    (Kind.LEFT, _function("Left")),
-    (Kind.SPLIT, _function("Split")),
-    (Kind.RANDOM, _function("Random")),
-]
+@functools.cache  # most brokers have no transforms: they start without these
+def _functions() -> dict[Kind, re.Pattern[bytes]]:
+    """In the order they are looked for."""
+    return {
+        Kind.WILDCARD: _function("Wildcard"),
+        Kind.PARTITION: _function("Partition"),
+        Kind.SPLIT_FROM_LEFT: _function("SplitFromLeft"),
+        Kind.SPLIT_FROM_RIGHT: _function("SplitFromRight"),
+        Kind.SLICE_FROM_LEFT: _function("SliceFromLeft"),
+        Kind.SLICE_FROM_RIGHT: _function("SliceFromRight"),
+        Kind.RIGHT: _function("Right"),
+        Kind.LEFT: _function("Left"),
+        Kind.SPLIT: _function("Split"),
+        Kind.RANDOM: _function("Random"),
+    }
+
+
 _NOT_IN_MAPPINGS = (Kind.LEFT, Kind.RIGHT)
 _COMMA = re.compile(rb",[\t\n\f\r ]*")
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
-_WILDCARD = _FUNCTIONS[0][1]
 _BLANKS = b"\t\n\f\r "
 
 
@@ -101,7 +105,7 @@ def check_mapping(source: bytes, destination: bytes) -> None:
         if not token or ended:
             raise _invalid("invalid transform", token)
         if _is_function(token):
-            if not any(pattern.search(token) for kind, pattern in _FUNCTIONS if kind not in _NOT_IN_MAPPINGS):
+            if not any(pattern.search(token) for kind, pattern in _functions().items() if kind not in _NOT_IN_MAPPINGS):
                 raise _invalid("unknown function", token)
             continue
         if token == b">":
@@ -127,7 +131,7 @@ def take_placeholders(destination: bytes) -> tuple[bytes, list[bytes]]:
     placeholders = []
     tokens = destination.split(b".")
     for place, token in enumerate(tokens):
-        found = _WILDCARD.search(token)
+        found = _functions()[Kind.WILDCARD].search(token)
         arguments = _COMMA.split(found.group(1)) if found else []
         numbered = len(token) > 1 and token[:1] == b"$" and token[1:2] in b"123456789"
         if numbered or (len(arguments) == 1 and arguments[0]):
@@ -166,7 +170,7 @@ def _parse(token: bytes) -> tuple[Kind, tuple[int, ...], int, bytes]:
         return (Kind.LITERAL, (), 0, b"") if index is None else (Kind.WILDCARD, (index,), 0, b"")
     if not _is_function(token):
         return Kind.LITERAL, (), 0, b""
-    for kind, pattern in _FUNCTIONS:
+    for kind, pattern in _functions().items():
         found = pattern.search(token)
         if found:
             return _parse_arguments(token, kind, _COMMA.split(found.group(1)))
