@@ -231,8 +231,8 @@ cdef class Parser:
             raise unknown_operation(msg.body + size, end)
         msg.subject = first[0]
         msg.subject_len = last[0] - first[0]
-        msg.reply = NULL
-        msg.reply_len = 0
+        msg.reply = msg.tail = NULL
+        msg.reply_len = msg.tail_len = 0
         if count == sizes + 2:
             msg.reply = first[1]
             msg.reply_len = last[1] - first[1]
@@ -240,8 +240,6 @@ cdef class Parser:
         msg.body_len = size
         msg.size_text = first[count - 1]
         msg.size_text_len = last[count - 1] - first[count - 1]
-        msg.tail = NULL
-        msg.tail_len = 0
         if plain and (headers_len > 0 or not with_headers):
             msg.tail = first[1]
             msg.tail_len = (msg.body + size + 2) - first[1]

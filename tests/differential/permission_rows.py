@@ -194,6 +194,23 @@ def _orders() -> list[Conversation]:
             ],
         ),
         Conversation(
+            "a second CONNECT begins anew",
+            _users(_limited('publish: "foo", subscribe: "foo"')),
+            {"u": user("u"), "all": user("all")},
+            [
+                ("u", b"SUB foo 1\r\nSUB bar 2\r\nPUB bar 1\r\nx\r\n"),
+                ("u", b"CONNECT {%b}\r\nSUB bar 1\r\nPUB bar 1\r\nx\r\n" % user("all")),
+                ("u", b"CONNECT {%b}\r\nSUB bar 1\r\nSUB foo 1\r\nPUB foo 1\r\nx\r\n" % user("u")),
+                ("all", b"CONNECT {%b}\r\nSUB bar 1\r\nPUB bar 1\r\nx\r\n" % user("u")),
+            ],
+            logged=(),  # nats-server goes on to name the first user
+        ),
+    ]
+
+
+def _limits() -> list[Conversation]:
+    return [
+        Conversation(
             "limits of an account",
             "max_subscriptions: 5\nmax_payload: 100\naccounts { A { users = [ { user: u, password: p } ],"
             " limits { max_subscriptions: 2, max_payload: 10 } }, B { users = [ { user: all, password: p } ] } }",
@@ -209,18 +226,6 @@ def _orders() -> list[Conversation]:
             "no_header_support: true\n" + _users(),
             {"all": user("all"), "late": user("all")},
             [("all", b"SUB a 1\r\nPUB a 1\r\nx\r\n"), ("late", b"HPUB a 12 12\r\nNATS/1.0\r\n\r\n\r\n")],
-        ),
-        Conversation(
-            "a second CONNECT begins anew",
-            _users(_limited('publish: "foo", subscribe: "foo"')),
-            {"u": user("u"), "all": user("all")},
-            [
-                ("u", b"SUB foo 1\r\nSUB bar 2\r\nPUB bar 1\r\nx\r\n"),
-                ("u", b"CONNECT {%b}\r\nSUB bar 1\r\nPUB bar 1\r\nx\r\n" % user("all")),
-                ("u", b"CONNECT {%b}\r\nSUB bar 1\r\nSUB foo 1\r\nPUB foo 1\r\nx\r\n" % user("u")),
-                ("all", b"CONNECT {%b}\r\nSUB bar 1\r\nPUB bar 1\r\nx\r\n" % user("u")),
-            ],
-            logged=(),  # nats-server goes on to name the first user
         ),
     ]
 
@@ -302,4 +307,4 @@ def _trace() -> list[Conversation]:
     ]  # fmt: skip
 
 
-CONVERSATIONS = [*_rules(), *_delivery(), *_responses(), *_orders(), *_shared(), *_trace()]
+CONVERSATIONS = [*_rules(), *_delivery(), *_responses(), *_orders(), *_limits(), *_shared(), *_trace()]
