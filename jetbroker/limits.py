@@ -80,6 +80,7 @@ AUTH_TIMEOUT_SECONDS = 2.0
 TLS_TIMEOUT_SECONDS = 2.0  # for a handshake
 WEBSOCKET_HANDSHAKE_SECONDS = 2.0  # from accept to the upgrade
 PASSWORD_THREADS = 2  # check bcrypt hashes: each keeps a core busy for a tenth of a second and more
+PASSWORD_NICENESS = 10  # of these threads, so that the event loop goes first
 STOP_FLUSH_SECONDS = 1.0  # at the end, for what is queued for clients to be sent
 WRITE_DEADLINE_SECONDS = 10.0
 LAME_DUCK_DURATION_SECONDS = 120.0  # over which clients are closed

@@ -6,6 +6,8 @@ A reload judges everybody again (:meth:`Logins.replace`).
 import asyncio
 import base64
 import os
+import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -235,7 +237,9 @@ class Logins:
 
         authenticator = self.authenticator
         if self._password_threads is None:
-            self._password_threads = ThreadPoolExecutor(limits.PASSWORD_THREADS, "jetbroker-passwords")
+            self._password_threads = ThreadPoolExecutor(
+                limits.PASSWORD_THREADS, "jetbroker-passwords", _give_way_to_the_loop
+            )
         is_good = await self._loop.run_in_executor(self._password_threads, check_if_there)
         if client.closed:
             return
@@ -328,6 +332,12 @@ class Logins:
             options.user, options.nkey = given.user, given.nkey
             options.auth_token = REDACTED if given.token else ""
         client.fail(_refused(options, verdict))
+
+
+def _give_way_to_the_loop() -> None:
+    """A thread that checks hashes gets what the event loop leaves of the cores: strangers decide how many it checks."""
+    if sys.platform == "linux":  # elsewhere it would be the whole process
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), limits.PASSWORD_NICENESS)
 
 
 def named(options: ConnectOptions) -> str:

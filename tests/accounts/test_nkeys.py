@@ -105,12 +105,35 @@ def test_any_text_as_a_signature(text: str) -> None:
     assert found is None or len(found) <= len(text)
 
 
+@pytest.mark.parametrize(
+    ("public", "text", "signature"),
+    [  # RFC 8032, section 7.1
+        (
+            "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
+            "",
+            "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f0595b"
+            "be24655141438e7a100b",
+        ),
+        (
+            "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c",
+            "72",
+            "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb430"
+            "2aeeb00d291612bb0c00",
+        ),
+    ],
+)
+def test_known_signatures(public: str, text: str, signature: str) -> None:
+    assert is_signed(bytes.fromhex(public), bytes.fromhex(text), bytes.fromhex(signature))
+    assert not is_signed(bytes.fromhex(public), bytes.fromhex(text) + b"\0", bytes.fromhex(signature))
+
+
 def test_the_curve_key_is_one() -> None:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
     key, other = CurveKey(), X25519PrivateKey.generate()
     assert key.public == key.public
     assert key.public[0] == "X"
+    assert len(set(key.private)) > 8  # random, and surely not all zero
     public = X25519PublicKey.from_public_bytes(raw(key.public, nkeys.CURVE))
     shared = X25519PrivateKey.from_private_bytes(key.private).exchange(other.public_key())
     assert other.exchange(public) == shared
