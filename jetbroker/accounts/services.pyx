@@ -82,7 +82,10 @@ cdef class Responses(Receiver):
                 (<Response>response).owner._finish(response)
 
     cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
-        """An answer. It counts as taken even when nobody waits for it any more, as in nats-server."""
+        """An answer. It counts as taken even when nobody waits for it any more, as in nats-server.
+
+        But a consumer hears of that: its message goes to somebody else.
+        """
         cdef Route sending = self.router.sending
         cdef Response response
         cdef Response further = None
@@ -91,7 +94,7 @@ cdef class Responses(Receiver):
         subject = msg.subject[:msg.subject_len] if sending is None else sending.subject
         response = <Response>self.owed.get(subject)
         if response is None or len(crossed) >= MAX_DEPTH:
-            return 1
+            return 1 if sending is None else 0
         if msg.reply != NULL and not keeps_reply(msg):
             # the requestor may answer to the answer
             further = response.requestor._new(self, msg, response.export, response.single)
@@ -112,7 +115,7 @@ cdef class Responses(Receiver):
             self._finish(response)
         else:
             response.used_at = self.router.tick.loop.time()
-        return 1
+        return 1 if sending is None or count else 0
 
     # --- what ends without an answer ---
 

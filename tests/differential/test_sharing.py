@@ -104,6 +104,14 @@ SCENARIOS: dict[str, list[Step]] = {
         say("a", "SUB s.svc 12\r\n"), say("b", "SUB pre.> 12\r\n"), publish("b-", "s.svc", "there and back"),
         publish("b", "s.svc", "there and back"),
     ],
+    "a pull request whose requestor is gone": [
+        say("b", "SUB in.* 1\r\nSUB pull 2\r\n"), publish("b", "$JS.API.STREAM.CREATE.S", STREAM, "in.1", expects=1),
+        publish("b", "$JS.API.CONSUMER.CREATE.S.D", CONSUMER, "in.2", expects=1),
+        publish("b", "$JS.API.CONSUMER.MSG.NEXT.S.D", '{"batch":1,"expires":60000000000}', "pull"),
+        say("b", "UNSUB 2\r\nSUB again 3\r\n"), publish("a", "js.one", "m1"),
+        publish("b", "$JS.API.CONSUMER.MSG.NEXT.S.D", '{"batch":1,"expires":60000000000}', "again", expects=1),
+        publish("b", "$JS.API.STREAM.DELETE.S", "", "in.4", expects=1),
+    ],
     "JetStream": [
         say("b", "SUB in.* 1\r\nSUB in.*.* 2\r\n"),
         publish("b", "$JS.API.STREAM.CREATE.S", STREAM, "in.1", expects=1),
