@@ -230,6 +230,37 @@ def _limits() -> list[Conversation]:
     ]
 
 
+_MAPPED = """
+    mappings = { a: b, "l.*": [ { destination: "x.$1", weight: "0%" } ], "s.*": "{{split(1,-)}}" }
+"""
+
+
+def _mappings() -> list[Conversation]:
+    """A mapping of the account holds from the read behind the one that logs in; $G's are there from the beginning."""
+    asked = _publish(b"a", b"l.1", b"s.-", b"s.x-y", reply=b"re")
+    found = []
+    for name, config, fields in (
+        ("an account", f"accounts {{ A {{ users = [ {{ user: u, password: p }} ], {_MAPPED} }} }}", quiet("u")),
+        ("$G", _MAPPED, quiet("nobody")),
+    ):
+        login = b"CONNECT {%b}\r\n" % (fields + b',"no_responders":true')
+        found.append(
+            Conversation(
+                f"mappings of {name}",
+                config,
+                {"u": None},
+                [
+                    ("u", login + b"SUB re 1\r\n" + asked),
+                    ("u", asked),
+                    ("u", b"SUB > 2\r\n" + asked + asked),
+                    ("u", login + asked),
+                    ("u", asked),
+                ],
+            )
+        )
+    return found
+
+
 _SHARED = """
 accounts {
   A { users = [ { user: all, password: p }
@@ -307,4 +338,4 @@ def _trace() -> list[Conversation]:
     ]  # fmt: skip
 
 
-CONVERSATIONS = [*_rules(), *_delivery(), *_responses(), *_orders(), *_limits(), *_shared(), *_trace()]
+CONVERSATIONS = [*_rules(), *_delivery(), *_responses(), *_orders(), *_limits(), *_mappings(), *_shared(), *_trace()]

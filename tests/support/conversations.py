@@ -15,14 +15,15 @@ PONG = b"PONG\r\n"
 
 @dataclass(frozen=True)
 class Conversation:
-    """`clients`: name to the fields of its CONNECT. `steps`: who says what; after each all are asked for a PONG.
+    """`clients`: name to the fields of its CONNECT (None: it says so itself in a step).
 
-    `logged`: lines of these levels are part of what is compared.
+    `steps`: who says what; after each all who have begun are asked for a PONG. `logged`: lines of these levels are
+    part of what is compared.
     """
 
     name: str
     config: str
-    clients: dict[str, bytes]
+    clients: dict[str, bytes | None]
     steps: Sequence[tuple[str, bytes]]
     logged: tuple[str, ...] = ("ERR",)
     flags: tuple[str, ...] = ()
@@ -41,13 +42,17 @@ def play(server: Daemon, conversation: Conversation) -> list[tuple[str, bytes]]:
     """What came back, in order: (client, bytes)."""
     links: dict[str, Raw] = {}
     heard: list[tuple[str, bytes]] = []
+    spoke = {name for name, fields in conversation.clients.items() if fields is not None}
     try:
         for name, fields in conversation.clients.items():
             links[name] = server.open()
+            if fields is None:
+                continue
             heard.append((name, _without_info(links[name].exchange(b"CONNECT {%b}\r\n" % fields))))
         for speaker, data in conversation.steps:
-            heard.append((speaker, links[speaker].exchange(data)))
-            heard += [(name, link.exchange(b"")) for name, link in links.items() if name != speaker]
+            heard.append((speaker, _without_info(links[speaker].exchange(data))))
+            spoke.add(speaker)
+            heard += [(name, links[name].exchange(b"")) for name in links if name in spoke - {speaker}]
     finally:
         for link in links.values():
             link.close()
