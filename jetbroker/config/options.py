@@ -3,15 +3,21 @@
 Names are nats-server's keys. Units stand in each field's name or comment: durations are float seconds, sizes bytes.
 A value of 0 or -1 means what it means in nats-server and is said beside the field.
 
-Plain dataclasses without validators: every check needs the place in the file for its message, and that is known to the
+Dataclasses without validators: every check needs the place in the file for its message, and that is known to the
 loader (:mod:`jetbroker.config.loader`) only. pydantic checks the declared types in the tests; importing it would take
 half of the 0.3 seconds a start may take.
 """
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
+from typing import TYPE_CHECKING
 
 from jetbroker import limits
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from jetbroker.config.block import dataclass
 
 DEFAULT_PORT = 4222
 RANDOM_PORT = -1  # as `port`: any free port
