@@ -30,6 +30,7 @@ class ClientInfo:
         self._system_account = system_account
         self._last: tuple[object, int, object] | None = None
         self._last_text = b""
+        self._loop_began_ns: int | None = None  # zero of the loop's clock, nanoseconds since 1970
 
     def __call__(self, origin: Requestor | None, crossed: list[Any]) -> bytes:
         """The header's value for a request that has crossed these imports, the last one just now."""
@@ -44,7 +45,7 @@ class ClientInfo:
         shared = hops[0].rule.share and origin is not None
         info: dict[str, Any] = {}
         if origin is not None and shared:
-            info |= {"start": _start(origin, hops[0]), "host": origin.peer.rpartition(":")[0], "id": origin.cid}
+            info |= {"start": self._start(origin, hops[0]), "host": origin.peer.rpartition(":")[0], "id": origin.cid}
         info["acc"] = origin.account.name if origin is not None else hops[0].importer.router.account_name
         if len(hops) > 1:
             info["svc"] = hops[-1].importer.router.account_name
@@ -57,15 +58,15 @@ class ClientInfo:
             info |= {"kind": "Client", "client_type": origin.kind}
         return _go_json({key: value for key, value in info.items() if value})
 
+    def _start(self, origin: Requestor, hop: ServiceReceiver) -> str:
+        """When the connection was made, as Go writes a time. The same for every request of a connection."""
+        from datetime import UTC, datetime  # a start does not need it
 
-def _start(origin: Requestor, hop: ServiceReceiver) -> str:
-    """When the connection was made, as Go writes a time."""
-    from datetime import UTC, datetime  # a start does not need it
-
-    age_ns = int((hop.importer.router.tick.loop.time() - origin.opened_at) * 1e9)
-    seconds, ns = divmod(time.time_ns() - age_ns, 10**9)
-    fraction = f".{ns:09d}".rstrip("0").rstrip(".")
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}{fraction}Z"
+        if self._loop_began_ns is None:
+            self._loop_began_ns = time.time_ns() - int(hop.importer.router.tick.loop.time() * 1e9)
+        seconds, ns = divmod(self._loop_began_ns + int(origin.opened_at * 1e9), 10**9)
+        fraction = f".{ns:09d}".rstrip("0").rstrip(".")
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}{fraction}Z"
 
 
 def _go_json(value: dict[str, Any]) -> bytes:
