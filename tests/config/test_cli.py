@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,16 @@ def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
         ("-l x --log y -P z --pid z", [("log_file", "x"), ("log_file", "y"), ("pid_file", "z"), ("pid_file", "z")]),
         ("-a= -p 1", [("host", ""), ("port", 1)]),
         ("-a -p", [("host", "-p")]),
+        ("-VV", [("trace", True), ("trace_verbose", True)]),
+        ("-DVV", [("debug", True), ("trace", True), ("trace_verbose", True)]),
+        ("-DVV=false", [("debug", False), ("trace", False), ("trace_verbose", False)]),
+        ("-ms 1 --https_port 2", [("https_port", 1), ("https_port", 2)]),
+        ("-s --syslog=false", [("syslog", True), ("syslog", False)]),
+        ("-r udp://a:1 --remote_syslog b", [("remote_syslog", "udp://a:1"), ("remote_syslog", "b")]),
+        ("--log_size_limit 5 --max_traced_msg_len 6", [("log_size_limit", 5), ("max_traced_msg_len", 6)]),
+        ("--client_advertise a:5", [("client_advertise", "a:5")]),
+        ("--tls --tlscert c --tlskey k", [("tls", True), ("tls.cert_file", "c"), ("tls.key_file", "k")]),
+        ("-tls=false -tlsverify --tlscacert a", [("tls", False), ("tls.verify", True), ("tls.ca_file", "a")]),
     ],
 )  # fmt: skip
 def test_flags(words: str, expected: list[tuple[str, flags.FlagValue]]) -> None:
@@ -99,6 +110,30 @@ def test_version_and_help() -> None:
     assert cli.version_text("nats-server") == "nats-server: v2.14.5"
     for word in ("-h", "--help", "help"):
         assert "Usage: jetbroker [options]" in run(word).stdout
+
+
+def test_help_of_tls_names_what_can_be_chosen() -> None:
+    result = run("--help_tls")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "\n    TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256\n" in result.stdout
+    assert "\n    CurveP256\n" in result.stdout
+
+
+def test_a_broker_that_logs_to_syslog() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        receiver.settimeout(30)
+        flags = ["-a", "127.0.0.1", "-p", "-1", "-r", f"udp://127.0.0.1:{receiver.getsockname()[1]}"]
+        command = [sys.executable, "-m", "jetbroker", *flags]
+        with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, env=ENV) as process:
+            lines = [receiver.recv(1000)]
+            while not lines[-1].endswith(b"Server is ready\n"):
+                lines.append(receiver.recv(1000))
+            process.terminate()
+            _, said = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert said == b""
+    assert all(line.startswith(b"<5>") and b" jetbroker[" in line for line in lines)
 
 
 def test_wrong_flag_shows_the_usage_and_succeeds() -> None:
