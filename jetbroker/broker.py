@@ -21,10 +21,9 @@ from jetbroker.config.options import GLOBAL_ACCOUNT, SYSTEM_ACCOUNT, AccountJetS
 from jetbroker.connections.clients import Clients
 from jetbroker.connections.info import ServerInfo
 from jetbroker.errors import JetbrokerError
-from jetbroker.listening import Listeners, monitoring_context
+from jetbroker.listening import Listeners, fingerprint, monitoring_context
 from jetbroker.logs import Logger
 from jetbroker.monitor.system import SystemServices
-from jetbroker.reloading import Reloader
 from jetbroker.runfiles import RunFiles
 from jetbroker.tick import Tick
 
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from jetbroker.jetstream.server import JetStreamServer
     from jetbroker.monitor.monitor import Monitor
     from jetbroker.monitor.sources import Sources
+    from jetbroker.reloading import Reloader
 
 SIGNALS = {
     signal.SIGINT: "interrupt",
@@ -75,7 +75,8 @@ class Broker:
         self._sources: Sources | None = None
         self.clients = Clients(options, self.tick, self.accounts, authenticator, self.info, log)
         self.listeners = Listeners(options, self.clients, self.info, log)
-        self.reloader = Reloader(self)
+        self.tls_files = "" if options.tls is None else fingerprint(options.tls)
+        self._reloader: Reloader | None = None
 
     async def start(self) -> None:
         """Open the store, recover, listen. Raises JetbrokerError or OSError with a text for the operator."""
@@ -159,7 +160,8 @@ class Broker:
         if self._lame_duck is not None:
             self._lame_duck.cancel()
         self._close_listeners()
-        await self.reloader.stop()
+        if self._reloader is not None:
+            await self._reloader.stop()
         await self._stop_jetstream()
         await self.clients.stop()
         if self.monitor is not None:
@@ -202,7 +204,7 @@ class Broker:
         if number == signal.SIGUSR1:
             self.log.reopen()
         elif number == signal.SIGHUP:
-            task = self.loop.create_task(self.reloader.reload())
+            task = self.loop.create_task(self._reload())
             self._reloads.add(task)
             task.add_done_callback(self._reloads.discard)
         elif number == signal.SIGUSR2:
@@ -210,6 +212,13 @@ class Broker:
                 self._lame_duck = self.loop.create_task(self._retire(self.clients))
         elif number != signal.SIGTERM or self._lame_duck is None:  # a lame duck that is asked to end does so already
             self._finish()
+
+    async def _reload(self) -> None:
+        if self._reloader is None:
+            from jetbroker.reloading import Reloader  # a start does without
+
+            self._reloader = Reloader(self)
+        await self._reloader.reload()
 
     def _finish(self) -> None:
         if not self._stopped.done():

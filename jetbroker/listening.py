@@ -1,9 +1,10 @@
 """The ports for clients: opened in order, named in log and ports file, followed by a reload."""
 
+import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from jetbroker.config.advertise import joined, reachable
-from jetbroker.config.options import RANDOM_PORT, Options
+from jetbroker.config.options import RANDOM_PORT, Options, TlsOptions
 from jetbroker.connections.clients import Clients
 from jetbroker.connections.info import ServerInfo
 from jetbroker.connections.listener import Entrance, Listener, entrance
@@ -108,6 +109,18 @@ def monitoring_context(options: Options) -> "ssl.SSLContext | None":
     from jetbroker.connections.tls import server_context
 
     return server_context(options.tls, verify=False)
+
+
+def fingerprint(tls: TlsOptions) -> str:
+    """What the files of a block hold: another text after one of them changed. Raises OSError."""
+    digest = hashlib.sha256()
+    for path in (tls.cert_file, tls.key_file, tls.ca_file, *(path for pair in tls.certs for path in pair)):
+        data = b""
+        if path:
+            with open(path, "rb") as file:
+                data = file.read()
+        digest.update(hashlib.sha256(data).digest())
+    return digest.hexdigest()
 
 
 def _websocket_context(options: Options) -> "ssl.SSLContext | None":

@@ -5,7 +5,6 @@ sees half of a configuration; only JetStream is switched on or off behind it.
 """
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import fields
@@ -14,14 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from jetbroker.accounts.account import graph_of
 from jetbroker.auth.authenticator import Authenticator
 from jetbroker.config import start
-from jetbroker.config.options import RANDOM_PORT, Options, TlsOptions
+from jetbroker.config.options import RANDOM_PORT, Options
 from jetbroker.config.reload import Change, changes
 from jetbroker.errors import ConfigError, JetbrokerError
-from jetbroker.listening import Entrances, monitoring_context
+from jetbroker.listening import Entrances, fingerprint
 
 if TYPE_CHECKING:
-    import ssl
-
     from jetbroker.accounts.graph import Graph
     from jetbroker.broker import Broker
 
@@ -37,7 +34,6 @@ class Parts(NamedTuple):
     authenticator: Authenticator
     entrances: Entrances
     graph: "Graph"
-    monitoring: "ssl.SSLContext | None"
 
 
 class Reloader:
@@ -47,7 +43,6 @@ class Reloader:
         self._broker = broker
         self._one_at_a_time = asyncio.Lock()
         self._stopped = False
-        self._certificates = fingerprint(broker.options.tls)
         self._effects: dict[str, Callable[[], None]] = {
             "max_connections": self._max_connections,
             "max_control_line": self._max_control_line,
@@ -71,7 +66,7 @@ class Reloader:
             except (JetbrokerError, OSError) as error:
                 self._refused(error)
                 return
-            self._certificates = certificates
+            self._broker.tls_files = certificates
             adopt(self._broker.options, options)
             self._follow(found)
             self._take(parts)
@@ -92,7 +87,8 @@ class Reloader:
         if not old.config_file:
             raise ConfigError("can only reload config when a file is provided using -c or --config")
         loaded = await asyncio.to_thread(_read, old)
-        return loaded.options, await asyncio.to_thread(fingerprint, loaded.options.tls)
+        tls = loaded.options.tls
+        return loaded.options, "" if tls is None else await asyncio.to_thread(fingerprint, tls)
 
     def _compare(self, new: Options, certificates: str) -> list[Change]:
         old = self._broker.options
@@ -101,7 +97,7 @@ class Reloader:
             new.port = old.port
         if new.websocket.port == RANDOM_PORT:
             new.websocket.port = old.websocket.port
-        return changes(old, new, certificates_changed=certificates != self._certificates)
+        return changes(old, new, certificates_changed=certificates != self._broker.tls_files)
 
     def _refused(self, error: Exception) -> None:
         first, *others = str(error).rstrip("\n").split("\n")
@@ -112,8 +108,7 @@ class Reloader:
     def _prepare(self, options: Options) -> Parts:
         """Make what the configuration asks for. Raises what keeps it from being made; nothing has changed then."""
         self._broker.log.check(options)
-        entrances = self._broker.listeners.prepare(options)
-        return Parts(Authenticator(options), entrances, graph_of(options), monitoring_context(options))
+        return Parts(Authenticator(options), self._broker.listeners.prepare(options), graph_of(options))
 
     def _take(self, parts: Parts) -> None:
         """Put the new parts in the place of the old ones."""
@@ -122,8 +117,6 @@ class Reloader:
         broker.info.apply(broker.options)
         broker.listeners.apply(parts.entrances)
         if broker.monitor is not None:
-            broker.monitor.secure = parts.monitoring
-        if broker.monitor is not None and parts.entrances.monitoring is not None:
             broker.monitor.secure = parts.entrances.monitoring
         broker.apply_accounts(parts.graph)
         broker.clients.logins.replace(parts.authenticator, broker.clients.connected.values())
@@ -211,17 +204,3 @@ def adopt(options: Options, new: Options) -> None:
     """Give all values of `new` to the options that everybody holds: one object for the life of a broker."""
     for field in fields(Options):
         setattr(options, field.name, getattr(new, field.name))
-
-
-def fingerprint(tls: TlsOptions | None) -> str:
-    """What the files of a block hold: another text after one of them changed. Raises OSError."""
-    if tls is None:
-        return ""
-    digest = hashlib.sha256()
-    for path in (tls.cert_file, tls.key_file, tls.ca_file, *(path for pair in tls.certs for path in pair)):
-        data = b""
-        if path:
-            with open(path, "rb") as file:
-                data = file.read()
-        digest.update(hashlib.sha256(data).digest())
-    return digest.hexdigest()
