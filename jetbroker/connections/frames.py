@@ -126,6 +126,11 @@ class FrameReader:
         """More bytes of the client."""
         self._stream.feed_data(data)
 
+    def release(self) -> None:
+        """Give back what is held: nothing more is read."""
+        self._stream = StreamReader()
+        self._reading = self._long = None
+
     def next(self) -> Frame | None:
         """The next frame, or fragment of a long one; None before it is whole. Raises FrameError."""
         if self._long is None and self._reading is None and not self._begin():

@@ -94,11 +94,13 @@ class TlsArrival(asyncio.Protocol):
     def __init__(self, listener: WebsocketListener) -> None:
         self._listener = listener
         self._socket: asyncio.Transport | None = None
+        self._peer = ""
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accepted."""
         self._socket = cast(asyncio.Transport, transport)
+        self._peer = _joined(self._socket)
         self._listener.handshakes.add(self)
         tls = self._listener.options.tls
         seconds = (tls.timeout if tls else 0.0) or limits.TLS_TIMEOUT_SECONDS
@@ -153,8 +155,7 @@ class TlsArrival(asyncio.Protocol):
             return
         self._timer.cancel()
         self._timer = None
-        peer = _joined(cast(asyncio.Transport, self._socket))
-        self._listener.log.error(f"websocket: TLS handshake error from {peer}: {error}")
+        self._listener.log.error(f"websocket: TLS handshake error from {self._peer}: {error}")
 
 
 class WebsocketConnection(asyncio.Protocol):
@@ -164,6 +165,7 @@ class WebsocketConnection(asyncio.Protocol):
         self._listener = listener
         self._arrival = arrival
         self._socket: asyncio.Transport | None = None
+        self._peer = ""
         self._requests: UpgradeRequests | None = None
         self._request_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -172,6 +174,7 @@ class WebsocketConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accepted."""
         self._socket = cast(asyncio.Transport, transport)
+        self._peer = _joined(self._socket)
         if self._arrival is not None:
             self._arrival.done()
         self._listener.handshakes.add(self)
@@ -224,7 +227,7 @@ class WebsocketConnection(asyncio.Protocol):
         else:
             self._request_bytes += len(data)
         for text in requests.refusals:
-            listener.log.error(f"{_joined(socket)} - websocket handshake error: {text}")
+            listener.log.error(f"{self._peer} - websocket handshake error: {text}")
         requests.refusals.clear()
         if requests.upgrade is not None and requests.finished:
             self._open(socket, requests.upgrade)
@@ -309,11 +312,19 @@ class WebsocketInput:
     def lost(self, error: Exception | None) -> None:
         """The connection is gone."""
         self.client.connection_lost(error)
-        self._listener.clients.unauthenticated.forget(self)
+        self._release()
 
     def cut_off(self) -> None:
         """Kept too much before its login."""
-        self.client.close("Authentication Timeout", "Authentication Timeout")
+        self.client.cut_off()
+        self._release()
+
+    def _release(self) -> None:
+        """Nothing is read any more. Now, not when a collection finds the cycle of client and transport."""
+        self._listener.clients.unauthenticated.forget(self)
+        self._frames.release()
+        self._inflater = None
+        self._rest = memoryview(b"")
 
     # --- a turn: a bounded amount of one client's input ---
 
@@ -464,5 +475,9 @@ class WebsocketTransport(asyncio.Transport):
 
 
 def _joined(socket: asyncio.Transport) -> str:
-    host, port = socket.get_extra_info("peername")[:2]
+    """The peer, as the log names it. It may have gone already."""
+    address = socket.get_extra_info("peername")
+    if address is None:
+        return "unknown"
+    host, port = address[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
