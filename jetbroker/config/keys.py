@@ -167,7 +167,7 @@ TOP_UNSUPPORTED = frozenset(
     (
         "account_resolver accounts_resolver cluster default_js_domain feature_flags gateway leaf leafnodes mqtt ocsp "
         "ocsp_cache operator operators prof_block_rate prof_port proxies resolver resolver_pinned_accounts "
-        "resolver_preload resolver_tls root roots root_operator root_operators trusted trusted_keys write_timeout"
+        "resolver_preload resolver_tls root roots root_operator root_operators trusted trusted_keys"
     ).split()
 )
 AUTHORIZATION_UNSUPPORTED = frozenset(("auth_callout", "auth_hook"))

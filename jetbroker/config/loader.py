@@ -60,6 +60,7 @@ class _Top:
             "trace_verbose": self._trace,
             "trace_headers": self._trace,
             "tls": self._tls,
+            "write_timeout": self._write_timeout,
             **dict.fromkeys(("websocket", "ws"), self._websocket),
             "authorization": self._authorization,
             "accounts": self._accounts,
@@ -115,6 +116,14 @@ class _Top:
 
     def _trace_on(self) -> None:
         self.options.trace = True
+
+    def _write_timeout(self, key: str, node: Node) -> None:
+        """What follows from `write_deadline`: a client that does not keep up is closed."""
+        policy = self.report.read(key, node, values.string)
+        if policy == "retry":
+            self.report.fail(node.place, '"write_timeout: retry" not supported yet')
+        elif policy not in (None, "default", "close"):
+            self.report.fail(node.place, "write_timeout must be 'default', 'close' or 'retry'")
 
     def _tls(self, key: str, node: Node) -> None:
         from jetbroker.config.certificates import check_files

@@ -742,6 +742,10 @@ max_payload: -1
 max_payload: 65MB
 max_payload: 8MB~max_pending: 1MB
 max_pending: 1KB
+write_timeout: default
+write_timeout: close
+write_timeout: x
+write_timeout: 5
 write_deadline: 5
 write_deadline: "5s"
 ping_interval: 5
