@@ -123,10 +123,6 @@ class Listener:
         for client in gone:
             client.close(_TLS_FAILED)
 
-    def reload(self, options: Options) -> None:
-        """Follow the options. Raises TlsError, and nothing changes then."""
-        self.apply(entrance(options))
-
     def close(self) -> None:
         """Accept no more."""
         if self._server is not None:
@@ -522,6 +518,14 @@ class Inside(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The handshake is done."""
         self._arrival.shaken()
+
+    def pause_writing(self) -> None:
+        """The kernel takes no more."""
+        self._arrival.pause_writing()
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        self._arrival.resume_writing()
 
 
 def _joined(address: tuple[Any, ...] | None) -> str:

@@ -81,11 +81,11 @@ cdef class TlsLayer:
         return False
 
     def pause_writing(self) -> None:
-        if self.state == OPEN:
+        if self.state != CLOSED:
             self.protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        if self.state == OPEN:
+        if self.state != CLOSED:
             self.protocol.resume_writing()
 
     def connection_lost(self, exc) -> None:

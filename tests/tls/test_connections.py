@@ -143,7 +143,7 @@ def test_a_slow_consumer_is_cut_off(made: Certificates, tmp_path: Path, limit: s
         until(slow, b"PONG\r\n")
         quick = raw(daemon, made, QUIET)
         message = b"PUB a 1000000\r\n" + bytes(1_000_000) + b"\r\n"
-        for _ in range(40):
+        for _ in range(20):
             quick.sendall(message)
         quick.sendall(b"PING\r\n")
         assert until(quick, b"PONG\r\n") == b"PONG\r\n"
@@ -159,8 +159,8 @@ def test_what_waits_for_a_reader_arrives_whole(made: Certificates, tmp_path: Pat
         until(reader, b"PONG\r\n")
         writer = raw(daemon, made, QUIET)
         payload = bytes(range(250)) * 400
-        expected = b"".join(b"MSG a 1 %d\r\n%b\r\n" % (len(payload), payload) for _ in range(40))
-        for _ in range(40):
+        expected = b"".join(b"MSG a 1 %d\r\n%b\r\n" % (len(payload), payload) for _ in range(20))
+        for _ in range(20):
             writer.sendall(b"PUB a %d\r\n%b\r\n" % (len(payload), payload))
         received = b""
         while len(received) < len(expected):

@@ -227,7 +227,7 @@ def test_handshakes_are_throttled(tmp_path: Path) -> None:
 
 def test_start_tells_what_clients_have_to_do(tmp_path: Path) -> None:
     made = certificates.make(tmp_path)
-    for name in ("tls", "first", "mixed", "fallback", "mixed_first"):
+    for name in ("tls", "first", "mixed_first"):
         told = []
         for kind in ("nats-server", "jetbroker"):
             with tls.server(kind, tmp_path, config(name, made)) as daemon:

@@ -7,6 +7,7 @@ import json
 import re
 import signal
 import ssl
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -107,8 +108,10 @@ def test_nothing_below_tls12_by_the_command_line(tmp_path: Path) -> None:
         context.maximum_version = ssl.TLSVersion.TLSv1_2
         assert b"PONG" in tls.talk(context, daemon.port)[1]
         context.set_ciphers("ALL:@SECLEVEL=0")
-        context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
-        context.options |= ssl.OP_NO_TLSv1_2
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            context.minimum_version = ssl.TLSVersion.TLSv1
+            context.maximum_version = ssl.TLSVersion.TLSv1_1
         with pytest.raises(ssl.SSLError):
             tls.talk(context, daemon.port)
         context = made.client_context(made.client)
