@@ -35,10 +35,12 @@ class ClientInfo:
     def __call__(self, origin: Requestor | None, crossed: list[Any]) -> bytes:
         """The header's value for a request that has crossed these imports, the last one just now."""
         rtt_ns = origin.rtt_ns if origin is not None else 0
-        if len(crossed) > 1 or crossed[0].rule.share or self._last != (origin, rtt_ns, crossed[0]):
+        # alone it is a ServiceReceiver; with others in front of it there may be answers among them
+        key = (origin, rtt_ns, crossed[0]) if len(crossed) == 1 and not crossed[0].rule.share else None
+        if key is None or key != self._last:
             hops = [hop for hop in crossed if isinstance(hop, ServiceReceiver)]
             self._last_text = self._describe(origin, rtt_ns, hops)
-            self._last = (origin, rtt_ns, crossed[0]) if len(crossed) == 1 else None
+            self._last = key
         return self._last_text
 
     def _describe(self, origin: Requestor | None, rtt_ns: int, hops: list[ServiceReceiver]) -> bytes:

@@ -145,6 +145,20 @@ def test_a_request_and_its_answer(bench: Bench) -> None:
     assert bench.owed("A") == 0
 
 
+def test_an_answer_may_be_a_request(bench: Bench) -> None:
+    """The reply subject is the name of another service: the responder is who asks that."""
+    options = service_options()
+    options.accounts["C"] = AccountOptions("C", exports=[ExportOptions("service", "third")])
+    options.accounts["B"].imports.append(ImportOptions("service", "C", "third"))
+    bench.apply(options)
+    _, asked = bench.subscribe("A", b"svc.*")
+    _, third = bench.subscribe("C", b"third")
+    bench.publish("B", b"ask.me", b"third")
+    assert asked[0][1] is not None
+    bench.publish("A", asked[0][1], payload=b"yes")
+    assert [(message[0], message[3]) for message in third] == [(b"third", b"yes")]
+
+
 def test_nobody_takes_a_request(bench: Bench) -> None:
     bench.apply(service_options())
     assert bench.publish("B", b"ask.me", b"in.1") == 0
