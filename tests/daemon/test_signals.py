@@ -71,6 +71,16 @@ def test_ends_promptly_under_load(number: signal.Signals, name: str, tmp_path: P
         assert "[ERR]" not in text
 
 
+def test_signals_that_come_while_it_ends(tmp_path: Path) -> None:
+    with Daemon("-js", "-sd", str(tmp_path)) as daemon:
+        with load(daemon, b"s"):
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2, signal.SIGTERM, signal.SIGINT):
+                with suppress(ProcessLookupError):
+                    daemon.send(number)
+            assert daemon.wait_end() == 0
+        assert "[ERR]" not in "\n".join(daemon.log).replace("[ERR] Failed to reload server configuration: can only", "")
+
+
 def test_a_client_that_does_not_read_holds_up_nothing() -> None:
     with Daemon() as daemon, daemon.open() as deaf:
         deaf.exchange(CONNECT + b"SUB s 1\r\n")
