@@ -29,7 +29,10 @@ accounts {
         {service: "$JS.API.>", response: stream}, {service: "$JS.ACK.>"}
         {service: "acc.*.x", account_token_position: 2}, {stream: "tok.*", account_token_position: 2}
       ] }
-  B { users: [{user: b, password: p}]
+  B { users: [
+        {user: b, password: p}, {user: d, password: p, permissions: {
+          subscribe: {deny: ["pre.s.no", "loc"]}, publish: {allow: ["svc.*"], deny: "svc.no"}, allow_responses: true}}
+      ]
       mappings { "asked": "svc.one" }
       imports: [
         {stream: {account: A, subject: "s.>"}, prefix: "pre"}, {stream: {account: A, subject: "lit"}, to: "loc"}
@@ -93,6 +96,17 @@ SCENARIOS: dict[str, list[Step]] = {
         say("a", "SUB svc.* 9\r\nSUB two.*.* 9\r\n"), say("b", "SUB svc.* 8\r\n"), say("c", "SUB in.* 1\r\n"),
         publish("c", "c.svc.a", "q", "in.1"), publish("a", "{reply}", "yes"), publish("c", "l.1.2", "q", "in.2"),
         publish("a", "{reply}", "yes"),
+    ],
+    "an answer that is a request": [
+        say("a", "SUB svc.* 9\r\nSUB acc.*.x 9\r\nSUB back 9\r\n"), publish("b", "svc.a", "q", "acc.B.x"),
+        publish("a", "{reply}", "yes", "back"), publish("a", "{reply}", "and"), publish("b", "svc.a", "q", "svc.b"),
+        publish("a", "{reply}", "again", "back"), publish("a", "{reply}", "and"),
+    ],
+    "permissions": [
+        say("d", "SUB pre.s.> 1\r\nSUB pre.s.no 2\r\nSUB > 3\r\nSUB in 4\r\n"), say("a", "SUB svc.* 9\r\n"),
+        *(publish("a", subject, subject) for subject in ("s.no", "s.yes", "lit", "s.x.no")),
+        *(publish("d", subject, "q", "in") for subject in ("svc.no", "svc.a", "l.1.2", "p.x")),
+        publish("a", "{reply}", "yes", "back"), publish("d", "{reply}", "once"), publish("d", "{reply}", "twice"),
     ],
     "shared details": [
         say("a", "SUB two.*.* 9\r\nSUB plain 9\r\n"), publish("b", "l.x.y", "q"), publish("b", "l.x.y", "q", "", INFO),
