@@ -35,7 +35,7 @@ def _initializer(cls: Any) -> Callable[..., None]:
             plain[found.name] = found.default
         elif found.default_factory is not dataclasses.MISSING:
             factories.append((found.name, found.default_factory))
-    count = len(names)
+    count, known = len(names), frozenset(names)
 
     def initialize(self: object, *args: Any, **given: Any) -> None:
         if len(args) > count:
@@ -44,8 +44,8 @@ def _initializer(cls: Any) -> Callable[..., None]:
         for name, make in factories:
             if name not in values:
                 values[name] = make()
-        if len(values) != count or not values.keys() <= cls.__dataclass_fields__.keys():
-            wrong = values.keys() ^ cls.__dataclass_fields__.keys()
+        if values.keys() != known:
+            wrong = values.keys() ^ known
             raise TypeError(f"{cls.__name__}: missing or unknown: {', '.join(sorted(wrong))}")
         for name in names:
             setattr(self, name, values[name])

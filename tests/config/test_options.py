@@ -184,12 +184,12 @@ SETTINGS: list[tuple[str, str, Any]] = [
         [ExportOptions("stream", "a", ["A"], place="conf:1:22")],
     ),
     (
-        "accounts {A {imports [{stream: {account: B, subject: a}, prefix: p}]}, B {}}",
+        "accounts {A {imports [{stream: {account: B, subject: a}, prefix: p}]}, B {exports [{stream: a}]}}",
         "accounts.A.imports",
         [ImportOptions("stream", "B", "a", "", "p", place="conf:1:22")],
     ),
     (
-        "accounts {A {imports [{service: {account: B, subject: a}, to: b, share: true}]}, B {}}",
+        "accounts {A {imports [{service: {account: B, subject: a}, to: b, share: true}]}, B {exports [{service: a}]}}",
         "accounts.A.imports",
         [ImportOptions("service", "B", "a", "b", share=True, place="conf:1:22")],
     ),
@@ -390,6 +390,24 @@ def test_start_error(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         started(text)
     assert str(caught.value) == message
+
+
+def test_options_are_dataclasses() -> None:
+    one, other = MappingDestination("a", cluster="c"), MappingDestination("a", 100, "c")
+    assert one == other
+    assert one != dataclasses.replace(one, weight=5)
+    assert one != "a"
+    assert repr(one) == "MappingDestination(subject='a', weight=100, cluster='c')"
+    assert dataclasses.asdict(one) == {"subject": "a", "weight": 100, "cluster": "c"}
+    assert Options().accounts is not Options().accounts
+    make: Any = MappingDestination
+    for args, named in (((), {}), (("a",), {"colour": 1}), (("a", 1, "c", "d"), {})):
+        with pytest.raises(TypeError):
+            make(*args, **named)
+    with pytest.raises(TypeError):
+        hash(one)
+    with pytest.raises(AttributeError):
+        one.colour = 1  # type: ignore[attr-defined]  # slots: a wrong name is no new option
 
 
 def test_zero_means_the_default() -> None:
