@@ -21,8 +21,11 @@ TEXTS = {
     "version",
     "account",
     "proxy_sig",
+    "remote_account",
 }
-INT64_MAX = 2**63 - 1
+RULES = {"import", "export"}  # of leafnodes: they mean nothing here, but their types are looked at
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+_FOLDED = str.maketrans({"\u017f": "s", "\u212a": "k"})  # the only letters that Go takes for ASCII ones
 
 
 class ConnectOptions:
@@ -36,7 +39,7 @@ class ConnectOptions:
         self.echo = True
         self.tls_required = self.headers = self.no_responders = self.new_account = False
         self.nkey = self.jwt = self.sig = self.auth_token = self.user = self.password = ""
-        self.name = self.lang = self.version = self.account = self.proxy_sig = ""
+        self.name = self.lang = self.version = self.account = self.proxy_sig = self.remote_account = ""
         self.protocol = 0
 
 
@@ -46,7 +49,8 @@ def decode_connect(raw: bytes, before: ConnectOptions | None = None) -> ConnectO
     What it leaves out stays as in `before`, an earlier CONNECT.
     """
     options = before or ConnectOptions()
-    for key, value in _decode_object(raw).items():
+    for name, value in _decode_object(raw):
+        key = name.translate(_FOLDED).lower()
         if value is None:
             continue
         if key in BOOLEANS:
@@ -54,8 +58,9 @@ def decode_connect(raw: bytes, before: ConnectOptions | None = None) -> ConnectO
         elif key in TEXTS:
             _require(isinstance(value, str))
         elif key == "protocol":
-            _require(isinstance(value, int) and not isinstance(value, bool) and -INT64_MAX <= value <= INT64_MAX)
+            _require(isinstance(value, int) and not isinstance(value, bool) and INT64_MIN <= value <= INT64_MAX)
         else:
+            _require(key not in RULES or _are_rules(value))
             continue
         setattr(options, "password" if key == "pass" else key, value)
     return options
@@ -66,20 +71,31 @@ def check_info(raw: bytes) -> None:
     _decode_object(raw)
 
 
-def _decode_object(raw: bytes) -> dict[str, Any]:
+class _Pairs(list[tuple[str, Any]]):
+    """A JSON object with all of its keys, in order: each one's type counts, the last one's value."""
+
+
+def _decode_object(raw: bytes) -> _Pairs:
     try:
-        found = json.loads(raw.decode("utf-8", "replace"), object_pairs_hook=_lower, parse_constant=_refuse)
+        found = json.loads(raw.decode("utf-8", "replace"), object_pairs_hook=_Pairs, parse_constant=_refuse)
     except (ValueError, RecursionError):
         raise ProtocolError("", detail="CONNECT or INFO is not valid JSON") from None
     if found is None:
-        return {}
-    _require(isinstance(found, dict))
-    result: dict[str, Any] = found
-    return result
+        return _Pairs()
+    _require(isinstance(found, _Pairs))
+    pairs: _Pairs = found
+    return pairs
 
 
-def _lower(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {key.lower(): value for key, value in pairs}
+def _are_rules(value: Any) -> bool:
+    """`{"allow": [...], "deny": [...]}`: lists of strings."""
+    if not isinstance(value, _Pairs):
+        return False
+    lists = [found for name, found in value if name.translate(_FOLDED).lower() in ("allow", "deny")]
+    return all(
+        found is None or (type(found) is list and all(entry is None or isinstance(entry, str) for entry in found))
+        for found in lists
+    )
 
 
 def _refuse(constant: str) -> None:

@@ -260,6 +260,22 @@ def _connect_json() -> list[Row]:
         b'{"tls_required":"no"}',
         b'{"echo":"no"}',
         b'{"headers":1}',
+        b'{"verbose":1,"verbose":true}',
+        b'{"verbose":false,"VERBOSE":null}',
+        b'{"protocol":-9223372036854775808}',
+        b'{"protocol":9223372036854775808}',
+        b'{"pa\xc5\xbf\xc5\xbf":1}',
+        b'{"n\xe2\x84\xaaey":1}',
+        b'{"pro\\u0074ocol":2}',
+        b'{"remote_account":1}',
+        b'{"import":1}',
+        b'{"import":{"allow":[1]}}',
+        b'{"Export":{"Deny":["a",null]}}',
+        b'{"name":"\t"}',
+        b'{"x":NaN}',
+        b'{"x":01}',
+        b'{"x":1e400}',
+        b'{"sub":{"protocol":5}}',
     ):
         rows.append(Row(f"CONNECT {json_text!r}", b"CONNECT " + json_text + b"\r\nPING\r\n"))
     return rows
