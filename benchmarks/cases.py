@@ -27,7 +27,7 @@ class Row:
     """One line of the report: a figure of ours against one of theirs.
 
     `must` is the ratio to reach (always "times better": for figures where less is better theirs / ours), `at_most`
-    a bound for our own figure in the figure's unit.
+    and `at_least` bounds for our own figure in the figure's unit.
     """
 
     figure: str
@@ -36,6 +36,7 @@ class Row:
     theirs: Variant = NATS_SERVER
     must: float | None = None
     at_most: float | None = None
+    at_least: float | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,13 @@ UNITS = {
     "ready_s": Unit("s", False, 3),
     "rss_before": Unit("MB", False, 1),
     "bytes_per_connection": Unit("bytes", False),
+    "connects": Unit("/s", True),
+    "subscribes": Unit("/s", True),
+    "bytes_per_subscription": Unit("bytes", False),
+    "rate_1k": Unit("msg/s", True),
+    "rate_100k": Unit("msg/s", True),
+    "rate_1m": Unit("msg/s", True),
+    "flatness": Unit("", True, 2),
 }
 
 
@@ -152,6 +160,8 @@ def _core_case(
 
 def all_cases() -> list[Case]:
     """Every case, in the order of the report."""
+    from benchmarks.scale import scale_cases  # it needs the names above
+
     return [
         _core_case("core-1-1-16", "core 1 to 1, 16 B", 10_000_000, 5.0, 16),
         _core_case("core-1-1-128-subjects", "core 1 to 1, 128 B, 1,000 subjects", 5_000_000, 2.5, 128, subjects=1000),
@@ -188,4 +198,5 @@ def all_cases() -> list[Case]:
                 Row("bytes_per_connection", "memory per idle connection", at_most=6144.0),
             ),
         ),
+        *scale_cases(),
     ]

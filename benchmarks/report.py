@@ -38,7 +38,7 @@ class Results:
 
 def _shown(value: float | None, figure: str) -> str:
     unit = UNITS[figure]
-    return "-" if value is None else f"{value:,.{unit.digits}f} {unit.name}"
+    return "-" if value is None else f"{value:,.{unit.digits}f} {unit.name}".rstrip()
 
 
 def _ratio(row: Row, ours: float | None, theirs: float | None) -> float | None:
@@ -50,6 +50,8 @@ def _ratio(row: Row, ours: float | None, theirs: float | None) -> float | None:
 def _verdict(row: Row, ours: float | None, ratio: float | None) -> str:
     if row.at_most is not None and ours is not None:
         return "yes" if ours <= row.at_most else "NO"
+    if row.at_least is not None and ours is not None:
+        return "yes" if ours >= row.at_least else "NO"
     if row.must is not None and ratio is not None:
         return "yes" if ratio >= row.must else "NO"
     return ""
@@ -58,6 +60,8 @@ def _verdict(row: Row, ours: float | None, ratio: float | None) -> str:
 def _requirement(row: Row) -> str:
     if row.at_most is not None:
         return f"<= {_shown(row.at_most, row.figure)}"
+    if row.at_least is not None:
+        return f">= {_shown(row.at_least, row.figure)}"
     return "" if row.must is None else f"{row.must:g}"
 
 

@@ -3,6 +3,7 @@
  * main.c       options and dispatch
  * net.c        one blocking connection: connect, buffered writes, parsing of what arrives
  * core.c       core publish/subscribe, request-reply, idle connections
+ * scale.c      many subjects
  * jetstream.c  publish with acks, pull consumption
  *
  * Each mode prints one JSON object on stdout. Any error prints a line on stderr and exits with status 1. */
@@ -19,6 +20,7 @@ typedef struct {
     const char *host;
     int port;
     long pubs, subs, size, msgs, subjects, conns, pid, inflight, batch;
+    long hot;        /* so many of the subjects are published to; 0: all */
     long window_mib; /* bytes a publisher may be ahead of the slowest subscriber */
     const char *storage, *ack, *stream;
     int keep; /* leave the stream in place */
@@ -45,7 +47,9 @@ typedef struct {
 void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 void *xmalloc(size_t n);
 int64_t now_ns(void);
-void conn_open(conn *c, const options *o, const char *name);
+void conn_open(conn *c, const options *o, const char *name); /* conn_dial and conn_greet */
+void conn_dial(conn *c, const options *o, const char *name);
+void conn_greet(conn *c); /* wait for INFO, queue CONNECT */
 void conn_close(conn *c);
 void conn_write(conn *c, const char *p, size_t n); /* at once, all of it */
 void conn_queue(conn *c, const char *p, size_t n); /* until conn_flush */
@@ -65,6 +69,10 @@ double percentile_us(int64_t *samples, long n, double percent);
 int run_core(const options *o);
 int run_reqrep(const options *o);
 int run_idle(const options *o);
+long resident_bytes(long pid); /* of a process; 0 when it is not known */
+
+/* scale.c */
+int run_interest(const options *o);
 
 /* jetstream.c */
 int run_jspub(const options *o);

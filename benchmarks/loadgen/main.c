@@ -15,6 +15,7 @@ static const char usage[] =
     "  jspub   --storage file|memory --inflight I --size N --msgs M [--stream NAME] [--keep]\n"
     "  jspull  --batch B --ack explicit|none --size N --msgs M [--storage file|memory]\n"
     "  idle    --conns N [--pid SERVER_PID]\n"
+    "  interest --subjects N --conns C --msgs M [--hot H] [--size N] [--pid SERVER_PID]\n"
     "--msgs is the number of messages published by all publishers together.\n";
 
 static void on_alarm(int signal_number) {
@@ -31,7 +32,7 @@ static long number(const char *name, const char *text, long least) {
     return value;
 }
 
-enum { HOST = 256, STORAGE, ACK, STREAM, KEEP };
+enum { HOST = 256, STORAGE, ACK, STREAM, KEEP, HOT };
 
 static int parse_options(int argc, char **argv, options *o, long *timeout_s) {
     static const struct option table[] = {
@@ -39,7 +40,7 @@ static int parse_options(int argc, char **argv, options *o, long *timeout_s) {
         {"subs", 1, NULL, 'S'},        {"size", 1, NULL, 's'},     {"msgs", 1, NULL, 'm'},    {"subjects", 1, NULL, 'k'},
         {"window-mib", 1, NULL, 'w'},  {"conns", 1, NULL, 'n'},    {"pid", 1, NULL, 'i'},     {"inflight", 1, NULL, 'f'},
         {"batch", 1, NULL, 'b'},       {"storage", 1, NULL, STORAGE}, {"ack", 1, NULL, ACK},  {"stream", 1, NULL, STREAM},
-        {"keep", 0, NULL, KEEP},       {NULL, 0, NULL, 0},
+        {"keep", 0, NULL, KEEP},       {"hot", 1, NULL, HOT},      {NULL, 0, NULL, 0},
     };
     int code, index = 0;
     while ((code = getopt_long(argc, argv, "", table, &index)) != -1) {
@@ -50,6 +51,7 @@ static int parse_options(int argc, char **argv, options *o, long *timeout_s) {
         case ACK: o->ack = optarg; break;
         case STREAM: o->stream = optarg; break;
         case KEEP: o->keep = 1; break;
+        case HOT: o->hot = number(name, optarg, 0); break;
         case 'p': o->port = (int)number(name, optarg, 1); break;
         case 't': *timeout_s = number(name, optarg, 1); break;
         case 'P': o->pubs = number(name, optarg, 1); break;
@@ -75,7 +77,7 @@ int main(int argc, char **argv) {
         const char *name;
         int (*run)(const options *);
     } modes[] = {{"core", run_core},     {"reqrep", run_reqrep}, {"jspub", run_jspub},
-                 {"jspull", run_jspull}, {"idle", run_idle}};
+                 {"jspull", run_jspull}, {"idle", run_idle},   {"interest", run_interest}};
     options o = {.host = "127.0.0.1", .port = 4222, .pubs = 1, .subs = 1, .size = 16, .msgs = 1000000, .subjects = 1,
                  .conns = 1000, .inflight = 1000, .batch = 500, .window_mib = 16, .storage = "file",
                  .ack = "explicit", .stream = "BENCH"};

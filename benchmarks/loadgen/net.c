@@ -209,13 +209,9 @@ void conn_sync(conn *c) {
     while (e.kind != EVENT_PONG);
 }
 
-void conn_open(conn *c, const options *o, const char *name) {
-    static const char connect_line[] =
-        "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\"no_responders\":true,"
-        "\"protocol\":1,\"lang\":\"c\",\"version\":\"1\",\"name\":\"loadgen\"}\r\n";
+void conn_dial(conn *c, const options *o, const char *name) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)o->port)};
     int one = 1;
-    event e;
     memset(c, 0, sizeof *c);
     c->name = name;
     if (inet_pton(AF_INET, o->host, &address.sin_addr) != 1) die("bad IPv4 address: %s", o->host);
@@ -224,9 +220,21 @@ void conn_open(conn *c, const options *o, const char *name) {
     if (connect(c->fd, (struct sockaddr *)&address, sizeof address) != 0)
         die("%s: connect to %s:%d: %s", name, o->host, o->port, strerror(errno));
     if (setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0) die("setsockopt: %s", strerror(errno));
+}
+
+void conn_greet(conn *c) {
+    static const char connect_line[] =
+        "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\"no_responders\":true,"
+        "\"protocol\":1,\"lang\":\"c\",\"version\":\"1\",\"name\":\"loadgen\"}\r\n";
+    event e;
     conn_wait(c, &e);
-    if (e.kind != EVENT_INFO) die("%s: no INFO", name);
+    if (e.kind != EVENT_INFO) die("%s: no INFO", c->name);
     conn_queue(c, connect_line, sizeof connect_line - 1);
+}
+
+void conn_open(conn *c, const options *o, const char *name) {
+    conn_dial(c, o, name);
+    conn_greet(c);
 }
 
 void conn_close(conn *c) {
