@@ -151,10 +151,11 @@ def test_memory_is_bounded_in_total_and_given_back(
     check = witness(daemon, made)
     before = daemon.rss_bytes()
     sent = half(listener, kind)
+    count = ATTACKERS // 3 if upgraded else ATTACKERS  # these keep three times as much, and take their time to come
     peaks = []
     for _ in range(2):
         with ExitStack() as stack:
-            for number in range(ATTACKERS):
+            for number in range(count):
                 plain = socket_only(daemon, listener)
                 stack.callback(plain.close)
                 if upgraded:
