@@ -6,6 +6,7 @@ then signals; then the way back: listeners closed, JetStream stopped and synced,
 
 import asyncio
 import gc
+import resource
 import signal
 import time
 from typing import TYPE_CHECKING, Any
@@ -287,6 +288,13 @@ def make_accounts(options: Options, tick: Tick, known: dict[str, Account]) -> di
     return found
 
 
+def allow_many_files() -> None:
+    """Raise the limit of open files as far as it goes: each client is one. Go programs do the same by themselves."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def run(options: Options) -> int:
     """Run a broker until it is told to stop. Returns the process's exit code.
 
@@ -294,6 +302,7 @@ def run(options: Options) -> int:
     """
     graph = graph_of(options)
     log = Logger(options)
+    allow_many_files()
 
     async def main() -> int:
         broker = Broker(options, graph, log)

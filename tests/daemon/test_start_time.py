@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import sys
 from pathlib import Path
 
@@ -35,3 +36,16 @@ def test_what_is_not_needed_at_start_is_not_imported(tmp_path: Path) -> None:
         imported = {match[1] for line in daemon.log if (match := re.match(r"import time:.*\| +(\S+)$", line))}
     assert "jetbroker.jetstream.server" in imported
     assert imported & LATE == set()
+
+
+def test_the_limit_of_open_files_is_raised() -> None:
+    """As far as the system allows: each client is a file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
+    try:
+        with Daemon() as daemon:
+            limits = Path(f"/proc/{daemon.pid}/limits").read_text()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    (line,) = [line for line in limits.splitlines() if line.startswith("Max open files")]
+    assert line.split()[3:5] == [str(hard), str(hard)]
