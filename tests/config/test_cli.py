@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jetbroker import cli, flags, signals
+from tests.support.process import jetbroker
 
 CONFIGS = Path(__file__).resolve().parent.parent.parent / "configs"
 ROOT = CONFIGS.parent
@@ -134,6 +135,18 @@ def test_a_broker_that_logs_to_syslog() -> None:
     assert process.returncode == 0
     assert said == b""
     assert all(line.startswith(b"<5>") and b" jetbroker[" in line for line in lines)
+
+
+def test_a_mapping_to_nothing_ends_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "conf"
+    path.write_text('mappings { a: "" }')
+    with jetbroker("-c", str(path)) as server, socket.create_connection(("127.0.0.1", server.port), 10) as client:
+        client.settimeout(10)
+        client.sendall(b'CONNECT {"verbose":false}\r\nSUB > 1\r\nPUB a 1\r\nx\r\nPING\r\n')
+        said = b""
+        while not said.endswith(b"PONG\r\n"):
+            said += client.recv(10_000)
+    assert said.endswith(b"MSG a 1 1\r\nx\r\nPONG\r\n")
 
 
 def test_wrong_flag_shows_the_usage_and_succeeds() -> None:
