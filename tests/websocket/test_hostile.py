@@ -112,11 +112,11 @@ def test_fragments_without_end(client: WebsocketClient, witness: Raw) -> None:
     client.send((frame(CONTINUED, b"", final=False) + frame(CONTINUED, b"+OK\r\n", final=False)) * 50_000)
     witness.exchange(b"PUB elsewhere 2\r\nhi\r\n")
     client.send(frame(CONTINUED, b"PING\r\n"))
-    assert client.until(b"PONG\r\n") == b"PONG\r\n"
+    assert client.until(b"PONG\r\n").endswith(b"PONG\r\n")
     client.send(frame(BINARY, b"", final=False, reserved=4))
     client.send(frame(CONTINUED, b"", final=False) * 50_000)
     client.send(compressed(b"PING\r\n").replace(b"\xc2", b"\x80", 1))
-    assert client.until(b"PONG\r\n") == b"PONG\r\n"
+    assert client.until(b"PONG\r\n").endswith(b"PONG\r\n")
 
 
 def test_frames_that_never_end(daemon: Daemon, witness: Raw) -> None:
@@ -140,4 +140,4 @@ def test_pings_that_nobody_reads_the_answers_to(client: WebsocketClient, daemon:
         witness.exchange(b"")
     assert daemon.rss_bytes() - before < SPARE
     client.send(binary(b"PING\r\n"))
-    assert client.until(b"PONG\r\n") == b"PONG\r\n"
+    assert client.until(b"PONG\r\n").endswith(b"PONG\r\n")
