@@ -167,8 +167,10 @@ def _check_monitoring(options: Options) -> None:
 
 
 def _check_advertise(options: Options) -> None:
-    advertised_names = {"": options.client_advertise, "websocket ": options.websocket.advertise}
-    for listener, text in advertised_names.items():
+    failures = [(options.client_advertise, "Error setting server INFO with ClientAdvertise value of {}, err={}")]
+    if options.websocket.port:
+        failures.append((options.websocket.advertise, "Unable to get websocket connect URLs: {1}"))
+    for text, failure in failures:
         if not text:
             continue
         from jetbroker.config.advertise import advertised
@@ -176,8 +178,7 @@ def _check_advertise(options: Options) -> None:
         try:
             advertised(text, options.port)
         except ConfigError as error:
-            kind = "ClientAdvertise" if not listener else "Websocket.Advertise"
-            raise ConfigError(f"Error setting server INFO with {kind} value of {text}, err={error}") from None
+            raise ConfigError(failure.format(text, error)) from None
 
 
 def check_no_auth_user(options: Options, name: str) -> None:

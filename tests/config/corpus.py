@@ -355,6 +355,8 @@ websocket { ping_interval: "1s" }
 websocket { ping_interval: 5 }
 websocket { ping_interval: x }
 websocket { advertise: "a:5", port: -1, no_tls: true }
+websocket { advertise: "a:b:c", port: -1, no_tls: true }
+websocket { advertise: "a:b:c" }
 websocket { advertise: 5 }
 websocket { headers: { X-A: "b" }, port: -1, no_tls: true }
 websocket { headers: 5 }

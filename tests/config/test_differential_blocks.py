@@ -30,6 +30,7 @@ pytestmark = [
 
 PLACE = re.compile(r"^conf:(\d+:\d+): ")
 FATAL = re.compile(r"^(nats-server: |(\[\d+\] )?\d{4}/\S+ \S+ (\[FTL\] )?)")
+LOGGED = re.compile(r"\[(INF|WRN)\]")
 READY = "Server is ready"
 SILENT_START_SECONDS = 1.0  # what logs elsewhere than to stderr and is still there after that has started
 
@@ -38,9 +39,10 @@ RANDOM = re.compile(
     r'Detected (service|stream)( "\w+")? but already saw a|Detected response directive|Duplicate (user|response)'
 )
 NO_PLACE = re.compile(r"^(Parse error|variable reference) ")
-# It places these at the whole block, at the end of an entry, or nowhere; we place them where the fault is.
+# It places these at the whole block, at any key or the end of an entry, or nowhere; we place them where the fault is.
 PLACED_BETTER = re.compile(
     r"Error adding (stream|service) (import|export)|Duplicate service import|User entry requires a user"
+    r"|Nkey users do not take|Not a valid public nkey for a user|options are required"
     r"|cannot be cast to string|interface conversion: .* not string|Expect an account name and a subject"
 )
 # The number as a character there.
@@ -135,7 +137,7 @@ def their_start() -> str:
         process.wait()
     if started.is_set():
         return ""
-    return "\n".join(FATAL.sub("", line) for line in said if line and "[INF]" not in line)
+    return "\n".join(FATAL.sub("", line) for line in said if line and not LOGGED.search(line))
 
 
 @pytest.mark.parametrize("text", corpus.ALL)
