@@ -13,7 +13,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcpy, memmove
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
-from jetbroker.routing.router cimport Receiver, RouteSlot, Subscription
+from jetbroker.routing.router cimport Receiver, RouteSlot, Subscription, withhold
 from jetbroker.tick cimport PHASE_FLUSH, Tick
 from jetbroker.wire.buffer cimport OutputBuffer, format_uint
 from jetbroker.wire.message cimport Message
@@ -150,6 +150,7 @@ cdef class ClientOutput(Receiver):
             return False
         if self.look & LOOK_DENIED:
             if self.permissions.denies(msg.subject, msg.subject_len, sub.queue):
+                withhold()
                 return False
             if (sub.filter is not None and subject_matches(msg.subject, msg.subject_len, sub.subject)
                     and not self.permissions.may_subscribe(msg.subject[:msg.subject_len], sub.queue)):

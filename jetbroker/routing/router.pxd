@@ -15,6 +15,8 @@ from jetbroker.wire.message cimport Message
 cdef void set_origin(object origin) noexcept
 # The same, asked: the connection, or None for messages of the broker itself.
 cdef object get_origin()
+# A receiver's deliver() returns 0 because its user may not have this message: Router.send counts it all the same.
+cdef void withhold() noexcept
 
 
 cdef class Receiver(TickTask):
@@ -115,7 +117,8 @@ cdef class Router:
     cdef int _forget(self, uint32_t bucket, Route gone) except -1
     cdef int _invalidate(self, bytes subject) except -1
     cdef uint64_t _random(self) noexcept
-    # Deliver msg to those who match `route`, whatever msg.subject says (consumers: the route is the inbox).
+    # Deliver msg to those who match `route`, whatever msg.subject says (consumers: the route is the inbox). Who is
+    # there but may not have it counts: it will not get it later either, and must not hold up what follows.
     cdef int send(self, Route route, const Message* msg) except -1
     # Is anybody there for this literal subject?
     cdef bint has_interest(self, const char* subject, Py_ssize_t n) except -1

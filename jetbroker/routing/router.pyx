@@ -28,6 +28,14 @@ cdef object get_origin():
     return current_origin
 
 
+cdef bint withheld = False
+
+
+cdef void withhold() noexcept:
+    global withheld
+    withheld = True
+
+
 cdef class Receiver(TickTask):
     """Whoever can be given messages."""
 
@@ -223,11 +231,13 @@ cdef class Router:
         return self.deliver(self.route(msg.subject, msg.subject_len), skip, msg)
 
     cdef int send(self, Route route, const Message* msg) except -1:
+        global withheld
         cdef int count = 0
         cdef RouteSlot slot
         cdef Py_ssize_t i
         cdef Route before = self.sending
         self.sending = route
+        withheld = False
         try:
             # the slots' caches are made for route.subject, and msg.subject is another: deliver without them
             for i in range(PyList_GET_SIZE(route.plain)):
@@ -238,7 +248,7 @@ cdef class Router:
                     count += self._deliver_queue(<list>group, None, False, msg)
         finally:
             self.sending = before
-        return count
+        return 1 if count == 0 and withheld else count
 
     cdef int deliver(self, Route route, Receiver skip, const Message* msg) except -1:
         cdef int count = 0
