@@ -63,4 +63,3 @@ def test_without_stalls_messages_are_dropped_for_the_slow_one_only(daemon: Daemo
         assert not [line for line in daemon.log if "Slow Consumer" in line]
         publisher.exchange(b"PUB flood 3\r\nend\r\n")  # it has caught up: nothing is dropped any more
         assert slow.exchange(b"") == b"MSG flood 1 3\r\nend\r\nPONG\r\n"
-
