@@ -28,7 +28,7 @@ websocket {{ listen: "127.0.0.1:-1", compression: true, handshake_timeout: "{tim
 """
 LOGIN = b'CONNECT {"user":"a","pass":"b","verbose":false,"pedantic":false,"protocol":0}\r\n'
 LISTENERS = ("tcp", "websocket", "tls", "secure websocket")
-ATTACKERS = 3000
+ATTACKERS = 2000
 SPARE = 24 * MEGABYTE  # connections themselves: 4 KB each, and what the allocator keeps
 Start = Callable[[str, int], Daemon]
 
@@ -223,7 +223,7 @@ def test_reconnect_storm(start: Start, made: Certificates, listener: str) -> Non
     check = witness(daemon, made)
     random = Random(29)
     before = daemon.rss_bytes()
-    for number in range(3000):
+    for number in range(1500):
         client = socket_only(daemon, listener)
         if listener == "websocket" and random.random() < 0.8:
             if random.random() < 0.8:
