@@ -46,9 +46,21 @@ def load(path: str, flags: Sequence[tuple[str, str | int | float | bool]] = ()) 
             setattr(_block(loaded.options, block), name, value)
     if tls:
         _override_tls(loaded.options, tls)
+    _check_flag_login(loaded.options)
     checks.settle(loaded.options)
     checks.check_start(loaded.options)
     return loaded
+
+
+def _check_flag_login(options: Options) -> None:
+    """A login of the command line would let nobody in beside users of accounts; the loader looks at the file's only."""
+    given = {field for field, _ in options.flags}
+    if not any(account.users for account in options.accounts.values()):
+        return
+    if given & {"authorization.user", "authorization.password"}:
+        raise ConfigError(f"{options.config_file}: Can not have a single user/pass and accounts")
+    if "authorization.token" in given:
+        raise ConfigError(f"{options.config_file}: Can not have a token and accounts")
 
 
 def _block(options: Options, path: str) -> Any:

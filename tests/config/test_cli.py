@@ -174,6 +174,14 @@ def test_wrong_flag_shows_the_usage_and_succeeds() -> None:
             ["--tlscert", "x", "--tlskey", "y"],
             "jetbroker: error parsing X509 certificate/key pair: open x: no such file or directory\n",
         ),
+        (
+            ["-c", "configs/accounts.conf", "--user", "a", "--pass", "b"],
+            "jetbroker: configs/accounts.conf: Can not have a single user/pass and accounts\n",
+        ),
+        (
+            ["-c", "configs/accounts.conf", "--auth", "b"],
+            "jetbroker: configs/accounts.conf: Can not have a token and accounts\n",
+        ),
         (["-n", "a b"], "jetbroker: server name cannot contain spaces\n"),
         (["-sl", "reload=4194305"], 'jetbroker: \nsignal "reload" 4194305: no such process\n'),
         (["-sl", "nope=5"], 'jetbroker: unknown signal "nope"\n'),
