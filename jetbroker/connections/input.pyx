@@ -88,7 +88,7 @@ cdef class ClientInput(Parser):
         return self._after_turn()
 
     cdef int _after_turn(self) except -1:
-        """Pause when a receiver has to catch up, or when others have to have their turn first."""
+        """Pause when a receiver has to catch up, or when others have to have their turn first. 1: reading waits."""
         cdef ClientOutput behind = self.shared.congested
         cdef bint stalled = False
         if behind is not None:
@@ -103,7 +103,7 @@ cdef class ClientInput(Parser):
             self.shared.tick.loop.call_later(STALL_SECONDS, self.go_on)
         else:
             self.shared.tick.loop.call_soon(self.next_turn)
-        return 0
+        return 1
 
     cdef int _spend(self, long units) except -1:
         """The work of a command, known when it is done. Who has had his turn goes on after the others."""
@@ -164,14 +164,15 @@ cdef class ClientInput(Parser):
 
     def next_turn(self) -> None:
         """Go on with the input that was left when the last turn was over."""
+        cdef bint waits = False
         if not self.yielded or self.parked or self.closed:
             return
         self.yielded = False
         self.stopped = False
         self.budget = TURN_UNITS
         if self.unparsed is not None and self.unparsed.size:
-            self._turn(self.unparsed.data, self.unparsed.size)
-        if not self.yielded:
+            waits = self._turn(self.unparsed.data, self.unparsed.size)
+        if not waits:
             self.go_on()
 
     def park(self) -> None:
