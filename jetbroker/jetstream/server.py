@@ -25,6 +25,8 @@ DEFAULT_SHARE = 0.75  # of the machine's memory and of the free disk, as nats-se
 ENGINE = ("gotext", "gojson", "decode", "config", "errors", "consumer_config", "stream_config", "stream", "consumer",
           "api_stream", "api_consumer", "api", "account")  # fmt: skip
 
+_NO_RESPONDERS = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n"
+
 
 class JetStreamServer:
     """Opens the store and recovers every account's streams."""
@@ -176,10 +178,12 @@ class _WaitingAccount:
         self._subscription: Subscription = account.router.subscribe(receiver, b"$JS.API.>")
 
     def release(self) -> None:
-        """Hand the requests on."""
-        self.account.router.unsubscribe(self._subscription)
-        for request in self._requests:
-            self.account.router.publish_bytes(*request)
+        """Hand the requests on; 503 to those nobody answers (pulls and direct gets of what there is not)."""
+        router = self.account.router
+        router.unsubscribe(self._subscription)
+        for subject, reply, headers, payload in self._requests:
+            if not router.publish_bytes(subject, reply, headers, payload) and reply:
+                router.publish_bytes(reply, None, _NO_RESPONDERS % subject, b"")
 
 
 def _size(size: int) -> str:
