@@ -60,6 +60,8 @@ ROUTES_PER_UNIT = 32  # looked through for a subscription with wildcards; where 
 EVENT_UNITS = 400  # handled in Python: CONNECT, INFO, a refusal with its line in the log
 RETIRE_NS = 2_000_000  # removing the subscriptions of a connection that is gone, per iteration of the event loop
 
+LISTEN_BACKLOG = 4096  # connections that may wait to be accepted; the kernel's own bound is often lower
+
 # --- routing ---
 ROUTE_CACHE_ENTRIES = 16_384  # literal subjects remembered per account
 MAPPING_CACHE_ENTRIES = 2048  # published subjects whose mapping is remembered, per account with mappings

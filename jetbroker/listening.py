@@ -3,7 +3,7 @@
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from jetbroker.config.advertise import joined, reachable
+from jetbroker.addresses import joined, reachable
 from jetbroker.config.options import RANDOM_PORT, Options, TlsOptions
 from jetbroker.connections.clients import Clients
 from jetbroker.connections.info import ServerInfo

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from jetbroker.accounts.account import Account
 from jetbroker.accounts.services import ServiceReceiver
+from jetbroker.addresses import split
 
 
 class Requestor(Protocol):
@@ -47,7 +48,7 @@ class ClientInfo:
         shared = hops[0].rule.share and origin is not None
         info: dict[str, Any] = {}
         if origin is not None and shared:
-            info |= {"start": self._start(origin, hops[0]), "host": origin.peer.rpartition(":")[0], "id": origin.cid}
+            info |= {"start": self._start(origin, hops[0]), "host": split(origin.peer)[0], "id": origin.cid}
         info["acc"] = origin.account.name if origin is not None else hops[0].importer.router.account_name
         if len(hops) > 1:
             info["svc"] = hops[-1].importer.router.account_name

@@ -1,4 +1,4 @@
-"""Addresses with ports: `client_advertise: host[:port]` taken apart as Go does it, and put together."""
+"""Addresses with ports: `client_advertise: host[:port]` taken apart as Go does it."""
 
 from jetbroker.errors import ConfigError
 
@@ -40,13 +40,3 @@ def _split(text: str) -> tuple[str, str] | None:
         if bracket in text[start:]:
             raise ConfigError(f"address {text}: unexpected '{bracket}' in address")
     return host, text[colon + 1 :]
-
-
-def joined(host: str, port: int) -> str:
-    """`host:port`, with brackets around an IPv6 address."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def reachable(host: str) -> str:
-    """An address a program on this machine can dial."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)

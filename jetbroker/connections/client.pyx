@@ -17,6 +17,7 @@ from jetbroker.wire.parser cimport Parser
 from jetbroker.wire.subjects cimport has_valid_tokens, has_wildcard, pattern_matches
 
 from jetbroker import limits
+from jetbroker.addresses import of_socket
 from jetbroker.connections.trace import INTERNAL, RECEIVED, SENT, quoted
 from jetbroker.errors import ProtocolError
 
@@ -75,8 +76,7 @@ cdef class ClientProtocol(ClientInput):
         self.transport = transport
         self.output.transport = transport
         transport.set_write_buffer_limits(high=0)
-        peername = transport.get_extra_info("peername")
-        self.peer = f"{peername[0]}:{peername[1]}" if peername else "pipe"
+        self.peer = of_socket(transport.get_extra_info("peername"), "pipe")
         self.heard_ns = self.asked_ns = monotonic_ns()
         sock = transport.get_extra_info("socket")
         if sock is not None and transport.get_extra_info("sslcontext") is None:

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 
 from jetbroker import NATS_VERSION, __version__
+from jetbroker.addresses import split
 from jetbroker.auth.authenticator import Authenticator
 from jetbroker.auth.nkeys import CurveKey
 from jetbroker.config.advertise import advertised
@@ -110,13 +111,7 @@ class ServerInfo:
             info.pop("tls_available", None)
             info |= self._websocket
         info["max_payload"] = max(client.payload_limit, -1)
-        return info | {"client_id": client.cid, "client_ip": split_peer(client.peer)[0], "xkey": self.curve_key.public}
-
-
-def split_peer(peer: str) -> tuple[str, int]:
-    """Address and port of a `client.peer`; the port is 0 where there is none."""
-    host, _, port = peer.rpartition(":")
-    return host.strip("[]"), int(port) if port.isdigit() else 0
+        return info | {"client_id": client.cid, "client_ip": split(client.peer)[0], "xkey": self.curve_key.public}
 
 
 def _line(info: dict[str, Any]) -> bytes:

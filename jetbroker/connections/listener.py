@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from jetbroker import limits
+from jetbroker.addresses import bound_socket, of_socket
 from jetbroker.config.options import Options
 from jetbroker.connections.clients import Clients
 from jetbroker.connections.proxy_header import ProxyHeader, ProxyHeaderError
@@ -83,8 +84,9 @@ class Listener:
 
     async def start(self, host: str, port: int) -> int:
         """Listen; returns the port. Raises OSError."""
-        self._server = await self.loop.create_server(self._accept, host, port, backlog=4096, reuse_address=True)
-        return int(self._server.sockets[0].getsockname()[1])
+        sock = bound_socket(host, port)
+        self._server = await self.loop.create_server(self._accept, sock=sock, backlog=limits.LISTEN_BACKLOG)
+        return int(sock.getsockname()[1])
 
     def announce(self) -> None:
         """Tell the log what clients have to do."""
@@ -378,7 +380,7 @@ class Arrival(asyncio.BufferedProtocol):
     def _refuse_header(self, why: str) -> None:
         self._disarm()
         self._on_data = self._nothing
-        peer = _joined(self._transport.get_extra_info("peername"))
+        peer = of_socket(self._transport.get_extra_info("peername"))
         self._listener.log.warn(f"Error reading PROXY protocol header from {peer}: {why}")
         self._client.close("Protocol Violation")
 
@@ -503,8 +505,8 @@ class Arrival(asyncio.BufferedProtocol):
         self._listener.log.debug(f"{self._listener.clients.who(self._client)} - {text}")
 
     def _addresses(self) -> str:
-        ours = _joined(self._transport.get_extra_info("sockname"))
-        return f"{ours}->{_joined(self._transport.get_extra_info('peername'))}"
+        ours = of_socket(self._transport.get_extra_info("sockname"))
+        return f"{ours}->{of_socket(self._transport.get_extra_info('peername'))}"
 
 
 class Inside(asyncio.BufferedProtocol):
@@ -526,10 +528,3 @@ class Inside(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """It does again."""
         self._arrival.resume_writing()
-
-
-def _joined(address: tuple[Any, ...] | None) -> str:
-    if address is None:
-        return ""
-    host, port = address[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

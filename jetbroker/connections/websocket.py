@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from websockets.frames import CloseCode, Frame, Opcode
 
 from jetbroker import limits
+from jetbroker.addresses import bound_socket, of_socket
 from jetbroker.config.options import WebsocketOptions
 from jetbroker.connections import frames
 from jetbroker.connections.clients import Clients
@@ -59,9 +60,9 @@ class WebsocketListener:
 
     async def start(self, host: str) -> None:
         """Listen; the port is known then. Raises OSError."""
-        port = max(self.options.port, 0)
-        self._server = await self.loop.create_server(self._accept, host, port, backlog=4096, reuse_address=True)
-        self.port = int(self._server.sockets[0].getsockname()[1])
+        sock = bound_socket(host, max(self.options.port, 0))
+        self._server = await self.loop.create_server(self._accept, sock=sock, backlog=limits.LISTEN_BACKLOG)
+        self.port = int(sock.getsockname()[1])
 
     @property
     def scheme(self) -> str:
@@ -100,7 +101,7 @@ class TlsArrival(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accepted."""
         self._socket = cast(asyncio.Transport, transport)
-        self._peer = _joined(self._socket)
+        self._peer = of_socket(self._socket.get_extra_info("peername"), "unknown")
         self._listener.handshakes.add(self)
         tls = self._listener.options.tls
         seconds = (tls.timeout if tls else 0.0) or limits.TLS_TIMEOUT_SECONDS
@@ -174,7 +175,7 @@ class WebsocketConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accepted."""
         self._socket = cast(asyncio.Transport, transport)
-        self._peer = _joined(self._socket)
+        self._peer = of_socket(self._socket.get_extra_info("peername"), "unknown")
         if self._arrival is not None:
             self._arrival.done()
         self._listener.handshakes.add(self)
@@ -472,12 +473,3 @@ class WebsocketTransport(asyncio.Transport):
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """Of the connection below, except its socket: nobody may write to it directly."""
         return default if name == "socket" else self._socket.get_extra_info(name, default)
-
-
-def _joined(socket: asyncio.Transport) -> str:
-    """The peer, as the log names it. It may have gone already."""
-    address = socket.get_extra_info("peername")
-    if address is None:
-        return "unknown"
-    host, port = address[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

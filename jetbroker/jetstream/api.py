@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
+from jetbroker.addresses import split
 from jetbroker.errors import StorageError
 from jetbroker.jetstream import api_consumer, api_stream
 from jetbroker.jetstream.contracts import Origin
@@ -264,7 +265,7 @@ class Api:
         start_ns = time.time_ns() - int((self.js.tick.loop.time() - origin.opened_at) * 1e9)
         facts = {
             "start": format_time(start_ns),
-            "host": origin.peer.rpartition(":")[0],
+            "host": split(origin.peer)[0],
             "id": origin.cid,
             **account,
             "user": origin.user,

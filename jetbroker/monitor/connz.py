@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jetbroker import limits
+from jetbroker.addresses import split
 from jetbroker.config.options import GLOBAL_ACCOUNT
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.closed import (
@@ -15,7 +16,6 @@ from jetbroker.connections.closed import (
     subscription_record,
     wall_ns,
 )
-from jetbroker.connections.info import split_peer
 from jetbroker.jetstream.gotext import MICROSECOND, MILLISECOND, duration_text, format_time
 from jetbroker.monitor.query import BadRequest, Query
 from jetbroker.monitor.sources import Sources, now_text, paced, page, uptime_text
@@ -186,7 +186,7 @@ _ORDERS: dict[str, tuple[Callable[[Row], Any], bool]] = {
 
 def _row(row: Row, asked: Options, room: int) -> tuple[dict[str, Any], int]:
     """A connection as it is shown, and how many subscriptions stand in it."""
-    host, port = split_peer(row.peer)
+    host, port = split(row.peer)
     end = _end_ns(row)
     started, active = _started_ns(row), _active_ns(row)
     shown: dict[str, Any] = {

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from jetbroker.accounts.account import Account
+from jetbroker.addresses import bound_socket, joined, reachable
 from jetbroker.config.options import Options
 from jetbroker.connections.clients import Clients
 from jetbroker.connections.info import ServerInfo
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 BACKLOG = 128
 _PRELOAD_SECONDS = 0.5  # behind the start
-_REACHABLE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 class MonitorError(JetbrokerError):
@@ -48,7 +48,7 @@ class Monitor:
         self._sources: Sources | None = None
         self._jetstream: JetStreamServer | None = None
         self._config_loaded_ns = self.started_ns
-        log.info(f"Starting {self._scheme} monitor on {_joined(host, self.port)}")
+        log.info(f"Starting {self._scheme} monitor on {joined(host, self.port)}")
 
     @property
     def _scheme(self) -> str:
@@ -57,7 +57,7 @@ class Monitor:
     @property
     def url(self) -> str:
         """For the ports file: an address a program on this machine can dial."""
-        return f"{self._scheme}://{_joined(_REACHABLE.get(self.host, self.host), self.port)}"
+        return f"{self._scheme}://{joined(reachable(self.host), self.port)}"
 
     async def serve(
         self,
@@ -128,27 +128,11 @@ def _listen(host: str, port: int) -> socket.socket:
     if not -1 <= port <= 65_535:
         raise MonitorError(f"{prefix}: address {port}: invalid port")
     try:
-        return _bound_socket(host, max(port, 0))
+        listener = bound_socket(host, max(port, 0))
+        listener.listen(BACKLOG)  # who comes before serve() waits
+        return listener
     except socket.gaierror as error:
         raise MonitorError(f"{prefix}: lookup {host}: {error.strerror}") from error
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise MonitorError(f"{prefix} {_joined(host, port)}: bind: {reason}") from error
-
-
-def _joined(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _bound_socket(host: str, port: int) -> socket.socket:
-    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setblocking(False)
-        listener.bind(address)
-        listener.listen(BACKLOG)
-    except OSError:
-        listener.close()
-        raise
-    return listener
+        raise MonitorError(f"{prefix} {joined(host, port)}: bind: {reason}") from error

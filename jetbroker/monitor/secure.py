@@ -4,6 +4,7 @@ import asyncio
 import ssl
 
 from jetbroker import limits
+from jetbroker.addresses import of_socket
 from jetbroker.connections.tls import failure_text, is_plain_http
 from jetbroker.connections.tls_layer import TlsBuffers, TlsLayer
 from jetbroker.logs import Logger
@@ -33,16 +34,9 @@ class Arrivals:
         return layer
 
     def _failed(self, layer: TlsLayer, error: Exception) -> None:
-        ours, peer = (_joined(layer.get_extra_info(name)) for name in ("sockname", "peername"))
+        ours, peer = (of_socket(layer.get_extra_info(name)) for name in ("sockname", "peername"))
         text, _ = failure_text(error, f"{ours}->{peer}")
         if is_plain_http(error):
             layer.transport.write(_NO_HTTP)
             text = "client sent an HTTP request to an HTTPS server"
         self._log.error(f"monitoring: TLS handshake error from {peer}: {text}")
-
-
-def _joined(address: tuple[str, int] | None) -> str:
-    if address is None:
-        return ""
-    host, port = address[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from tests.support import certificates
 from tests.support.daemon import CONNECT, Daemon, run
 from tests.support.http import get, monitor_port
-from tests.support.process import ROOT
+from tests.support.process import ROOT, jetbroker
 
 SCRIPT = f"#!{sys.executable}\nimport sys\nfrom jetbroker.cli import main\nsys.exit(main())\n"
 
@@ -175,3 +176,21 @@ def test_every_key_of_the_helpers(tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stderr
     with Daemon("-c", str(tmp_path / "conf")) as server:
         assert not [line for line in server.log if "[ERR]" in line]
+
+
+def test_all_addresses_are_those_of_ipv4_and_ipv6() -> None:
+    with jetbroker("-a", "0.0.0.0") as server:
+        hosts = ["127.0.0.1", *(["::1"] if has_ipv6_loopback() else [])]
+        for host in hosts:
+            with socket.create_connection((host, server.port), timeout=5) as peer, peer.makefile("rb") as lines:
+                info = json.loads(lines.readline().removeprefix(b"INFO "))
+            assert (info["host"], info["client_ip"]) == ("0.0.0.0", host)
+
+
+def has_ipv6_loopback() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True

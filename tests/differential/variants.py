@@ -6,25 +6,18 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import nacl.signing
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-SEEDS = {name: nacl.signing.SigningKey(bytes([number] * 32)) for number, name in enumerate(("one", "two"), 1)}
+from jetbroker.config import nkeys
 
-
-def _crc16(data: bytes) -> int:
-    crc = 0
-    for byte in data:
-        crc ^= byte << 8
-        for _ in range(8):
-            crc = (crc << 1) ^ (0x1021 if crc & 0x8000 else 0)
-        crc &= 0xFFFF
-    return crc
+SEEDS = {
+    name: Ed25519PrivateKey.from_private_bytes(bytes([number] * 32)) for number, name in enumerate(("one", "two"), 1)
+}
 
 
-def public_key(key: nacl.signing.SigningKey) -> str:
-    """A user's nkey: prefix, key and checksum in base32."""
-    raw = bytes([20 << 3]) + bytes(key.verify_key)
-    return base64.b32encode(raw + _crc16(raw).to_bytes(2, "little")).decode().rstrip("=")
+def public_key(key: Ed25519PrivateKey) -> str:
+    """A user's nkey."""
+    return nkeys.encode(nkeys.USER, key.public_key().public_bytes_raw())
 
 
 @dataclass(frozen=True)
@@ -38,7 +31,7 @@ class Login:
         if not self.key:
             return self.fields
         key = SEEDS[self.key]
-        signature = base64.urlsafe_b64encode(key.sign(nonce).signature).rstrip(b"=")
+        signature = base64.urlsafe_b64encode(key.sign(nonce)).rstrip(b"=")
         return self.fields + b'"nkey":"%b","sig":"%b",' % (public_key(key).encode(), signature)
 
 
