@@ -1,4 +1,4 @@
-"""CONNECT as Go's encoding/json reads it: keys without regard to case, unknown ones ignored, wrong types refused.
+"""CONNECT and INFO as Go's encoding/json reads them: keys in any case, unknown ones ignored, wrong types refused.
 
 Rules: core-observed.md section 2 of the protocol's reference, checked against nats-server 2.14.5.
 """
@@ -25,6 +25,23 @@ TEXTS = {
 }
 RULES = {"import", "export"}  # of leafnodes: they mean nothing here, but their types are looked at
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+# what an INFO may hold; a client's means nothing, but its types are looked at
+INFO_TEXTS = set(
+    "server_id server_name version git_commit go host ip client_ip nonce cluster domain compression remote_account "
+    "route_account route_acc_add_reqid gateway gateway_url xkey".split()
+)
+INFO_BOOLEANS = set(
+    "headers auth_required tls_required tls_verify tls_available jetstream cluster_dynamic ldm connect_info acc_is_sys "
+    "lnoc lnocu info_on_connect gateway_nrp gateway_iom".split()
+)
+INFO_LISTS = {"connect_urls", "ws_connect_urls", "gateway_urls", "leafnode_urls"}
+INFO_NUMBERS = {
+    **dict.fromkeys(("proto", "port", "api_lvl", "route_pool_size", "route_pool_idx"), (INT64_MIN, INT64_MAX)),
+    "max_payload": (-(2**31), 2**31 - 1),
+    "client_id": (0, 2**64 - 1),
+    "gossip_mode": (0, 255),
+    "gateway_cmd": (0, 255),
+}
 _FOLDED = str.maketrans({"\u017f": "s", "\u212a": "k"})  # the only letters that Go takes for ASCII ones
 
 
@@ -58,7 +75,7 @@ def decode_connect(raw: bytes, before: ConnectOptions | None = None) -> ConnectO
         elif key in TEXTS:
             _require(isinstance(value, str))
         elif key == "protocol":
-            _require(isinstance(value, int) and not isinstance(value, bool) and INT64_MIN <= value <= INT64_MAX)
+            _require(_is_number(value, INT64_MIN, INT64_MAX))
         else:
             _require(key not in RULES or _are_rules(value))
             continue
@@ -67,8 +84,21 @@ def decode_connect(raw: bytes, before: ConnectOptions | None = None) -> ConnectO
 
 
 def check_info(raw: bytes) -> None:
-    """INFO from a client is ignored, but bad JSON closes the connection."""
-    _decode_object(raw)
+    """INFO from a client is ignored, but bad JSON and wrong types close the connection. Raises ProtocolError."""
+    for name, value in _decode_object(raw):
+        key = name.translate(_FOLDED).lower()
+        if value is None:
+            continue
+        if key in INFO_TEXTS:
+            _require(isinstance(value, str))
+        elif key in INFO_BOOLEANS:
+            _require(isinstance(value, bool))
+        elif key in INFO_LISTS:
+            _require(_are_texts(value))
+        elif key in INFO_NUMBERS:
+            _require(_is_number(value, *INFO_NUMBERS[key]))
+        elif key in RULES:
+            _require(_are_rules(value))
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -92,10 +122,15 @@ def _are_rules(value: Any) -> bool:
     if not isinstance(value, _Pairs):
         return False
     lists = [found for name, found in value if name.translate(_FOLDED).lower() in ("allow", "deny")]
-    return all(
-        found is None or (type(found) is list and all(entry is None or isinstance(entry, str) for entry in found))
-        for found in lists
-    )
+    return all(found is None or _are_texts(found) for found in lists)
+
+
+def _are_texts(value: Any) -> bool:
+    return type(value) is list and all(entry is None or isinstance(entry, str) for entry in value)
+
+
+def _is_number(value: Any, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def _refuse(constant: str) -> None:

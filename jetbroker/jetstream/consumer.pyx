@@ -7,7 +7,7 @@ from jetbroker.jetstream.consumer_state cimport StateBatch
 from jetbroker.jetstream.cursor cimport StreamCursor
 from jetbroker.jetstream.delivery cimport ConsumerDelivery
 from jetbroker.jetstream.pending cimport PendingEntry
-from jetbroker.jetstream.pull cimport WaitingQueue, WaitingRequest
+from jetbroker.jetstream.pull cimport DUE_NO_MESSAGES, DUE_TIMEOUT, WaitingQueue, WaitingRequest
 from jetbroker.jetstream.push cimport FlowControl, RateLimit
 from jetbroker.jetstream.state_writer cimport StateWriter
 from jetbroker.jetstream.timestamps cimport format_timestamp, wall_clock_ns
@@ -385,16 +385,17 @@ cdef class Consumer(ConsumerDelivery):
 
     cdef int run_timers(self) except -1:
         cdef WaitingRequest request
-        cdef list heartbeats
         self.tracker.queue_due(self.now_ns)
         if self.waiting.next_event_ns and self.waiting.next_event_ns <= self.now_ns:
-            heartbeats = []
-            for request in self.waiting.take_expired(self.now_ns, heartbeats):
-                self.status(request.reply, texts.status_with_rest(
-                    texts.REQUEST_TIMEOUT, request.left, request.bytes_left if request.bounded else 0))
-            for request in heartbeats:
-                self.status(
-                    request.reply, texts.heartbeat(self.tracker.delivered_cseq, self.tracker.delivered_seq))
+            for request in self.waiting.take_due(self.now_ns, self.blocked()):
+                if request.due == DUE_TIMEOUT:
+                    self.status(request.reply, texts.status_with_rest(
+                        texts.REQUEST_TIMEOUT, request.left, request.bytes_left if request.bounded else 0))
+                elif request.due == DUE_NO_MESSAGES:
+                    self.status(request.reply, texts.NO_MESSAGES)
+                else:
+                    self.status(
+                        request.reply, texts.heartbeat(self.tracker.delivered_cseq, self.tracker.delivered_seq))
         if self.is_push and self.heartbeat_ns and self.check_interest() and self.next_heartbeat_ns <= self.now_ns:
             stalled = self.flow.open_subject if self.flow is not None and self.flow.stalled() else None
             self.status(self.deliver_subject, texts.heartbeat(

@@ -93,6 +93,8 @@ cdef class ConsumerDelivery(ConsumerEvents):
     cdef int wake(self) except -1
     # What to deliver next; `again` is set for a redelivery.
     cdef int next_delivery(self, StoredMessage* message, PendingEntry** again) except -1
+    cdef bint full(self) noexcept                  # max_ack_pending is reached
+    cdef bint blocked(self) except -1              # ... and nothing is to be delivered again either
     cdef int give_up(self, PendingEntry* entry) except -1
     cdef int skip_damaged(self, uint64_t seq) except -1
     cdef Py_ssize_t format_reply(self, uint64_t delivered, StoredMessage* message, uint64_t ahead) except -1

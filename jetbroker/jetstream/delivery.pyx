@@ -68,7 +68,7 @@ cdef class ConsumerDelivery(ConsumerEvents):
             else:
                 self.tracker.forget(entry.seq)
         again[0] = NULL
-        if self.max_ack_pending > 0 and self.tracker.pending.count >= self.max_ack_pending:
+        if self.full():
             return OUTLOOK_BLOCKED
         while True:
             result = self.cursor.find(self.log.committed, message)
@@ -77,6 +77,12 @@ cdef class ConsumerDelivery(ConsumerEvents):
             if result == READ_MISSING:
                 return OUTLOOK_NOTHING
             self.skip_damaged(message.seq)
+
+    cdef bint full(self) noexcept:
+        return self.max_ack_pending > 0 and self.tracker.pending.count >= self.max_ack_pending
+
+    cdef bint blocked(self) except -1:
+        return self.full() and self.tracker.next_redelivery() == NULL
 
     cdef int give_up(self, PendingEntry* entry) except -1:
         """max_deliver is used up: the message stays unacked, but is not delivered any more."""

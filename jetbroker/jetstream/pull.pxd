@@ -5,6 +5,14 @@ from jetbroker.routing.router cimport Route, Router
 from jetbroker.tick cimport TickTask
 
 
+cdef enum DueState:
+    """What a request is to be told now."""
+    DUE_NOTHING
+    DUE_HEARTBEAT
+    DUE_NO_MESSAGES
+    DUE_TIMEOUT
+
+
 cdef class WaitingRequest:
     cdef readonly bytes reply
     cdef Route route                   # of the reply subject; look it up again when stale
@@ -17,10 +25,13 @@ cdef class WaitingRequest:
     cdef int64_t expires_ns            # monotonic, 0: never
     cdef int64_t heartbeat_ns          # interval, 0: none
     cdef int64_t next_heartbeat_ns
+    cdef DueState due                  # as WaitingQueue.take_due found it
     cdef WaitingRequest next
 
     cdef TickTask watcher              # told when the interest in the reply subject changes
     cdef bint wanted(self, Router router) except -1       # does anybody listen on the reply subject?
+    cdef bint exhausted(self) noexcept                    # asked not to wait, and has no more to expect
+    cdef DueState state_at(self, int64_t now_ns, bint blocked) noexcept
     cdef int release(self, Router router) except -1       # the request leaves the queue
 
 
@@ -38,9 +49,12 @@ cdef class WaitingQueue:
     cdef WaitingRequest unlink(self)
     cdef void rotate(self) noexcept          # head to the end
     cdef void note_event(self, WaitingRequest request) noexcept
-    # Take out what has expired (returned) and collect whose heartbeat is due; recomputes next_event_ns.
-    cdef list take_expired(self, int64_t now_ns, list heartbeats)
-    # Take out requests that ran into the end of the stream after at least one message, and asked not to wait.
+    # When something is due by its time: all that are to be told something (WaitingRequest.due), in the queue's order.
+    # While the consumer is `blocked` by max_ack_pending, those that asked not to wait end then too, as in nats-server.
+    # Ended ones are taken out; recomputes next_event_ns.
+    cdef list take_due(self, int64_t now_ns, bint blocked)
+    cdef int _find_next_event(self) except -1
+    # Take out requests that ran into the end of the stream, and asked not to wait.
     cdef list take_exhausted(self)
     cdef list take_unwanted(self, Router router)
     cdef list take_all(self)

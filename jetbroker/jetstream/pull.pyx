@@ -30,6 +30,18 @@ cdef class WaitingRequest:
                 router.watch(self.route, self.watcher)
         return bool(self.route.plain) or self.route.queues is not None
 
+    cdef bint exhausted(self) noexcept:
+        return self.no_wait and (self.delivered > 0 or self.expires_ns == 0)
+
+    cdef DueState state_at(self, int64_t now_ns, bint blocked) noexcept:
+        if self.expires_ns and self.expires_ns <= now_ns:
+            return DUE_TIMEOUT
+        if blocked and self.exhausted():
+            return DUE_NO_MESSAGES
+        if self.heartbeat_ns and self.next_heartbeat_ns <= now_ns:
+            return DUE_HEARTBEAT
+        return DUE_NOTHING
+
     cdef int release(self, Router router) except -1:
         if self.route is not None and self.watcher is not None:
             router.unwatch(self.route, self.watcher)
@@ -90,30 +102,40 @@ cdef class WaitingQueue:
         if request.heartbeat_ns and (self.next_event_ns == 0 or request.next_heartbeat_ns < self.next_event_ns):
             self.next_event_ns = request.next_heartbeat_ns
 
-    cdef list take_expired(self, int64_t now_ns, list heartbeats):
+    cdef list take_due(self, int64_t now_ns, bint blocked):
+        cdef list due = []
         cdef set gone = set()
-        cdef list expired
-        cdef WaitingRequest request = self.head
-        while request is not None:
-            if request.expires_ns and request.expires_ns <= now_ns:
-                gone.add(request)
-            elif request.heartbeat_ns and request.next_heartbeat_ns <= now_ns:
-                request.next_heartbeat_ns = now_ns + request.heartbeat_ns
-                heartbeats.append(request)
-            request = request.next
-        expired = self._take(gone)
-        self.next_event_ns = 0
+        cdef WaitingRequest request
+        self._find_next_event()
+        if self.next_event_ns == 0 or self.next_event_ns > now_ns:
+            return due
         request = self.head
+        while request is not None:
+            request.due = request.state_at(now_ns, blocked)
+            if request.due != DUE_NOTHING:
+                due.append(request)
+            if request.due == DUE_HEARTBEAT:
+                request.next_heartbeat_ns = now_ns + request.heartbeat_ns
+            elif request.due != DUE_NOTHING:
+                gone.add(request)
+            request = request.next
+        self._take(gone)
+        self._find_next_event()
+        return due
+
+    cdef int _find_next_event(self) except -1:
+        cdef WaitingRequest request = self.head
+        self.next_event_ns = 0
         while request is not None:
             self.note_event(request)
             request = request.next
-        return expired
+        return 0
 
     cdef list take_exhausted(self):
         cdef set gone = set()
         cdef WaitingRequest request = self.head
         while request is not None:
-            if request.no_wait and request.delivered:
+            if request.exhausted():
                 gone.add(request)
             request = request.next
         return self._take(gone)

@@ -22,6 +22,22 @@ def _verbs() -> list[Row]:
         Row("long PING", PLAIN + b"PING " + b"x" * 5000 + b"\r\nPING\r\n", pongs=2),
         Row("LF line ends", b'CONNECT {"verbose":false}\nSUB foo 1\nPUB foo 2\nhi\r\nPING\n'),
         Row("INFO from a client", PLAIN + b'INFO {"a":1}\r\nPING\r\n'),
+        *(
+            Row(f"INFO {fields}", PLAIN + b"INFO {%b}\r\nPING\r\n" % fields.encode())
+            for fields in (
+                '"server_id":5',
+                '"host":"x","PORT":"y"',
+                '"port":1.5',
+                '"client_id":-1',
+                '"max_payload":2147483648',
+                '"connect_urls":"a"',
+                '"connect_urls":["a",null]',
+                '"ldm":1',
+                '"ldm":null,"any":1',
+                '"gossip_mode":256',
+                '"import":{"allow":5}',
+            )
+        ),
         Row("INFO without blank", PLAIN + b"INFO{}\r\nPING\r\n"),
         Row("CONNECT without blank", b"CONNECT{}\r\nPING\r\n"),
         Row("bytes after a payload that is too long", PLAIN + b"PUB foo 2\r\nhix\r\nPING\r\n"),
