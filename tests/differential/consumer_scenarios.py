@@ -60,7 +60,12 @@ async def no_wait_blocked(probe: Probe, name: str) -> Any:
     await probe.consumer(name, "c", max_ack_pending=2)
     first = await (await probe.pull(name, "c", {"batch": 5, "no_wait": True})).rest()
     second = await (await probe.pull(name, "c", {"batch": 2, "no_wait": True})).rest()
-    return first, second, await probe.state(name, "c")
+    timed = {"batch": 2, "no_wait": True, "expires": 1000 * MS}
+    third = await (await probe.pull(name, "c", {**timed, "idle_heartbeat": 200 * MS})).rest(0.3)
+    await probe.consumer(name, "d", max_ack_pending=2)
+    inbox = await probe.pull(name, "d", {"batch": 3, "no_wait": True, "expires": 1000 * MS, "idle_heartbeat": 200 * MS})
+    ended = await inbox.rest(0.4)
+    return first, second, third, ended, await probe.state(name, "c"), await probe.state(name, "d")
 
 
 async def max_bytes(probe: Probe, name: str) -> Any:

@@ -147,6 +147,53 @@ async def test_an_acked_message_in_the_redelivery_queue_is_nothing_at_hand(bench
     assert [one.status for one in (await bench.pull({"no_wait": True})).take()] == ["404 No Messages"]
 
 
+async def test_a_request_that_does_not_wait_ends_with_the_next_heartbeat_while_acks_are_awaited(
+    bench: ConsumerBench,
+) -> None:
+    await bench.fill("s.1", "s.2", "s.3")
+    bench.consumer(max_ack_pending=2)
+    times = {"expires": 5 * 10**9, "idle_heartbeat": 10**9}
+    mailbox = await bench.pull({"batch": 3, "no_wait": True, **times})
+    waiting = await bench.pull({"batch": 1, **times})
+    first, _second = mailbox.take()
+    await bench.advance(1.1)
+    assert [one.status for one in mailbox.take()] == ["404 No Messages"]
+    assert [one.status for one in waiting.take()] == ["100 Idle Heartbeat"]
+    await bench.ack(first)
+    assert [one.numbers[1] for one in waiting.take()] == [3]
+    assert mailbox.take() == []
+
+
+async def test_a_request_that_does_not_wait_goes_on_when_the_ack_comes_before_the_heartbeat(
+    bench: ConsumerBench,
+) -> None:
+    await bench.fill("s.1", "s.2", "s.3")
+    bench.consumer(max_ack_pending=2)
+    mailbox = await bench.pull({"batch": 4, "no_wait": True, "expires": 5 * 10**9, "idle_heartbeat": 10**9})
+    first, second = mailbox.take()
+    await bench.advance(0.5)
+    assert mailbox.take() == []
+    await bench.ack(first)
+    await bench.ack(second)
+    found = mailbox.take()
+    assert [one.numbers[1] for one in found[:-1]] == [3]
+    assert found[-1].status == "404 No Messages"
+
+
+async def test_two_that_do_not_wait_and_one_message(bench: ConsumerBench) -> None:
+    """The second was not answered at once, since there was a message; it is answered when the first has taken it."""
+    await bench.fill("s.1")
+    bench.consumer()
+    mailboxes = [bench.mailbox(), bench.mailbox()]
+    for mailbox in mailboxes:
+        bench.router.publish_bytes(
+            b"$JS.API.CONSUMER.MSG.NEXT.S.c", mailbox.subject.encode(), b"", b'{"batch":1,"no_wait":true}'
+        )
+    await bench.turn()
+    assert [one.numbers[1] for one in mailboxes[0].take()] == [1]
+    assert [one.status for one in mailboxes[1].take()] == ["404 No Messages"]
+
+
 async def test_progress_restarts_the_wait(bench: ConsumerBench) -> None:
     await bench.fill("s.1")
     bench.consumer(ack_wait=10 * 10**9)
