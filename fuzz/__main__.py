@@ -8,17 +8,20 @@ Ends with 1 when there were findings; each lies in a file of its own then, to be
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from fuzz.checks import Target
+from fuzz.checks import Target, require
 from fuzz.targets import TARGETS
 
 FINDINGS = 10  # the run ends after so many
 LOOK_AT_CLOCK = 256  # inputs
+BURST = 4096  # inputs
 
 
 class Run:
@@ -30,27 +33,48 @@ class Run:
         self.seed = seed
         self.folder = folder
         self.inputs = 0
-        self.seconds = 0.0
+        self.started = time.monotonic()
         self.findings: list[Path] = []
 
     def play(self, inputs: int, seconds: float) -> None:
         """Until so many inputs were played, or so long, or too much was found."""
-        start = time.monotonic()
+        self.started = time.monotonic()
         while self.inputs < inputs and len(self.findings) < FINDINGS:
-            data = self.target.generate(self.random)
+            self.one(self.target.generate(self.random))
+            if self.target.burst is not None and self.inputs < inputs:
+                self.many(self.target.burst, min(BURST, inputs - self.inputs))
+            elif self.inputs % LOOK_AT_CLOCK:
+                continue
+            if self.seconds > seconds:
+                break
+
+    @property
+    def seconds(self) -> float:
+        """Since it was started."""
+        return time.monotonic() - self.started
+
+    def one(self, data: bytes) -> None:
+        """Play one input."""
+        try:
+            self.target.check(data)
+        except Exception:  # whatever it is, it is the finding
+            self.keep(data)
+        self.inputs += 1
+
+    def many(self, burst: Callable[[int, int], list[bytes]], inputs: int) -> None:
+        """Play so many at once; what is wrong with those found is told by playing them again, one by one."""
+        for data in burst(self.random.getrandbits(64), inputs):
             try:
                 self.target.check(data)
-            except Exception:  # whatever it is, it is the finding
+                require(False, "wrong in a burst, right by itself")
+            except Exception:
                 self.keep(data)
-            self.inputs += 1
-            if self.inputs % LOOK_AT_CLOCK == 0 and time.monotonic() - start > seconds:
-                break
-        self.seconds = time.monotonic() - start
+        self.inputs += inputs
 
     def keep(self, data: bytes) -> None:
         """Write the input down, and what it did on stderr."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / f"{self.target.name}-{self.seed}-{self.inputs}.bin"
+        path = self.folder / f"{self.target.name}-{self.seed}-{self.inputs}-{len(self.findings)}.bin"
         path.write_bytes(data)
         self.findings.append(path)
         print(f"{path}: {data!r}\n{traceback.format_exc(limit=-3)}", file=sys.stderr)
@@ -71,10 +95,14 @@ def main(arguments: list[str] | None = None) -> int:
         target.check(given.replay.read_bytes())
         return 0
     run = Run(target, given.seed, given.folder)
-    run.play(given.inputs, given.seconds)
+    try:
+        run.play(given.inputs, given.seconds)
+    except KeyboardInterrupt:
+        print("ended early", file=sys.stderr)
     print(f"{target.name}: {run.inputs} inputs, {run.seconds:.0f} s, seed {run.seed}, {len(run.findings)} findings")
     return 1 if run.findings else 0
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a long run that is ended still says how far it came
     sys.exit(main())

@@ -13,11 +13,16 @@ class Wrong(AssertionError):
 
 @dataclass(frozen=True)
 class Target:
-    """`check` takes any bytes at all; `generate` makes such that get far."""
+    """`check` takes any bytes at all; `generate` makes such that get far.
+
+    `burst`, where there is one, makes and plays so many inputs of a seed of 64 bits in compiled code, and returns those
+    that showed something wrong.
+    """
 
     name: str
     generate: Callable[[Random], bytes]
     check: Callable[[bytes], None]
+    burst: Callable[[int, int], list[bytes]] | None = None
 
 
 def require(condition: bool, *what: object) -> None:

@@ -3,7 +3,8 @@
     python -m fuzz.sanitized -m fuzz protocol --inputs 1000000
 
 compiles what changed with AddressSanitizer and UndefinedBehaviorSanitizer into .build/sanitized and runs Python with
-these arguments there. The first wrong access ends the run with a report. Needs gcc and its libasan.
+these arguments there. The first wrong access ends the run with a report. Needs gcc and its libasan. What ASAN_OPTIONS
+and UBSAN_OPTIONS of the environment say goes before what is set here.
 """
 
 from __future__ import annotations
@@ -73,7 +74,10 @@ def main() -> None:
     compile_stale(compiler)
     preload = " ".join(library(compiler, name) for name in ("libasan.so", "libubsan.so"))
     os.chdir(COPY)
-    environment = {**os.environ, **OPTIONS, "LD_PRELOAD": preload, "PYTHONPATH": str(COPY)}
+    options = {
+        name: f"{value}:{os.environ.get(name, '')}" if "=" in value else value for name, value in OPTIONS.items()
+    }
+    environment = {**os.environ, **options, "LD_PRELOAD": preload, "PYTHONPATH": str(COPY)}
     os.execve(sys.executable, [sys.executable, *sys.argv[1:]], environment)
 
 

@@ -15,6 +15,7 @@ from jetbroker.connections.handshake import decode_connect
 from jetbroker.errors import ConfigError, ProtocolError
 from jetbroker.routing.router import CallbackReceiver, Router, Subscription
 from jetbroker.testing.splits import SplitChecker
+from jetbroker.testing.splitting import SplitPlayer
 from jetbroker.tick import Tick
 from jetbroker.wire import subjects
 from jetbroker.wire.headers import header_value
@@ -43,6 +44,26 @@ def check_protocol(data: bytes) -> None:
     checker, settings = _protocol(data[0] & 15 if data else 0)
     got, expected = checker.check(data[1:]), model.answer(data[1:], settings)
     require(got == expected, settings, "parser", got, "model", expected)
+
+
+@functools.cache
+def _player() -> SplitPlayer:
+    return SplitPlayer()
+
+
+def _compiled_input(random: Random) -> bytes:
+    return _player().make(random.getrandbits(64))
+
+
+def _compiled_burst(seed: int, inputs: int) -> list[bytes]:
+    """Cut at every place and whole, without the model: that sees the first input of each burst only."""
+    return _player().play(seed, inputs)
+
+
+def check_compiled(data: bytes) -> None:
+    """As check_protocol, and by the compiled player."""
+    check_protocol(data)
+    require(_player().check(data or b"\0"), "has several answers")
 
 
 # --- subscriptions ---
@@ -108,6 +129,12 @@ class _Interest:
             self.publish(step.subject)
         require(self.router.subscriptions == len(self.live), "subscriptions", self.router.subscriptions)
 
+    def close(self) -> None:
+        """Take all back: a router's subscriptions are not for the garbage collector."""
+        for _, _, sub in self.live:
+            self.router.unsubscribe(sub)
+        self.live.clear()
+
     def publish(self, subject: bytes) -> None:
         matching = [(queue, sub) for pattern, queue, sub in self.live if naive_match(subject, pattern)]
         plain = sum(1 for queue, _ in matching if queue is None)
@@ -128,8 +155,11 @@ def _loop() -> asyncio.AbstractEventLoop:
 def check_interest(data: bytes) -> None:
     """Subscriptions made, taken back and published to: the trie and its caches against a list."""
     interest = _Interest(_loop())
-    for step in _steps(data):
-        interest.play(step)
+    try:
+        for step in _steps(data):
+            interest.play(step)
+    finally:
+        interest.close()
 
 
 # --- subjects: two of them, divided by a blank ---
@@ -352,6 +382,7 @@ TARGETS = {
     target.name: target
     for target in (
         Target("protocol", _protocol_input, check_protocol),
+        Target("protocol-fast", _compiled_input, check_compiled, _compiled_burst),
         Target("interest", _random_bytes, check_interest),
         Target("subjects", _of(_SUBJECT_WORDS, 14), check_subjects),
         Target("config", _config_input, check_config),

@@ -11,6 +11,7 @@ from fuzz.__main__ import Run, main
 from fuzz.checks import Target
 from fuzz.targets import TARGETS
 from jetbroker.testing.splits import SplitChecker
+from jetbroker.testing.splitting import SplitPlayer
 
 INPUTS = 1000
 SECONDS = 5.0
@@ -53,9 +54,37 @@ def test_a_finding_is_kept_and_can_be_played_again(
         main(["picky", "--replay", str(kept[0])])
 
 
-def test_generators_reach_every_event_and_every_error() -> None:
+def test_bursts_make_all_inputs_and_what_they_find_is_played_again(tmp_path: Path) -> None:
+    bursts: list[int] = []
+    found = [b"played again and wrong", b"right by itself"]
+
+    def check(data: bytes) -> None:
+        if data == found[0]:
+            raise ValueError(data)
+
+    def burst(seed: int, inputs: int) -> list[bytes]:
+        bursts.append(inputs)
+        return found if len(bursts) == 2 else []
+
+    run = Run(Target("quick", lambda random: b"", check, burst), seed=1, folder=tmp_path)
+    run.play(10_000, SECONDS)
+    assert run.inputs == 10_000
+    assert sum(bursts) + len(bursts) == 10_000
+    assert [path.read_bytes() for path in run.findings] == found
+
+
+def test_compiled_generator_makes_all_kinds_of_input() -> None:
+    seeds = Random(4)
+    inputs = [SplitPlayer().make(seeds.getrandbits(64)) for _ in range(2000)]
+    assert len(set(inputs)) > 1900
+    assert {data[0] for data in inputs} == set(range(16))
+    assert max(map(len, inputs)) > 100
+
+
+@pytest.mark.parametrize("name", ["protocol", "protocol-fast"])
+def test_generators_reach_every_event_and_every_error(name: str) -> None:
     random, checker = Random(1), SplitChecker(max_control_line=40, max_payload=8)
-    answers = [checker.check(TARGETS["protocol"].generate(random)[1:]) for _ in range(3000)]
+    answers = [checker.check(TARGETS[name].generate(random)[1:]) for _ in range(3000)]
     events = b"".join(answer.rpartition(b"!")[0] for answer in answers)
     ends = {answer.rpartition(b"!")[2].partition(b"|")[0] for answer in answers}
     assert all(letter in events for letter in (b"C", b"M", b"S", b"U", b"<", b">", b"I", b"E"))
