@@ -26,7 +26,7 @@ with atheris.instrument_imports(
 ):
     from fuzz import generate
     from fuzz.checks import Target
-from fuzz.targets import TARGETS
+    from fuzz.targets import TARGETS
 
 FRESH = 0.1  # share of inputs that start anew
 LIBFUZZER = 0.3  # share of mutations that are libFuzzer's own
