@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 
@@ -13,6 +15,7 @@ from fuzz.targets import TARGETS
 from jetbroker.testing.splits import SplitChecker
 from jetbroker.testing.splitting import SplitPlayer
 
+ROOT = Path(__file__).resolve().parents[2]
 INPUTS = 1000
 SECONDS = 5.0
 
@@ -90,3 +93,11 @@ def test_generators_reach_every_event_and_every_error(name: str) -> None:
     assert all(letter in events for letter in (b"C", b"M", b"S", b"U", b"<", b">", b"I", b"E"))
     assert {b"", b"0", b"Unknown Protocol Operation", b"Maximum Payload Violation"} < ends
     assert b"maximum control line exceeded" in ends
+
+
+def test_atheris_is_guided_by_the_model(tmp_path: Path) -> None:
+    pytest.importorskip("atheris")
+    command = [sys.executable, "-m", "fuzz.guided", "protocol", str(tmp_path), "-runs=300", "-seed=1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.iterdir())) > 10, "inputs that reached something new"
