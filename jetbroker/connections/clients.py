@@ -283,7 +283,8 @@ class Clients:
                 self._put_off_ping(client, now)
             if now >= client.last_ping_at:
                 self._ping(client, now)
-        self._footprint.follow(len(self.connected))
+        if self._footprint.follow(len(self.connected)):
+            self.log.debug("Memory of closed connections given back")
         self._sweeper = self._loop.call_later(self._sweep_seconds, self._sweep)
 
     @property

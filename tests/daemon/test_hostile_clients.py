@@ -143,6 +143,7 @@ def test_half_open_sockets_are_cut_off_and_their_memory_given_back(daemon: Daemo
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     count = min(HALF_OPEN, allowed - 200)
     before = daemon.rss_bytes()
+    lines = len(daemon.log)
     with ExitStack() as stack:
         clients = [stack.enter_context(daemon.open()) for _ in range(20)]
         for client in clients:
@@ -156,7 +157,7 @@ def test_half_open_sockets_are_cut_off_and_their_memory_given_back(daemon: Daemo
         held = daemon.rss_bytes() - before
         for client in clients:
             assert client.to_end() == b"-ERR 'Authentication Timeout'\r\n"
-    witness.exchange(b"")
+    daemon.wait_for("Memory of closed connections given back", lines)
     assert held < 40_000_000
     assert daemon.rss_bytes() - before < held / 2 + 4_000_000
 

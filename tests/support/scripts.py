@@ -20,7 +20,8 @@ QUEUE_SID = b"Q"  # sids of queue subscriptions start so: which member gets a me
 
 _PEDANTIC = Item("-ERR", (b"-ERR 'Invalid Publish Subject'",))
 _ALPHABET = string.ascii_letters + string.digits
-_NAMES = itertools.cycle(f"s{a}{b}".encode() for a in _ALPHABET for b in _ALPHABET)
+# no text of a server has such letters
+_NAMES = itertools.cycle(f"Z{a}{b}".encode() for a in _ALPHABET for b in _ALPHABET)
 
 Login = Callable[[bytes], bytes]  # from the server's nonce to the fields of CONNECT, as `"user":"a",` or b""
 

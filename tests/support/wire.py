@@ -21,7 +21,8 @@ LONG_INPUT_BYTES = 200
 CUTS_OF_LONG_INPUT = 24
 
 _ALPHABET = string.ascii_letters + string.digits
-_NAMES = itertools.cycle(f"q{a}{b}".encode() for a in _ALPHABET for b in _ALPHABET)
+# no text of a server has such letters
+_NAMES = itertools.cycle(f"Q{a}{b}".encode() for a in _ALPHABET for b in _ALPHABET)
 
 
 @dataclass(frozen=True)
