@@ -115,8 +115,9 @@ def _restart(server: Server, loadgen: Path, divisor: int) -> dict[str, float]:
 
 def _memory(server: Server, loadgen: Path, divisor: int) -> dict[str, float]:
     server.start()
-    connections = str(5000 // divisor)
-    result = run_loadgen(loadgen, server.port, ["idle", "--conns", connections, "--pid", str(server.pid)])
+    idle = ["idle", "--pid", str(server.pid), "--conns"]
+    run_loadgen(loadgen, server.port, [*idle, "20"])  # what a server loads with its first clients is not theirs
+    result = run_loadgen(loadgen, server.port, [*idle, str(5000 // divisor)])
     return {"rss_before": result["rss_before"] / 1e6, "bytes_per_connection": float(result["bytes_per_connection"])}
 
 
