@@ -746,6 +746,7 @@ max_payload: 8MB~max_pending: 1MB
 max_pending: 1KB
 write_timeout: default
 write_timeout: close
+write_timeout: retry
 write_timeout: x
 write_timeout: 5
 write_deadline: 5
