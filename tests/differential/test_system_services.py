@@ -98,6 +98,8 @@ def ask(client: Client, subject: str, body: str) -> Any:
 
 def without_varying(value: Any) -> Any:
     if isinstance(value, dict):
+        if isinstance(value.get("allow"), list):
+            value["allow"].sort()  # nats-server keeps them in no order
         return [(key, KINDS[type(item)] if key in VARYING else without_varying(item)) for key, item in value.items()]
     return [without_varying(item) for item in value] if isinstance(value, list) else value
 
