@@ -349,7 +349,10 @@ def test_connected_clients(name: str, commands: list[tuple[str, ...]], tmp_path:
         with Edited(tmp_path / f"{number}.conf", NAME + scene.before, command) as server:
             seen.append(list(play(server, scene, NAME + scene.after.replace("CERT", cert))))
     (log, answers), (our_log, our_answers) = seen
-    assert our_answers == (scene.ours or answers)
+    if scene.ours is None:  # nats-server goes through a client's subscriptions in no order
+        assert [sorted(got.split(b"\r\n")) for got in our_answers] == [sorted(got.split(b"\r\n")) for got in answers]
+    else:
+        assert our_answers == scene.ours
     if scene.ours is None:
         assert sorted(our_log) == sorted(log)
 

@@ -163,7 +163,7 @@ CASES = [
             {"sig": ANN.signature},
             _sig(_padded),
             _sig(_standard),
-            _sig(lambda raw: _standard(raw).rstrip("=").replace("A", "+", 1)),
+            _sig(lambda raw: "+" + _standard(raw).rstrip("=")[1:]),
             _sig(lambda raw: _padded(raw)[:40] + "\n" + _padded(raw)[40:].rstrip("=")),
             _sig(lambda raw: " " + _padded(raw).rstrip("=")),
             _sig(lambda raw: _padded(raw[:-1]).rstrip("=")),
