@@ -10,7 +10,7 @@ from itertools import islice
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t
 
-from jetbroker.wire.subjects cimport has_wildcard, pattern_matches
+from jetbroker.wire.subjects cimport has_wildcard, subject_matches
 
 from jetbroker import limits
 from jetbroker.wire.subjects import collide, subset
@@ -50,11 +50,6 @@ cdef bint queue_fits(bytes queue, bytes entry) except -1:
     return not has_empty_token(queue) and subset(queue, entry)
 
 
-cdef bint entry_matches(bytes subject, bytes entry) noexcept:
-    return pattern_matches(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject),
-                           PyBytes_AS_STRING(entry), PyBytes_GET_SIZE(entry))
-
-
 cdef class SubjectList:
     """Entries are `subject` or `subject queue`."""
 
@@ -80,7 +75,7 @@ cdef class SubjectList:
         if not self.patterns or has_empty_token(subject):
             return False
         for entry in self.patterns:
-            if entry_matches(subject, <bytes>entry):
+            if subject_matches(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject), <bytes>entry):
                 return True
         return False
 
@@ -90,7 +85,7 @@ cdef class SubjectList:
         if not self.queued or has_empty_token(subject):
             return -1
         for entry, name in self.queued:
-            if entry_matches(subject, <bytes>entry):
+            if subject_matches(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject), <bytes>entry):
                 if queue_fits(queue, <bytes>name):
                     return 1
                 verdict = 0

@@ -4,6 +4,7 @@ Rules: core-observed.md section 2 of the protocol's reference, checked against n
 """
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from jetbroker.errors import ProtocolError
@@ -66,10 +67,7 @@ def decode_connect(raw: bytes, before: ConnectOptions | None = None) -> ConnectO
     What it leaves out stays as in `before`, an earlier CONNECT.
     """
     options = before or ConnectOptions()
-    for name, value in _decode_object(raw):
-        key = name.translate(_FOLDED).lower()
-        if value is None:
-            continue
+    for key, value in _decode_object(raw).given():
         if key in BOOLEANS:
             _require(isinstance(value, bool))
         elif key in TEXTS:
@@ -85,10 +83,7 @@ def decode_connect(raw: bytes, before: ConnectOptions | None = None) -> ConnectO
 
 def check_info(raw: bytes) -> None:
     """INFO from a client is ignored, but bad JSON and wrong types close the connection. Raises ProtocolError."""
-    for name, value in _decode_object(raw):
-        key = name.translate(_FOLDED).lower()
-        if value is None:
-            continue
+    for key, value in _decode_object(raw).given():
         if key in INFO_TEXTS:
             _require(isinstance(value, str))
         elif key in INFO_BOOLEANS:
@@ -103,6 +98,10 @@ def check_info(raw: bytes) -> None:
 
 class _Pairs(list[tuple[str, Any]]):
     """A JSON object with all of its keys, in order: each one's type counts, the last one's value."""
+
+    def given(self) -> Iterator[tuple[str, Any]]:
+        """Keys as Go compares them, and values; a null means the key was not given."""
+        return ((name.translate(_FOLDED).lower(), value) for name, value in self if value is not None)
 
 
 def _decode_object(raw: bytes) -> _Pairs:
@@ -121,8 +120,7 @@ def _are_rules(value: Any) -> bool:
     """`{"allow": [...], "deny": [...]}`: lists of strings."""
     if not isinstance(value, _Pairs):
         return False
-    lists = [found for name, found in value if name.translate(_FOLDED).lower() in ("allow", "deny")]
-    return all(found is None or _are_texts(found) for found in lists)
+    return all(_are_texts(found) for key, found in value.given() if key in ("allow", "deny"))
 
 
 def _are_texts(value: Any) -> bool:

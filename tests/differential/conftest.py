@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,6 +18,15 @@ class Pair:
 
     reference: process.ServerProcess
     broker: process.ServerProcess
+
+
+@pytest.fixture(scope="session")
+def commands() -> list[tuple[str, ...]]:
+    """What starts each server, nats-server first: for tests that end or reload theirs."""
+    found = process.find_nats_server()
+    if found is None:
+        pytest.skip("nats-server is neither on the PATH nor in ~/go/bin")
+    return [(found,), (sys.executable, "-m", "jetbroker")]
 
 
 @pytest.fixture(scope="session")

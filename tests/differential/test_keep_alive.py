@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.support import websocket
 from tests.support.daemon import CONNECT, Daemon, Raw
-from tests.support.process import find_nats_server
 from tests.support.tls import dial, to_end, until
 
-JETBROKER = (sys.executable, "-m", "jetbroker")
 CONFIG = 'ping_interval: "300ms"\nping_max: 2\n'
 TALK_S = 1.2  # several intervals
-
-
-@pytest.fixture(scope="module")
-def commands() -> list[tuple[str, ...]]:
-    """nats-server's first."""
-    found = find_nats_server()
-    if found is None:
-        pytest.skip("nats-server is neither on the PATH nor in ~/go/bin")
-    return [(found,), JETBROKER]
 
 
 def both(commands: list[tuple[str, ...]], folder: Path, config: str, play: Callable[[Daemon], object]) -> list[object]:

@@ -7,7 +7,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,10 +15,9 @@ import pytest
 
 from tests.support import certificates
 from tests.support.daemon import CONNECT, Daemon, Raw
-from tests.support.process import ROOT, find_nats_server
+from tests.support.process import ROOT
 from tests.support.reloads import Edited
 
-JETBROKER = (sys.executable, "-m", "jetbroker")
 OLD = b'CONNECT {"verbose":false}\r\n'
 LAME_DUCK = 'lame_duck_duration: "30s"\nlame_duck_grace_period: "1s"\n'
 WEBSOCKET = 'websocket { listen: "127.0.0.1:-1", no_tls: true }\n'
@@ -27,15 +25,6 @@ UPGRADE = (
     b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
 )
-
-
-@pytest.fixture(scope="module")
-def commands() -> list[tuple[str, ...]]:
-    """nats-server's first."""
-    found = find_nats_server()
-    if found is None:
-        pytest.skip("nats-server is neither on the PATH nor in ~/go/bin")
-    return [(found,), JETBROKER]
 
 
 Play = Callable[[Edited], object]
@@ -98,8 +87,9 @@ def test_a_lame_duck(commands: list[tuple[str, ...]], tmp_path: Path) -> None:
                 server.open()
             refused.append(True)
         for number in (signal.SIGUSR2, signal.SIGTERM, signal.SIGUSR1):
+            before = len(server.log)
             server.send(number)
-            server.wait_for("Trapped", len(server.log))
+            server.wait_for("Trapped", before)
         return heard, refused, old.to_end(), told.to_end(), silent.to_end()
 
     theirs, ours = both(commands, tmp_path, LAME_DUCK, play)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,22 +15,11 @@ import pytest
 
 from tests.support import certificates
 from tests.support.daemon import Raw
-from tests.support.process import find_nats_server
 from tests.support.reloads import Edited, watched
 
-JETBROKER = (sys.executable, "-m", "jetbroker")
 NAME = "server_name: S\n"
 REFUSED = "Failed to reload server configuration: "
 NKEY = "UCNGL4W5QX66CFX6A6DCBVDH5VOHMI7B2UZZU7TXAUQQSI2JPHULCKBR"
-
-
-@pytest.fixture(scope="module")
-def commands() -> list[tuple[str, ...]]:
-    """nats-server's first."""
-    found = find_nats_server()
-    if found is None:
-        pytest.skip("nats-server is neither on the PATH nor in ~/go/bin")
-    return [(found,), JETBROKER]
 
 
 def files(folder: Path) -> str:
