@@ -90,7 +90,8 @@ def test_a_lame_duck(commands: list[tuple[str, ...]], tmp_path: Path) -> None:
             before = len(server.log)
             server.send(number)
             server.wait_for("Trapped", before)
-        return heard, refused, old.to_end(), told.to_end(), silent.to_end()
+        # the first PING of a connection comes at a random time, maybe not before its end
+        return heard, refused, *(client.to_end().replace(b"PING\r\n", b"") for client in (old, told, silent))
 
     theirs, ours = both(commands, tmp_path, LAME_DUCK, play)
     assert ours == theirs
