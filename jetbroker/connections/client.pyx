@@ -18,8 +18,9 @@ from jetbroker.wire.subjects cimport has_valid_tokens, has_wildcard, pattern_mat
 
 from jetbroker import limits
 from jetbroker.addresses import of_socket
-from jetbroker.connections.trace import INTERNAL, RECEIVED, SENT, quoted
+from jetbroker.connections.trace import INTERNAL, RECEIVED, SENT
 from jetbroker.errors import ProtocolError
+from jetbroker.wire.faults import quoted
 
 cdef Py_ssize_t IDLE_BYTES = limits.OUTPUT_IDLE_BYTES
 cdef Py_ssize_t SOFT_PENDING = limits.SOFT_PENDING_BYTES

@@ -15,11 +15,12 @@ from jetbroker.connections.info import ServerInfo
 from jetbroker.connections.login import REDACTED, Logins
 from jetbroker.connections.memory import Footprint
 from jetbroker.connections.output import Shared
-from jetbroker.connections.trace import Tracer, quoted
+from jetbroker.connections.trace import Tracer
 from jetbroker.connections.unauthenticated import Unauthenticated
 from jetbroker.errors import ProtocolError
 from jetbroker.logs import Logger
 from jetbroker.tick import Tick
+from jetbroker.wire.faults import quoted
 
 FIRST_PING_SECONDS = 2.0
 FIRST_PING_SPREAD = 1.2  # up to so many times as long, so that not all come at once

@@ -4,6 +4,7 @@ Rules: core-observed.md section 2 of the protocol's reference, checked against n
 """
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,6 +44,7 @@ INFO_NUMBERS = {
     "gossip_mode": (0, 255),
     "gateway_cmd": (0, 255),
 }
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _FOLDED = str.maketrans({"\u017f": "s", "\u212a": "k"})  # the only letters that Go takes for ASCII ones
 
 
@@ -72,6 +74,7 @@ def decode_connect(raw: bytes, before: ConnectOptions | None = None) -> ConnectO
             _require(isinstance(value, bool))
         elif key in TEXTS:
             _require(isinstance(value, str))
+            value = _LONE_SURROGATE.sub("\ufffd", value)  # as Go reads them
         elif key == "protocol":
             _require(_is_number(value, INT64_MIN, INT64_MAX))
         else:

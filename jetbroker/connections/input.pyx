@@ -49,10 +49,12 @@ cdef class ClientInput(Parser):
         if self.closed:
             return
         if self.direct:
+            self.kept = self.unparsed.size
             self.unparsed.size += nbytes
             if self.unparsed.size >= self.need:
                 self._handle(self.unparsed.data, self.unparsed.size)
             return
+        self.kept = self.reused
         self._handle(self.shared.read_buffer, self.reused + nbytes)
 
     cdef int begin_read(self) except -1:

@@ -1,4 +1,4 @@
-"""Protocol traffic as log lines, as nats-server's `trace` writes them, and texts as Go quotes them.
+"""Protocol traffic as log lines, as nats-server's `trace` writes them.
 
 [TRC] 127.0.0.1:4242 - cid:5 - <<- [PUB foo 5]
 [TRC] 127.0.0.1:4242 - cid:5 - <<- MSG_PAYLOAD: ["hello"]
@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from jetbroker.wire.faults import quoted
+
 if TYPE_CHECKING:
     from jetbroker.connections.client import ClientProtocol
     from jetbroker.logs import Logger
@@ -24,28 +26,6 @@ _SECRETS: Final = {"sig", "proxy_sig", "nkey", "jwt"}
 _SECRET_PREFIXES: Final = ("pass", "auth_token")  # `password` is wrong, and a secret nevertheless
 # a key and its value; strings may be cut short, values may be bare: what is no JSON is traced as well
 _FIELD: Final = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:\s*("(?:[^"\\]|\\.)*"?|[^",\r\n}]*)')
-_PLAIN: Final = re.compile(rb"[ !#-\[\]-~]*")
-_ESCAPES: Final = {7: "\\a", 8: "\\b", 12: "\\f", 10: "\\n", 13: "\\r", 9: "\\t", 11: "\\v", 92: "\\\\", 34: '\\"'}
-
-
-def quoted(raw: bytes) -> str:
-    """Bytes in double quotes as Go's %q prints them: what is not printable escaped, wrong UTF-8 as \\xNN."""
-    if _PLAIN.fullmatch(raw):
-        return f'"{raw.decode("ascii")}"'
-    return '"' + "".join(_escaped(char) for char in raw.decode("utf-8", "surrogateescape")) + '"'
-
-
-def _escaped(char: str) -> str:
-    code = ord(char)
-    if code in _ESCAPES:
-        return _ESCAPES[code]
-    if char.isprintable():
-        return char
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8
-        return f"\\x{code - 0xDC00:02x}"
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def redacted(connect: bytes) -> bytes:

@@ -14,13 +14,17 @@ cdef class Parser:
     cdef bint stopped                  # a handler closed or parked the connection: handle nothing more
     cdef int skipping                  # inside the junk after PING/PONG/+OK: which of them
     cdef Py_ssize_t need               # bytes the unfinished command needs in all, 0 when unknown
+    cdef const char* input             # what parse() was given, of which the first `kept` bytes were there before
+    cdef Py_ssize_t kept
 
     # Handles the whole commands in p[0:n] and returns how many bytes they took.
     # Raises ProtocolError at the first wrong byte.
     cdef Py_ssize_t parse(self, const char* p, Py_ssize_t n) except -1
     cdef Py_ssize_t _command(self, int op, const char* p, const char* args, const char* end) except -2
     cdef Py_ssize_t _publish(self, const char* p, const char* args, const char* end, bint with_headers) except -2
-    cdef int _subscription(self, int op, list words) except -1
+    cdef int _subscription(self, int op, bytes line, bint with_cr) except -1
+    cdef object _unknown_operation(self, const char* p, const char* end)
+    cdef object _bad_end(self, const char* p, const char* end)
 
     # A login is due and the first command is no CONNECT: let the client in (login_due is False then), or raise.
     cdef int on_anonymous(self) except -1

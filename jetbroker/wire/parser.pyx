@@ -7,9 +7,10 @@ from jetbroker.wire.message cimport Message
 
 from jetbroker import limits
 from jetbroker.errors import ProtocolError
+from jetbroker.wire import faults
 
 cdef int MAX_SIZE_DIGITS = limits.MAX_SIZE_DIGITS
-cdef int SHOWN_BYTES = limits.LOGGED_INPUT_BYTES
+cdef Py_ssize_t SHOWN_BYTES = limits.LOGGED_INPUT_BYTES + 8  # a verb in front
 
 cdef enum Op:
     OP_BAD = -1
@@ -26,20 +27,6 @@ cdef enum Op:
     OP_OK
 
 cdef Py_ssize_t INCOMPLETE = -1
-
-
-cdef str shown(const char* p, const char* end):
-    """The beginning of input for the log."""
-    return p[:min(end - p, <Py_ssize_t>SHOWN_BYTES)].decode("latin-1")
-
-
-cdef object unknown_operation(const char* p, const char* end):
-    return ProtocolError("Unknown Protocol Operation", detail=f'Client parser ERROR: proto="{shown(p, end)}"...')
-
-
-cdef object bad_arguments(str command, const char* p, const char* end):
-    """Wrong arguments close the connection without a word."""
-    return ProtocolError("", detail=f'process{command} Parse Error: "{shown(skip_blanks(p, end), end)}"')
 
 
 cdef inline int match_verb(const char* p, Py_ssize_t n, const char* verb, Py_ssize_t verb_len, int op) noexcept nogil:
@@ -123,6 +110,21 @@ cdef inline long parse_size(const char* p, const char* end) noexcept nogil:
     return v
 
 
+cdef object bad_publish(bint with_headers, str what, const char* args, const char* stop, const char* lf):
+    cdef const char* q = skip_blanks(args, stop)
+    if q == stop and stop < lf:
+        stop += 1  # nats-server takes the first byte behind the blanks, whatever it is, for the first of the arguments
+    return faults.bad_arguments("HeaderPub" if with_headers else "Pub", what, q[:stop - q])
+
+
+cdef str size_fault(bint with_headers, long headers_len, long size):
+    if not with_headers:
+        return "Bad or Missing Size"
+    if headers_len < 0:
+        return "Bad or Missing Header Size"
+    return "Bad or Missing Total Size" if size < 0 else "Header Size larger then TotalSize"
+
+
 cdef class Parser:
     """Parser of one connection's input; subclass it and override the on_* methods."""
 
@@ -138,6 +140,7 @@ cdef class Parser:
         cdef Py_ssize_t taken
         cdef int op
         self.need = 0
+        self.input = p
         while p < end and not self.stopped:
             if self.skipping:
                 lf = <const char*>memchr(p, c'\n', end - p)
@@ -157,7 +160,7 @@ cdef class Parser:
             if op == OP_PARTIAL:
                 break
             if op == OP_BAD:
-                raise unknown_operation(p, end)
+                raise self._unknown_operation(p, end)
             args = p + verb_length(op)
             if op >= OP_PING:
                 self.skipping = op
@@ -166,7 +169,7 @@ cdef class Parser:
             if args == end:
                 break
             if op != OP_CONNECT and op != OP_INFO and args[0] != c' ' and args[0] != c'\t':
-                raise unknown_operation(p, end)
+                raise self._unknown_operation(p, end)
             if op == OP_PUB or op == OP_HPUB:
                 taken = self._publish(p, args, end, op == OP_HPUB)
             else:
@@ -198,7 +201,7 @@ cdef class Parser:
             return INCOMPLETE
         while q < stop:
             if count == sizes + 2:
-                raise bad_arguments("HeaderPub" if with_headers else "Pub", args, stop)
+                raise bad_publish(with_headers, "Parse Error", args, stop, lf)
             first[count] = q
             q = token_end(q, stop)
             last[count] = q
@@ -211,12 +214,12 @@ cdef class Parser:
         if with_headers and not self.headers:
             raise ProtocolError("", detail="message headers not supported")
         if count < sizes + 1:
-            raise bad_arguments("HeaderPub" if with_headers else "Pub", args, stop)
+            raise bad_publish(with_headers, "Parse Error", args, stop, lf)
         size = parse_size(first[count - 1], last[count - 1])
         if with_headers:
             headers_len = parse_size(first[count - 2], last[count - 2])
         if size < 0 or headers_len < 0 or headers_len > size:
-            raise bad_arguments("HeaderPub" if with_headers else "Pub", args, stop)
+            raise bad_publish(with_headers, size_fault(with_headers, headers_len, size), args, stop, lf)
         if 0 <= self.max_payload < size:
             raise ProtocolError("Maximum Payload Violation", "Maximum Message Payload Exceeded",
                                 f"maximum payload exceeded: {size} vs {self.max_payload}")
@@ -224,11 +227,11 @@ cdef class Parser:
         if end - msg.body < size + 2:
             # a terminator that is wrong already is not waited for
             if end - msg.body > size and msg.body[size] != c'\r':
-                raise unknown_operation(msg.body + size, end)
+                raise self._bad_end(msg.body + size, end)
             self.need = (msg.body - p) + size + 2
             return INCOMPLETE
         if msg.body[size] != c'\r' or msg.body[size + 1] != c'\n':
-            raise unknown_operation(msg.body + size, end)
+            raise self._bad_end(msg.body + size, end)
         msg.subject = first[0]
         msg.subject_len = last[0] - first[0]
         msg.reply = msg.tail = NULL
@@ -265,11 +268,11 @@ cdef class Parser:
         elif op == OP_ERR:
             self.on_error(line)
         else:
-            self._subscription(op, line.replace(b"\t", b" ").split(b" "))
+            self._subscription(op, line, (lf - 1)[0] == c'\r')
         return (lf + 1) - p
 
-    cdef int _subscription(self, int op, list words) except -1:
-        cdef list given = [word for word in words if word]
+    cdef int _subscription(self, int op, bytes line, bint with_cr) except -1:
+        cdef list given = [word for word in line.replace(b"\t", b" ").split(b" ") if word]
         cdef long most = 0
         cdef bytes text
         if op == OP_SUB:
@@ -283,8 +286,20 @@ cdef class Parser:
             text = given[1]
             most = parse_size(<const char*>text, <const char*>text + len(text))
             return self.on_unsubscribe(given[0], most if most > 0 else 0)
-        text = b" ".join(words)
-        raise bad_arguments("Sub" if op == OP_SUB else "Unsub", text, <const char*>text + len(text))
+        # nats-server takes the first byte behind the blanks, whatever it is, for the first of the arguments
+        raise faults.bad_arguments("Sub" if op == OP_SUB else "Unsub", "Parse Error",
+                                   line or (b"\r" if with_cr else b""))
+
+    cdef object _unknown_operation(self, const char* p, const char* end):
+        return faults.unknown_operation(p[:min(end - p, SHOWN_BYTES)], p - self.input - self.kept)
+
+    cdef object _bad_end(self, const char* p, const char* end):
+        """What stands at the end of a payload is not CR LF."""
+        cdef int state = faults.BEHIND_PAYLOAD
+        if p[0] == c'\r':
+            state = faults.BEHIND_CR
+            p += 1
+        return faults.parser_error(state, p[:min(end - p, SHOWN_BYTES)], p - self.input - self.kept)
 
     cdef int on_anonymous(self) except -1:
         raise ProtocolError("Authorization Violation", "Authentication Failure", "authentication error")
