@@ -191,8 +191,9 @@ cdef class ClientProtocol(ClientInput):
         if self.traced:
             self._spend(EVENT_UNITS)
             end -= (end - 1)[0] == c'\r'
-            verb = b"HPUB " if msg.headers_len else b"PUB "
-            self._trace(RECEIVED, verb + msg.subject[:end - msg.subject])
+            line = msg.subject[:end - msg.subject]
+            verb = b"PUB " if len(line.split()) == 2 + (msg.reply != NULL) else b"HPUB "
+            self._trace(RECEIVED, verb + line)
         if self.pedantic and (not has_valid_tokens(msg.subject, msg.subject_len)
                               or has_wildcard(msg.subject, msg.subject_len)):
             self._error("Invalid Publish Subject")

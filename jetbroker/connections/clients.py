@@ -43,7 +43,7 @@ class Clients:
         self.options = options
         self.accounts = accounts
         self.info = info
-        self.logins = Logins(authenticator, accounts, options, tick.loop, log)
+        self.logins = Logins(authenticator, accounts, options, tick.loop, log, self.who)
         self.log = log
         self.connected: dict[int, ClientProtocol] = {}
         self.total = 0
@@ -166,7 +166,7 @@ class Clients:
             return
         self._told = {told: at for told, at in self._told.items() if now - at < limits.SAME_ERROR_SECONDS}
         self._told[text] = now
-        suffix = f" - {_label(client)}" if client.connected and client.user else ""
+        suffix = f" - {self._label(client)}" if client.connected and client.user else ""
         self.log.error(f"{self.who(client)} - {text}{suffix}")
 
     # --- events from ClientProtocol ---
@@ -206,7 +206,6 @@ class Clients:
         self._closing_since.pop(client.cid, None)
         self._unmeasured.discard(client.cid)
         self.unauthenticated.forget(client)
-        self.logins.forget(client)
         if client.connected:
             client.account.connections -= 1
         reason = client.close_reason or ("Read Error" if error else "Client Closed")
@@ -218,6 +217,7 @@ class Clients:
         if self._nobody_left is not None and not self.connected and not self._nobody_left.done():
             self._nobody_left.set_result(None)
         self.log.debug(f"{self.who(client)} - Client connection closed: {reason}")
+        self.logins.forget(client)
 
     def client_keeps(self, client: ClientProtocol, size: int) -> None:
         """A client that has to log in keeps `size` bytes of a command that is not whole; 0: none any more."""
@@ -254,9 +254,14 @@ class Clients:
             self._limit_told[client.account.name] = now
             self.log.error(f"{self.who(client)} - maximum subscriptions exceeded")
 
+    def client_finished(self, client: ClientProtocol, sid: bytes, most: int) -> None:
+        """One of its subscriptions has got as many messages as it asked for."""
+        shown = sid.decode("utf-8", "backslashreplace")
+        self.log.debug(f"{self.who(client)} - Auto-unsubscribe limit of {most} reached for sid '{shown}'")
+
     def client_subscription_removed(self, client: ClientProtocol, what: str) -> None:
         """Its user's new permissions do not allow this subscription."""
-        kind, _, name = _label(client).partition(":")
+        kind, _, name = self._label(client).partition(":")
         shown = quoted((name or client.user or "N/A").encode())
         self.log.info(f"Removed sub {what} for {kind.capitalize()} {shown} - not authorized")
 
@@ -322,6 +327,7 @@ class Clients:
     def _ping(self, client: ClientProtocol, now: float) -> None:
         client.last_ping_at = now + self._ping_interval(client)
         self._unmeasured.discard(client.cid)
+        self.log.debug(f"{self.who(client)} - Client Ping Timer")
         if client.pings_out + 1 > self.options.ping_max:
             self.log.debug(f"{self.who(client)} - Stale Client Connection - Closing")
             self.stale += 1
@@ -339,12 +345,10 @@ class Clients:
             if any(program):
                 described += f" - {quoted(':'.join(word for word in program if word).encode())}"
             if client.user:
-                described += f" - {quoted(f'{client.account.name}/{_label(client)}'.encode())}"
+                described += f" - {quoted(f'{client.account.name}/{self._label(client)}'.encode())}"
         return described
 
-
-def _label(client: ClientProtocol) -> str:
-    if client.user == REDACTED:
-        return "token"
-    by_nkey = client.login is not None and client.login.nkey
-    return f"nkey:{client.user}" if by_nkey else f"user:{client.user}"
+    def _label(self, client: ClientProtocol) -> str:
+        if client.user == REDACTED:
+            return "token"
+        return f"nkey:{client.user}" if self.logins.by_nkey(client) else f"user:{client.user}"

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from jetbroker.connections.json_faults import syntax_fault, type_fault
 from jetbroker.errors import ProtocolError
 
 BOOLEANS = {"verbose", "pedantic", "echo", "tls_required", "headers", "no_responders", "new_account"}
@@ -38,11 +39,11 @@ INFO_BOOLEANS = set(
 )
 INFO_LISTS = {"connect_urls", "ws_connect_urls", "gateway_urls", "leafnode_urls"}
 INFO_NUMBERS = {
-    **dict.fromkeys(("proto", "port", "api_lvl", "route_pool_size", "route_pool_idx"), (INT64_MIN, INT64_MAX)),
-    "max_payload": (-(2**31), 2**31 - 1),
-    "client_id": (0, 2**64 - 1),
-    "gossip_mode": (0, 255),
-    "gateway_cmd": (0, 255),
+    **dict.fromkeys(("proto", "port", "api_lvl", "route_pool_size", "route_pool_idx"), ("int", INT64_MIN, INT64_MAX)),
+    "max_payload": ("int32", -(2**31), 2**31 - 1),
+    "client_id": ("uint64", 0, 2**64 - 1),
+    "gossip_mode": ("uint8", 0, 255),
+    "gateway_cmd": ("uint8", 0, 255),
 }
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _FOLDED = str.maketrans({"\u017f": "s", "\u212a": "k"})  # the only letters that Go takes for ASCII ones
@@ -69,16 +70,17 @@ def decode_connect(raw: bytes, before: ConnectOptions | None = None) -> ConnectO
     What it leaves out stays as in `before`, an earlier CONNECT.
     """
     options = before or ConnectOptions()
-    for key, value in _decode_object(raw).given():
+    for key, value in _decode_object(raw, "ClientOpts").given():
         if key in BOOLEANS:
-            _require(isinstance(value, bool))
+            _require(isinstance(value, bool), value, "bool", key, "ClientOpts")
         elif key in TEXTS:
-            _require(isinstance(value, str))
+            _require(isinstance(value, str), value, "string", key, "ClientOpts")
             value = _LONE_SURROGATE.sub("\ufffd", value)  # as Go reads them
         elif key == "protocol":
-            _require(_is_number(value, INT64_MIN, INT64_MAX))
+            _require(_is_number(value, INT64_MIN, INT64_MAX), value, "int", key, "ClientOpts")
         else:
-            _require(key not in RULES or _are_rules(value))
+            if key in RULES:
+                _check_rules(value, key, "ClientOpts")
             continue
         setattr(options, "password" if key == "pass" else key, value)
     return options
@@ -86,17 +88,18 @@ def decode_connect(raw: bytes, before: ConnectOptions | None = None) -> ConnectO
 
 def check_info(raw: bytes) -> None:
     """INFO from a client is ignored, but bad JSON and wrong types close the connection. Raises ProtocolError."""
-    for key, value in _decode_object(raw).given():
+    for key, value in _decode_object(raw, "Info").given():
         if key in INFO_TEXTS:
-            _require(isinstance(value, str))
+            _require(isinstance(value, str), value, "string", key, "Info")
         elif key in INFO_BOOLEANS:
-            _require(isinstance(value, bool))
+            _require(isinstance(value, bool), value, "bool", key, "Info")
         elif key in INFO_LISTS:
-            _require(_are_texts(value))
+            _check_texts(value, key, "Info")
         elif key in INFO_NUMBERS:
-            _require(_is_number(value, *INFO_NUMBERS[key]))
+            wanted, least, most = INFO_NUMBERS[key]
+            _require(_is_number(value, least, most), value, wanted, key, "Info")
         elif key in RULES:
-            _require(_are_rules(value))
+            _check_rules(value, key, "Info")
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -107,27 +110,43 @@ class _Pairs(list[tuple[str, Any]]):
         return ((name.translate(_FOLDED).lower(), value) for name, value in self if value is not None)
 
 
-def _decode_object(raw: bytes) -> _Pairs:
+class _Float(float):
+    """A number that is no integer; shown as it was written."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _decode_object(raw: bytes, holder: str) -> _Pairs:
+    text = raw.decode("utf-8", "replace")
     try:
-        found = json.loads(raw.decode("utf-8", "replace"), object_pairs_hook=_Pairs, parse_constant=_refuse)
+        found = json.loads(text, object_pairs_hook=_Pairs, parse_constant=_refuse, parse_float=_Float)
     except (ValueError, RecursionError):
-        raise ProtocolError("", detail="CONNECT or INFO is not valid JSON") from None
+        raise ProtocolError("", detail=syntax_fault(raw) or "exceeded max depth") from None
     if found is None:
         return _Pairs()
-    _require(isinstance(found, _Pairs))
+    _require(isinstance(found, _Pairs), found, f"server.{holder}")
     pairs: _Pairs = found
     return pairs
 
 
-def _are_rules(value: Any) -> bool:
+def _check_rules(value: Any, key: str, holder: str) -> None:
     """`{"allow": [...], "deny": [...]}`: lists of strings."""
-    if not isinstance(value, _Pairs):
-        return False
-    return all(_are_texts(found) for key, found in value.given() if key in ("allow", "deny"))
+    _require(isinstance(value, _Pairs), value, "server.SubjectPermission", key, holder)
+    for name, found in value.given():
+        if name in ("allow", "deny"):
+            _check_texts(found, f"{key}.{name}", "SubjectPermission")
 
 
-def _are_texts(value: Any) -> bool:
-    return type(value) is list and all(entry is None or isinstance(entry, str) for entry in value)
+def _check_texts(value: Any, key: str, holder: str) -> None:
+    _require(type(value) is list, value, "[]string", key, holder)
+    for entry in value:
+        _require(entry is None or isinstance(entry, str), entry, "string", key, holder)
 
 
 def _is_number(value: Any, least: int, most: int) -> bool:
@@ -138,6 +157,7 @@ def _refuse(constant: str) -> None:
     raise ValueError(constant)
 
 
-def _require(condition: bool) -> None:
+def _require(condition: bool, value: Any, wanted: str, field: str = "", holder: str = "") -> None:
     if not condition:
-        raise ProtocolError("", detail="CONNECT or INFO has a field of the wrong type")
+        given = {} if isinstance(value, _Pairs) else value
+        raise ProtocolError("", detail=type_fault(given, wanted, field, holder))

@@ -22,6 +22,7 @@ from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.handshake import ConnectOptions, decode_connect
 from jetbroker.errors import ProtocolError
 from jetbroker.logs import Logger
+from jetbroker.wire.faults import quoted
 
 REDACTED = "[REDACTED]"  # stands where a token was
 NONCE_RANDOM_BYTES = 11
@@ -48,12 +49,14 @@ class Logins:
         options: Options,
         loop: asyncio.AbstractEventLoop,
         log: Logger,
+        who: Callable[[ClientProtocol], str],
     ) -> None:
         self.authenticator = authenticator
         self.accounts = accounts
         self.options = options
         self._loop = loop
         self._log = log
+        self._who = who
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._given: dict[int, Given] = {}  # by those who did not have to: a reload may ask for it
         self._cookies: dict[int, Given] = {}
@@ -201,6 +204,11 @@ class Logins:
         if login is NOBODY and any(given):
             self._given[client.cid] = given
 
+    def by_nkey(self, client: ClientProtocol) -> bool:
+        """Whether it named an nkey, though maybe nobody asked for one."""
+        given = self._given.get(client.cid)
+        return bool(given.nkey if given is not None else client.login is not None and client.login.nkey)
+
     # --- limits of accounts ---
 
     def limits_of(self, account: Account) -> AccountLimits:
@@ -210,6 +218,14 @@ class Logins:
 
     def _bound(self, client: ClientProtocol, bounds: AccountLimits) -> None:
         """The smaller one of server and account holds."""
+        options = self.options
+        for most, of_account, what in (
+            (options.max_payload, bounds.max_payload, "Max Payload"),
+            (options.max_subscriptions, bounds.max_subscriptions, "Max Subscriptions"),
+        ):
+            if 0 < most < of_account:
+                set_to = f"{what} set to {most} from server overrides account or user config"
+                self._log.debug(f"{self._who(client)} - {set_to}")
         client.set_max_payload(_smaller(bounds.max_payload, self.options.max_payload))
         client.set_max_subscriptions(self._most_subscriptions(bounds))
 
@@ -259,7 +275,7 @@ class Logins:
     def _timed_out(self, client: ClientProtocol) -> None:
         self._timers.pop(client.cid, None)
         if client.login_pending and not client.closed:
-            self._log.debug(f"{client.proxy or client.peer} - cid:{client.cid} - Authentication Timeout")
+            self._log.debug(f"{self._who(client)} - Authentication Timeout")
             client.close("Authentication Timeout", "Authentication Timeout")
 
     # --- reload ---
@@ -349,9 +365,9 @@ def _refused(options: ConnectOptions, verdict: Verdict) -> ProtocolError:
     """For the log: who it was that gave no valid login."""
     user = options.user or verdict.who
     if options.nkey:
-        who = f" - Nkey {_quoted(options.nkey)}"
+        who = f" - Nkey {quoted(options.nkey.encode())}"
     elif user:
-        who = f" - User {_quoted(user)}"
+        who = f" - User {quoted(user.encode())}"
     elif options.auth_token:
         who = f' - Token "{REDACTED}"'
     else:
@@ -366,11 +382,6 @@ def _account_full(client: ClientProtocol, login: Login) -> ProtocolError:
     if client.connected:
         detail += f" - Account:{login.account} - " + (f"nkey:{login.nkey}" if login.nkey else f"user:{login.user}")
     return ProtocolError(text, "Maximum Account Connections Exceeded", detail)
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 def _smaller(of_account: int, of_server: int) -> int:

@@ -175,6 +175,8 @@ cdef class ClientOutput(Receiver):
         cdef Subscription sub
         if self.finished is not None:
             for sub in self.finished:
+                if self.shared.server.log.debug_enabled:
+                    self.shared.server.client_finished(self.protocol, sub.sid, sub.max_deliveries)
                 self.protocol.forget(sub)
             self.finished = None
         if self.closed:
