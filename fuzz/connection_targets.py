@@ -11,7 +11,7 @@ from websockets.frames import Frame, Opcode
 
 from fuzz import generate
 from fuzz.checks import Target, require
-from jetbroker.auth.nkeys import SIGNATURE_BYTES, decode_signature
+from jetbroker.auth.nkeys import decode_signature
 from jetbroker.config import nkeys
 from jetbroker.config.options import WebsocketOptions
 from jetbroker.connections.frames import FrameError, FrameReader, Inflater, close_answer
@@ -224,7 +224,7 @@ def check_nkeys(data: bytes) -> None:
     decoded = nkeys.decode(nkeys.USER, key)
     require(decoded is None or nkeys.encode(nkeys.USER, decoded) == key, "key", key)
     raw = decode_signature(signature)
-    require(raw is None or len(raw) <= max(SIGNATURE_BYTES, len(signature)), "signature", signature)
+    require(raw is None or len(raw) <= max(nkeys.SIGNATURE_BYTES, len(signature)), "signature", signature)
 
 
 # --- subject transforms: source, destination and subject, divided by blanks ---

@@ -6,8 +6,11 @@ then signals; then the way back: listeners closed, JetStream stopped and synced,
 
 import asyncio
 import gc
+import hashlib
 import resource
 import signal
+import string
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +21,11 @@ from jetbroker.accounts.account import Account, graph_of
 from jetbroker.auth.authenticator import Authenticator
 from jetbroker.auth.server_id import new_server_id
 from jetbroker.config import checks
+from jetbroker.config.durations import format_duration
 from jetbroker.config.options import GLOBAL_ACCOUNT, SYSTEM_ACCOUNT, AccountJetStreamOptions, Options
 from jetbroker.connections.clients import Clients
 from jetbroker.connections.info import ServerInfo
-from jetbroker.errors import JetbrokerError
+from jetbroker.errors import ConfigError, JetbrokerError, StoreOpenError
 from jetbroker.listening import Listeners, fingerprint, monitoring_context
 from jetbroker.logs import Logger
 from jetbroker.monitor.system import SystemServices
@@ -30,7 +34,10 @@ from jetbroker.tick import Tick
 
 if TYPE_CHECKING:
     from jetbroker.accounts.graph import Graph
+    from jetbroker.accounts.resolver import Resolver
     from jetbroker.accounts.sharing import Sharing
+    from jetbroker.auth.tokens import KnownAccount
+    from jetbroker.connections.token_clients import TokenClients
     from jetbroker.jetstream.server import JetStreamServer
     from jetbroker.monitor.monitor import Monitor
     from jetbroker.monitor.sources import Sources
@@ -67,12 +74,15 @@ class Broker:
         self._jetstream_end: asyncio.Task[None] | None = None
         self._lame_duck: asyncio.Task[None] | None = None
         self._reloads: set[asyncio.Task[None]] = set()
-        authenticator = Authenticator(options)
+        self.resolver = self._make_resolver()
+        authenticator = self.authenticator_for(options)
         self.info = ServerInfo(options, self.server_id, authenticator)
         self._sharing: Sharing | None = None
         self._share(graph)
         self.system = SystemServices(self.tick, self.server_id, self._monitored)
-        self.system.attach(self.accounts.values())
+        self._attach_services()
+        if self.resolver is not None:
+            self.resolver.start()
         self._sources: Sources | None = None
         self.clients = Clients(options, self.tick, self.accounts, authenticator, self.info, log)
         self.listeners = Listeners(options, self.clients, self.info, log)
@@ -82,8 +92,15 @@ class Broker:
     async def start(self) -> None:
         """Open the store, recover, listen. Raises JetbrokerError or OSError with a text for the operator."""
         self._log_start()
+        if self.resolver is not None:
+            self.resolver.check_preload()
         self.files.write_pid()
+        if not (self.options.system_account or self.options.no_system_account):
+            if SYSTEM_ACCOUNT not in self.options.accounts:
+                self.log.debug(f'Created system account: "{SYSTEM_ACCOUNT}"')
+        checks.check_monitoring(self.options)
         self._open_monitor()
+        checks.check_jetstream_accounts(self.options)
         if self.options.jetstream.enabled:
             await self.start_jetstream()
         await self.listeners.start()
@@ -106,8 +123,15 @@ class Broker:
         # a core-only broker does without the imports
         from jetbroker.jetstream.server import JetStreamServer
 
+        self.log.info("Starting JetStream")
+        began = time.monotonic()
         self.jetstream = JetStreamServer(self.options, self.tick, self.accounts, self._facts(), self.log)
-        await self.jetstream.start()
+        try:
+            await self.jetstream.start(None if self.resolver is None else self.resolver.find_stored)
+        except StoreOpenError as error:
+            raise StoreOpenError(f"Can't start JetStream: {error}") from error
+        finally:
+            self.log.info(f"Took {format_duration(round(time.monotonic() - began, 6))} to start JetStream")
 
     async def end_jetstream(self) -> None:
         """For a reload: the streams stay on disk."""
@@ -124,7 +148,58 @@ class Broker:
         self.accounts.clear()
         self.accounts.update(accounts)
         self._share(graph)
-        self.system.attach(self.accounts.values())
+        self._attach_services()
+
+    def _attach_services(self) -> None:
+        """The server's own services need a system account, and without one in operator mode there is none."""
+        options = self.options
+        if not options.operator.enabled or options.system_account:
+            self.system.attach(self.accounts.values())
+
+    # --- operator mode ---
+
+    def _make_resolver(self) -> "Resolver | None":
+        if not self.options.operator.enabled:
+            return None
+        from jetbroker.accounts.resolver import Effects, Resolver  # most brokers do without
+
+        effects = Effects(self._tokens_read, self._token_changed, self._account_expired)
+        return Resolver(self.options, self.loop, self.log, effects)
+
+    def authenticator_for(self, options: Options) -> Authenticator:
+        """The logins of these options, at the start and for a reload."""
+        if self.resolver is None:
+            return Authenticator(options)
+        from jetbroker.auth.tokens import TokenAuthenticator
+
+        return TokenAuthenticator(options, self.resolver.find)
+
+    def _tokens_read(self, graph: "Graph") -> None:
+        """There are other accounts than before, or they give each other something else."""
+        self.apply_accounts(graph)
+        if self.jetstream is not None:
+            self.jetstream.follow_new()
+
+    def _token_changed(self, before: "KnownAccount", now: "KnownAccount") -> None:
+        self._token_clients().account_changed(before, now)
+        if self.jetstream is not None:
+            task = self.loop.create_task(self._follow_jetstream_limits(self.jetstream))
+            self._reloads.add(task)
+            task.add_done_callback(self._reloads.discard)
+
+    async def _follow_jetstream_limits(self, jetstream: "JetStreamServer") -> None:
+        try:
+            await jetstream.reload()
+        except (JetbrokerError, OSError) as error:
+            self.log.error(f"Error configuring jetstream: {error}")
+
+    def _account_expired(self, account: "KnownAccount") -> None:
+        self._token_clients().account_expired(account)
+
+    def _token_clients(self) -> "TokenClients":
+        from jetbroker.connections.token_clients import TokenClients
+
+        return TokenClients(self.clients)
 
     def _share(self, graph: "Graph") -> None:
         if self._sharing is None:
@@ -259,12 +334,22 @@ class Broker:
         self.log.info("Starting nats-server")
         self.log.info(f"  Version:  {NATS_VERSION} (jetbroker {__version__})")
         self.log.info("  Git:      [not set]")
+        self.log.debug(f"  Go build: {self.info.fields['go']}")
         self.log.info(f"  Name:     {self.info.server_name}")
+        if self.options.jetstream.enabled:
+            self.log.info(f"  Node:     {_node(self.info.server_name)}")
         self.log.info(f"  ID:       {self.server_id}")
         for warning in checks.password_warnings(self.options):
             self.log.warn(warning)
         if self.options.config_file:
             self.log.info(f"Using configuration file: {self.options.config_file} ({self.options.config_digest})")
+        if self.options.operator.tokens:
+            from jetbroker.config.operator import start_lines
+
+            for line in start_lines(self.options):
+                self.log.info(line)
+            if not self.options.system_account:
+                self.log.warn("Trusted Operators should utilize a System Account")
         for warning in checks.other_warnings(self.options):
             self.log.warn(warning)
 
@@ -272,7 +357,7 @@ class Broker:
 def make_accounts(options: Options, tick: Tick, known: dict[str, Account]) -> dict[str, Account]:
     """Every account of the configuration, with $G and the system account; those that are `known` stay the same."""
     system = options.system_account or SYSTEM_ACCOUNT
-    alone = all(name in (GLOBAL_ACCOUNT, system) for name in options.accounts)
+    alone = not options.operator.enabled and all(name in (GLOBAL_ACCOUNT, system) for name in options.accounts)
     found: dict[str, Account] = {}
     for name in (GLOBAL_ACCOUNT, system, *options.accounts):
         configured = options.accounts.get(name)
@@ -284,8 +369,15 @@ def make_accounts(options: Options, tick: Tick, known: dict[str, Account]) -> di
         if account is None or account.is_system != (name == system):
             account = Account(name, tick, is_system=name == system)
         account.jetstream_options = jetstream
+        account.label = configured.label if configured is not None and configured.label else name
         found[name] = account
     return found
+
+
+def _node(server_name: str) -> str:
+    """A server's short name in nats-server's JetStream: 8 letters and digits made of a hash."""
+    letters = string.digits + string.ascii_uppercase + string.ascii_lowercase
+    return "".join(letters[byte % len(letters)] for byte in hashlib.sha256(server_name.encode()).digest()[:8])
 
 
 def allow_many_files() -> None:
@@ -301,7 +393,11 @@ def run(options: Options) -> int:
     Raises ConfigError where what the accounts give each other cannot be.
     """
     graph = graph_of(options)
-    log = Logger(options)
+    try:
+        log = Logger(options)
+    except ConfigError as error:  # there is no log yet: as Go's own one writes it
+        print(time.strftime("%Y/%m/%d %H:%M:%S"), error, file=sys.stderr)
+        return 1
     allow_many_files()
 
     async def main() -> int:

@@ -68,6 +68,10 @@ MAPPING_CACHE_ENTRIES = 2048  # published subjects whose mapping is remembered, 
 SERVICE_RESPONSES = 262_144  # answers that one account's services still owe to others; the oldest makes room
 IMPORT_DEPTH = 1024  # accounts that imports may lead through, nats-server's bound
 
+# --- operator mode ---
+TOKEN_BYTES = 1024 * 1024  # of one token, the bound of nats-server's library
+TOKEN_SUBJECTS = 4096  # that one entry of a scope's template may become, by several values of a tag
+
 # --- permissions ---
 PERMISSION_VERDICTS = 2048  # literal subjects per user whose verdict is remembered
 RESPONSE_SUBJECTS = 65_536  # reply subjects that one client may still answer; past it the older half is forgotten
@@ -102,6 +106,8 @@ JS_MAX_WAITING_PULLS = 512
 JS_MAX_ACK_PENDING = 1000
 JS_OVERLAP_STEPS = 250_000  # comparing the subjects of one request: under a second of the event loop
 JS_UNCOMMITTED_BYTES = 128 * 1024 * 1024  # per stream, accepted while the disk is busy; then publishes get 10167
+JS_BATCH_BYTES = 64 * 1024 * 1024  # of one atomic batch, in memory until its last message comes
+JS_STAGED_BYTES = 256 * 1024 * 1024  # of all atomic batches of the server
 JS_EVICTIONS_PER_TICK = 20_000  # by age or lost interest: about a millisecond, so that expiry never stops the loop
 JS_EXPIRIES_PER_TICK = 500  # messages judged and removed, or replaced by a marker, one by one: a few milliseconds
 JS_TTL_SLOTS_PER_TICK = 20_000  # looked at after a start for messages with a TTL: a few milliseconds

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jetbroker.accounts.account import graph_of
 from jetbroker.auth.authenticator import Authenticator
-from jetbroker.config import start
+from jetbroker.config import checks, start
 from jetbroker.config.options import RANDOM_PORT, Options
 from jetbroker.config.reload import Change, changes
 from jetbroker.errors import ConfigError, JetbrokerError
@@ -87,6 +87,7 @@ class Reloader:
         if not old.config_file:
             raise ConfigError("can only reload config when a file is provided using -c or --config")
         loaded = await asyncio.to_thread(_read, old)
+        checks.check_opening(loaded.options)
         tls = loaded.options.tls
         return loaded.options, "" if tls is None else await asyncio.to_thread(fingerprint, tls)
 
@@ -108,7 +109,8 @@ class Reloader:
     def _prepare(self, options: Options) -> Parts:
         """Make what the configuration asks for. Raises what keeps it from being made; nothing has changed then."""
         self._broker.log.check(options)
-        return Parts(Authenticator(options), self._broker.listeners.prepare(options), graph_of(options))
+        broker = self._broker
+        return Parts(broker.authenticator_for(options), broker.listeners.prepare(options), graph_of(options))
 
     def _take(self, parts: Parts) -> None:
         """Put the new parts in the place of the old ones."""
@@ -118,7 +120,10 @@ class Reloader:
         broker.listeners.apply(parts.entrances)
         if broker.monitor is not None:
             broker.monitor.secure = parts.entrances.monitoring
-        broker.apply_accounts(parts.graph)
+        if broker.resolver is None:
+            broker.apply_accounts(parts.graph)
+        else:
+            broker.resolver.reload()
         broker.clients.logins.replace(parts.authenticator, broker.clients.connected.values())
 
     def _follow(self, found: list[Change]) -> None:

@@ -31,6 +31,7 @@ class Account:
         self.is_system = is_system
         self.jetstream_options = jetstream
         self.connections = 0
+        self.label = name  # as the log names it
         self.services: tuple[bytes, ...] = ()  # local subjects of the services it imports
 
     def takes_service(self, subject: bytes) -> bool:

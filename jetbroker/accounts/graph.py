@@ -3,13 +3,16 @@
 Nothing here touches a running broker: a start, a reload and `-t` all ask `check` first.
 """
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from jetbroker import limits
 from jetbroker.config.options import (
     GLOBAL_ACCOUNT,
     AccountOptions,
+    ActivationOptions,
     ExportOptions,
     ImportOptions,
     MappingOptions,
@@ -22,11 +25,15 @@ from jetbroker.routing.transform import Transform
 from jetbroker.wire.subjects import collide, subset, valid_subject, wildcard
 
 DEFAULT_THRESHOLD_SECONDS = 120.0
+EVERYBODY = "*"  # whose activations are revoked
 
 
 @dataclass(slots=True, eq=False)
 class Export:
-    """What one account offers to others. `accounts` None: to all; `threshold` in seconds without an answer."""
+    """What one account offers to others. `accounts` None: to all; `threshold` in seconds without an answer.
+
+    With `activated` set, to those only whom one of its signers gave a token that was not revoked.
+    """
 
     account: str
     subject: bytes
@@ -34,14 +41,27 @@ class Export:
     token_position: int = 0
     single: bool = True
     threshold: float = DEFAULT_THRESHOLD_SECONDS
+    activated: ExportOptions | None = None
 
-    def allows(self, importer: str, subject: bytes) -> bool:
+    def allows(self, importer: str, subject: bytes, activation: ActivationOptions | None) -> bool:
         """May this account import this subject, which is the export's or a part of it?"""
         if self.token_position:
             # nats-server looks at the token of parts only, not of the whole export
             tokens = subject.split(b".") if subject != self.subject else []
             return len(tokens) >= self.token_position and tokens[self.token_position - 1] == importer.encode()
+        if self.activated is not None:
+            return activation is not None and self._accepts(self.activated, activation)
         return self.accounts is None or importer in self.accounts
+
+    def _accepts(self, options: ExportOptions, activation: ActivationOptions) -> bool:
+        if 0 < activation.expires <= time.time():
+            return False
+        if activation.issuer_account and (
+            activation.issuer_account != self.account or activation.issuer not in options.signers
+        ):
+            return False
+        revoked = (options.revocations.get(key) for key in (activation.importer, EVERYBODY))
+        return all(at is None or at < activation.issued_at for at in revoked)
 
 
 @dataclass(slots=True, frozen=True)
@@ -88,28 +108,43 @@ class _Fault(Exception):
     """Why one import cannot be; the text is nats-server's."""
 
 
+class Flaw(NamedTuple):
+    """Something that an account cannot map, offer or take. `what` is a "mapping", "stream import" and so on."""
+
+    account: str
+    what: str
+    why: str
+    line: str  # all of it, as a check of a configuration tells it
+
+
 def check(options: Options) -> Graph:
-    """Mappings, exports and imports of all accounts, by account. Raises ConfigError, one line for each fault."""
-    errors: list[str] = []
+    """Mappings, exports and imports of all accounts, by account. Raises ConfigError, one line for each flaw."""
+    graph, flaws = work_out(options)
+    if flaws:
+        raise ConfigError("\n".join(flaw.line for flaw in flaws))
+    return graph
+
+
+def work_out(options: Options) -> tuple[Graph, list[Flaw]]:
+    """The same, and what is wrong with it: that is left out."""
+    flaws: list[Flaw] = []
     accounts = dict(options.accounts)
     accounts.setdefault(GLOBAL_ACCOUNT, AccountOptions(GLOBAL_ACCOUNT))
     graph = {name: AccountGraph(name) for name in accounts}
     for name, account in accounts.items():
         sources = [*account.mappings, *(options.mappings if name == GLOBAL_ACCOUNT else ())]
-        graph[name].mappings = _mappings(sources, errors)
+        graph[name].mappings = _mappings(name, sources, flaws)
         for export in account.exports:
-            _add_export(graph[name], export, errors)
+            _add_export(graph[name], export, flaws)
     for kind, add in (("stream", _add_stream), ("service", _add_service)):
         for name, account in accounts.items():
             for entry in account.imports:
                 if entry.kind == kind:
-                    _add_import(graph, name, entry, add, errors)
-    if errors:
-        raise ConfigError("\n".join(errors))
-    return graph
+                    _add_import(graph, name, entry, add, flaws)
+    return graph, flaws
 
 
-def _mappings(configured: list[MappingOptions], errors: list[str]) -> Mappings | None:
+def _mappings(account: str, configured: Iterable[MappingOptions], flaws: list[Flaw]) -> Mappings | None:
     sources = []
     for mapping in configured:
         targets = [(target.subject.encode(), target.weight, target.cluster) for target in mapping.destinations]
@@ -117,7 +152,8 @@ def _mappings(configured: list[MappingOptions], errors: list[str]) -> Mappings |
             Mappings([(mapping.source.encode(), targets)])
         except TransformError as error:
             to = f" to {_quoted(mapping.destinations[0].subject)}" if mapping.plain else ""
-            errors.append(_placed(mapping.place, f"Error adding mapping for {_quoted(mapping.source)}{to} : {error}"))
+            line = _placed(mapping.place, f"Error adding mapping for {_quoted(mapping.source)}{to} : {error}")
+            flaws.append(Flaw(account, "mapping", str(error), line))
             continue
         sources.append((mapping.source.encode(), targets))
     return Mappings(sources) if sources else None
@@ -133,19 +169,22 @@ def _placed(place: str, text: str) -> str:
     return f"{place}: {text}" if place else text
 
 
-def _add_export(account: AccountGraph, options: ExportOptions, errors: list[str]) -> None:
+def _add_export(account: AccountGraph, options: ExportOptions, flaws: list[Flaw]) -> None:
     subject = options.subject.encode()
     exports = account.stream_exports if options.kind == "stream" else account.service_exports
     export = exports.setdefault(subject, Export(account.name, subject))
     if options.token_position:
         tokens = subject.split(b".")
         if len(tokens) < options.token_position or tokens[options.token_position - 1] != b"*":
-            text = f"Error adding {options.kind} export {_quoted(options.subject)}: sublist: invalid subject"
-            errors.append(_placed(options.place, text))
+            why = "sublist: invalid subject"
+            text = f"Error adding {options.kind} export {_quoted(options.subject)}: {why}"
+            flaws.append(Flaw(account.name, f"{options.kind} export", why, _placed(options.place, text)))
             return
         export.token_position = options.token_position
     if options.accounts:
         export.accounts = (export.accounts or set()) | set(options.accounts)
+    if options.activated:
+        export.activated = options
     export.single = export.single and options.response_type == "Singleton"
     if options.response_threshold:
         export.threshold = options.response_threshold
@@ -156,32 +195,33 @@ def _add_import(
     importer: str,
     options: ImportOptions,
     add: Callable[[Graph, AccountGraph, ImportOptions], None],
-    errors: list[str],
+    flaws: list[Flaw],
 ) -> None:
     if options.account not in graph:
         text = f"{_quoted(options.account)} account not defined for {options.kind} import"
-        errors.append(_placed(options.place, text))
+        flaws.append(Flaw(importer, f"{options.kind} import", "account missing", _placed(options.place, text)))
         return
     try:
         add(graph, graph[importer], options)
     except _Fault as fault:
         text = f"Error adding {options.kind} import {_quoted(options.subject)}: {fault}"
-        errors.append(_placed(options.place, text))
+        flaws.append(Flaw(importer, f"{options.kind} import", str(fault), _placed(options.place, text)))
 
 
-def _authorize(exports: dict[bytes, Export], importer: str, subject: bytes, kind: str) -> Export:
+def _authorize(exports: dict[bytes, Export], importer: str, options: ImportOptions) -> Export:
     """The export that an import is of: the same subject, else the first that covers it."""
+    subject = options.subject.encode()
     export = exports.get(subject)
     if export is None:
         export = next((one for one in exports.values() if subset(subject, one.subject)), None)
-    if export is None or not export.allows(importer, subject):
-        raise _Fault(f"{kind} import not authorized")
+    if export is None or not export.allows(importer, subject, options.activation):
+        raise _Fault(f"{options.kind} import not authorized")
     return export
 
 
 def _add_stream(graph: Graph, importer: AccountGraph, options: ImportOptions) -> None:
     exporter, subject = graph[options.account], options.subject.encode()
-    _authorize(exporter.stream_exports, importer.name, subject, "stream")
+    _authorize(exporter.stream_exports, importer.name, options)
     local = (options.to or options.subject).encode()
     if options.prefix:
         if wildcard(options.prefix.encode()):
@@ -204,7 +244,7 @@ def _add_service(graph: Graph, importer: AccountGraph, options: ImportOptions) -
     local = (options.to or options.subject).encode()
     if not valid_subject(local) or not valid_subject(subject):
         raise _Fault("sublist: invalid subject")
-    export = _authorize(exporter.service_exports, importer.name, subject, "service")
+    export = _authorize(exporter.service_exports, importer.name, options)
     published = wildcard(subject) and local == subject
     asked = take_placeholders(local)[0] if wildcard(subject) else local
     _check_cycle(graph, importer.name, exporter.name, asked, _services_that_collide)

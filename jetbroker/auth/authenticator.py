@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from jetbroker.auth import nkeys, passwords
 from jetbroker.auth.permissions import Permissions
 from jetbroker.config.checks import is_bcrypt
-from jetbroker.config.nkeys import USER, decode
+from jetbroker.config.nkeys import USER, decode, is_signed
 from jetbroker.config.options import GLOBAL_ACCOUNT, SYSTEM_ACCOUNT, Options, TlsOptions, UserOptions
 
 if TYPE_CHECKING:
     from jetbroker.auth.certificates import CertificateNames
+    from jetbroker.auth.tokens import UserToken
 
 NATS = "nats"
 WEBSOCKET = "websocket"
@@ -33,7 +34,8 @@ PROXY_REQUIRED = "Proxy Required"
 class Login:
     """Somebody who may come in: one per configured user, shared by all of his connections.
 
-    `user` is empty for an nkey and for a token. `secret` (plain or hashed) is what a reload compares.
+    `user` is empty for an nkey and for a token. `secret` (plain or hashed) is what a reload compares. `token` is what
+    a user of operator mode stands on; his login is made for one connection.
     """
 
     account: str = GLOBAL_ACCOUNT
@@ -44,6 +46,7 @@ class Login:
     connection_types: frozenset[str] = frozenset()
     proxy_required: bool = False
     by_token: bool = False
+    token: "UserToken | None" = None
 
     def allows(self, kind: str) -> bool:
         """May this user come over this kind of connection?"""
@@ -66,6 +69,8 @@ class Claim:
     signature: str = field(default="", repr=False)
     nonce: bytes = b""
     certificate: bytes | None = None  # DER, of the client
+    jwt: str = field(default="", repr=False)
+    address: str = ""  # of the client, without the port
 
     @property
     def says_nothing(self) -> bool:
@@ -76,13 +81,16 @@ class Claim:
 class Verdict(NamedTuple):
     """`login` None: refused. With `check`, which must run in a thread, `login` counts only if that gives True.
 
-    `who` is the user that was meant, when the claim does not say so itself: for the log.
+    `who` is the user that was meant, when the claim does not say so itself: for the log. `told` is what else it says of
+    a refusal, at debug level unless `loud`.
     """
 
     login: Login | None
     check: Callable[[], bool] | None = None
     reason: str = FAILED
     who: str = ""
+    told: str = ""
+    loud: bool = False
 
 
 class Renewal(Enum):
@@ -234,7 +242,7 @@ class Authenticator:
         if not signature or not claim.nonce:
             return Verdict(None)
         public = decode(USER, claim.nkey)
-        is_good = public is not None and nkeys.is_signed(public, claim.nonce, signature)
+        is_good = public is not None and is_signed(public, claim.nonce, signature)
         return Verdict(login if is_good else None)
 
     def _judge_certificate(self, claim: Claim) -> Verdict:

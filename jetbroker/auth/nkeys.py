@@ -1,15 +1,11 @@
-"""Signatures made with nkeys, and the broker's own key.
-
-`cryptography` is imported when the first signature is checked or the first key made: most brokers have no nkeys.
-"""
+"""Signatures as clients send them, and the broker's own key."""
 
 import base64
 import binascii
 from functools import cached_property
 
-from jetbroker.config.nkeys import CURVE, KEY_BYTES, encode
+from jetbroker.config.nkeys import CURVE, encode
 
-SIGNATURE_BYTES = 64
 _URL_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
@@ -24,20 +20,6 @@ def decode_signature(text: str) -> bytes | None:
         return base64.b64decode(data, validate=True)
     except binascii.Error:
         return None
-
-
-def is_signed(public: bytes, text: bytes, signature: bytes) -> bool:
-    """Is this the owner's Ed25519 signature of the text?"""
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    if len(signature) != SIGNATURE_BYTES or len(public) != KEY_BYTES:
-        return False
-    try:
-        Ed25519PublicKey.from_public_bytes(public).verify(signature, text)
-    except (InvalidSignature, ValueError):  # ValueError: 32 bytes that are no point of the curve
-        return False
-    return True
 
 
 class CurveKey:

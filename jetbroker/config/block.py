@@ -59,5 +59,6 @@ def _equal(self: Any, other: Any) -> bool:
 
 
 def _shown(self: Any) -> str:
-    said = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__dataclass_fields__)
+    shown = [name for name, found in self.__dataclass_fields__.items() if found.repr]
+    said = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
     return f"{type(self).__qualname__}({said})"

@@ -17,6 +17,7 @@ from jetbroker.config.options import (
 from jetbroker.errors import ConfigError
 
 _MAX_PORT = 65_535
+_INVALID_PORT = "listen tcp: address {}: invalid port"
 _HIGH_PAYLOAD_BYTES = 8 * 1024 * 1024
 _BCRYPT_VARIANTS = "abxy"
 _BCRYPT_PREFIX_LENGTH = 7  # $2a$10$
@@ -61,7 +62,7 @@ def settle(options: Options) -> None:
 
 
 def check_start(options: Options) -> None:
-    """Raise :class:`~jetbroker.errors.ConfigError` when the broker cannot start with these options."""
+    """Raise :class:`~jetbroker.errors.ConfigError` when the broker cannot begin to start with these options."""
     for field in _NOT_NEGATIVE:
         if getattr(options, field) < 0:
             raise ConfigError(f"{field} needs to be positive")
@@ -72,33 +73,50 @@ def check_start(options: Options) -> None:
     if " " in options.server_name:
         raise ConfigError("server name cannot contain spaces")
     _check_lame_duck(options)
-    if options.default_sentinel:
-        raise ConfigError("default sentinel requires operators and accounts")
+    if options.operator.tokens or options.default_sentinel:
+        from jetbroker.config.operator import check_operators
+
+        check_operators(options)
     check_no_auth_user(options, options.no_auth_user)
     _check_jetstream(options)
     if options.websocket.port:
         from jetbroker.config.websocket import check_websocket
 
         check_websocket(options)
-    _check_monitoring(options)
-    _check_advertise(options)
+    refused = "Error setting server INFO with ClientAdvertise value of {}, err={}"
+    _check_advertise(options.client_advertise, options.port, refused)
     system = options.system_account
-    if system and system not in (*options.accounts, SYSTEM_ACCOUNT, GLOBAL_ACCOUNT):
+    in_tokens = options.operator.resolver  # looked for when the tokens are read
+    if system and not in_tokens and system not in (*options.accounts, SYSTEM_ACCOUNT, GLOBAL_ACCOUNT):
         raise ConfigError("error resolving system account: account missing")
-    _check_ports(options)
 
 
-def _check_ports(options: Options) -> None:
-    """The texts are those of failing to listen: where nats-server finds out."""
-    invalid = "listen tcp: address {}: invalid port"
+def check_opening(options: Options) -> None:
+    """What a start meets on its way only, when it has begun to log, in this order. Raises ConfigError."""
+    check_monitoring(options)
+    check_jetstream_accounts(options)
+    check_websocket_port(options)
+    check_websocket_advertise(options)
+    check_port(options)
+
+
+def check_port(options: Options) -> None:
+    """Raise ConfigError when it is none."""
     if not -1 <= options.port <= _MAX_PORT:
-        why = invalid.format(options.port)
+        why = _INVALID_PORT.format(options.port)
         raise ConfigError(f'Error listening on port: {options.host}:{options.port}, "{why}"')
-    for port in (options.http_port, options.https_port):
-        if not -1 <= port <= _MAX_PORT:
-            raise ConfigError(f"Can't start monitoring: can't listen to the monitor port: {invalid.format(port)}")
+
+
+def check_websocket_port(options: Options) -> None:
+    """Raise ConfigError when it is none."""
     if not -1 <= options.websocket.port <= _MAX_PORT:
-        raise ConfigError(f"Unable to listen for websocket connections: {invalid.format(options.websocket.port)}")
+        raise ConfigError(f"Unable to listen for websocket connections: {_INVALID_PORT.format(options.websocket.port)}")
+
+
+def check_websocket_advertise(options: Options) -> None:
+    """Raise ConfigError when it is no address."""
+    if options.websocket.port:
+        _check_advertise(options.websocket.advertise, options.port, "Unable to get websocket connect URLs: {1}")
 
 
 def warnings(options: Options) -> list[str]:
@@ -116,8 +134,6 @@ def other_warnings(options: Options) -> list[str]:
     found = []
     if options.max_payload > _HIGH_PAYLOAD_BYTES:
         found.append("Maximum payloads over 8.00 MB are generally discouraged and could lead to poor performance")
-    if options.jetstream.enabled and not options.jetstream.store_dir:
-        found.append("Temporary storage directory used, data could be lost on system reboot")
     # Test helpers of clients set these two; refusing them would keep the broker from starting there.
     found += [
         f"jetstream {name} has no effect yet"
@@ -158,33 +174,35 @@ def _check_lame_duck(options: Options) -> None:
         )
 
 
-def _check_monitoring(options: Options) -> None:
+def check_monitoring(options: Options) -> None:
+    """Raise ConfigError when its port cannot be opened as asked for."""
     if options.http_port and options.https_port:
         both = f"both HTTP ({options.http_port}) and HTTPs ({options.https_port}) ports"
         raise ConfigError(f"Can't start monitoring: can't specify {both}")
     if options.https_port and options.tls is None:
         raise ConfigError("Can't start monitoring: TLS cert and key required for HTTPS")
+    for port in (options.http_port, options.https_port):
+        if not -1 <= port <= _MAX_PORT:
+            raise ConfigError(f"Can't start monitoring: can't listen to the monitor port: {_INVALID_PORT.format(port)}")
 
 
-def _check_advertise(options: Options) -> None:
-    failures = [(options.client_advertise, "Error setting server INFO with ClientAdvertise value of {}, err={}")]
-    if options.websocket.port:
-        failures.append((options.websocket.advertise, "Unable to get websocket connect URLs: {1}"))
-    for text, failure in failures:
-        if not text:
-            continue
-        from jetbroker.config.advertise import advertised
+def _check_advertise(text: str, port: int, failure: str) -> None:
+    if not text:
+        return
+    from jetbroker.config.advertise import advertised
 
-        try:
-            advertised(text, options.port)
-        except ConfigError as error:
-            raise ConfigError(failure.format(text, error)) from None
+    try:
+        advertised(text, port)
+    except ConfigError as error:
+        raise ConfigError(failure.format(text, error)) from None
 
 
 def check_no_auth_user(options: Options, name: str) -> None:
     """Raise :class:`~jetbroker.errors.ConfigError` unless `name` is empty or one of the users."""
     if not name:
         return
+    if options.operator.tokens:
+        raise ConfigError("no_auth_user not compatible with Trusted Operator")
     users = [user.nkey or user.user for user in options.all_users()]
     if not users:
         raise ConfigError(f'no_auth_user: "{name}" present, but users/nkeys are not defined')
@@ -194,10 +212,14 @@ def check_no_auth_user(options: Options, name: str) -> None:
         )
 
 
-def _check_jetstream(options: Options) -> None:
+def check_jetstream_accounts(options: Options) -> None:
+    """Raise ConfigError when an account is to have JetStream that cannot."""
     system = options.accounts.get(options.system_account or SYSTEM_ACCOUNT)
     if options.jetstream.enabled and system is not None and system.jetstream is not None:
         raise ConfigError("Not allowed to enable JetStream on the system account")
+
+
+def _check_jetstream(options: Options) -> None:
     domain = options.jetstream.domain
     if any(char in domain for char in ".*>"):
         raise ConfigError("invalid domain name: may not contain ., * or >")

@@ -160,14 +160,18 @@ JETSTREAM: Table = {
     "max_buffered_size": ("max_buffered_size", values.storage_size),
 }
 
+OPERATOR_MODE = (
+    "operator operators root roots root_operator root_operators trusted trusted_keys resolver account_resolver "
+    "accounts_resolver resolver_preload resolver_pinned_accounts"
+).split()
+
 STORE_DIR = ("store_dir", "storedir", "store")  # `store` only inside of `jetstream {}`
 
 # What nats-server has and this broker has not. `<key>: false` is accepted: it asks for nothing.
 TOP_UNSUPPORTED = frozenset(
     (
-        "account_resolver accounts_resolver cluster default_js_domain feature_flags gateway leaf leafnodes mqtt ocsp "
-        "ocsp_cache operator operators prof_block_rate prof_port proxies resolver resolver_pinned_accounts "
-        "resolver_preload resolver_tls root roots root_operator root_operators trusted trusted_keys"
+        "cluster default_js_domain feature_flags gateway leaf leafnodes mqtt ocsp ocsp_cache prof_block_rate prof_port "
+        "proxies resolver_tls"
     ).split()
 )
 AUTHORIZATION_UNSUPPORTED = frozenset(("auth_callout", "auth_hook"))

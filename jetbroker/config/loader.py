@@ -4,6 +4,8 @@ The plain keys are rows of the tables in :mod:`jetbroker.config.keys`; each bloc
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
 
 from jetbroker.config import keys, values
 from jetbroker.config.digest import digest
@@ -14,6 +16,9 @@ from jetbroker.config.report import ConfigErrors, Report
 from jetbroker.config.start import Loaded
 from jetbroker.config.users import Users
 from jetbroker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from jetbroker.config.operator import OperatorKeys
 
 
 def load_file(path: str, env: Mapping[str, str] | None = None) -> Loaded:
@@ -50,6 +55,7 @@ class _Top:
         self.users = Users(report)
         self.jetstream = JetStreamBlock(report, self.options.jetstream)
         self.auth_place: Place | None = None
+        self.operator_keys: OperatorKeys | None = None
         self.finish: list[Callable[[], None]] = []  # what needs all of the file
 
     def read(self, tree: dict[str, Node]) -> None:
@@ -65,6 +71,7 @@ class _Top:
             "authorization": self._authorization,
             "accounts": self._accounts,
             **dict.fromkeys(("mappings", "maps"), self._mappings),
+            **dict.fromkeys(keys.OPERATOR_MODE, self._operator_mode),
             "jetstream": self.jetstream.read,
             "store_dir": self.jetstream.store_dir,
             "storedir": self.jetstream.store_dir,
@@ -138,6 +145,14 @@ class _Top:
     def _authorization(self, key: str, node: Node) -> None:
         self.users.authorization(node, self.options.authorization)
         self.auth_place = node.place
+
+    def _operator_mode(self, key: str, node: Node) -> None:
+        from jetbroker.config.operator import OperatorKeys
+
+        if self.operator_keys is None:
+            self.operator_keys = OperatorKeys(self.report, self.options.operator)
+            self.finish.append(partial(self.operator_keys.finish, self.options))
+        self.operator_keys.read(key, node)
 
     def _accounts(self, key: str, node: Node) -> None:
         from jetbroker.config.accounts import Accounts

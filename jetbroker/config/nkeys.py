@@ -1,15 +1,20 @@
-"""Public nkeys: base32 of a prefix byte, 32 bytes of key and a CRC-16 (ADR-14)."""
+"""Public nkeys: base32 of a prefix byte, 32 bytes of key and a CRC-16 (ADR-14); what their owners sign.
+
+`cryptography` is imported when the first signature is checked: most brokers have no nkeys.
+"""
 
 from base64 import b32decode, b32encode
 from binascii import Error, crc_hqx
 
 ACCOUNT = 0  # 'A'
 SERVER = 13 << 3  # 'N'
+OPERATOR = 14 << 3  # 'O'
 USER = 20 << 3  # 'U'
 CURVE = 23 << 3  # 'X'
-KINDS = {"account": ACCOUNT, "user": USER}
+KINDS = {"account": ACCOUNT, "user": USER, "operator": OPERATOR, "server": SERVER, "curve": CURVE}
 
 KEY_BYTES = 32
+SIGNATURE_BYTES = 64
 TEXT_LENGTH = 56
 _CRC_BYTES = 2
 
@@ -35,8 +40,22 @@ def decode(prefix: int, text: str) -> bytes | None:
 
 
 def is_public_key(kind: str, text: str) -> bool:
-    """True for a public key of a `user` (`U...`) or an `account` (`A...`) with a good checksum."""
+    """True for a public key of a `user` (`U...`), an `account` (`A...`), an `operator` (`O...`): a good checksum."""
     return decode(KINDS[kind], text) is not None
+
+
+def is_signed(public: bytes, text: bytes, signature: bytes) -> bool:
+    """Is this the owner's Ed25519 signature of the text?"""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    if len(signature) != SIGNATURE_BYTES or len(public) != KEY_BYTES:
+        return False
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, text)
+    except (InvalidSignature, ValueError):  # ValueError: 32 bytes that are no point of the curve
+        return False
+    return True
 
 
 def _crc(data: bytes) -> bytes:

@@ -166,8 +166,25 @@ class MappingOptions:
 
 
 @dataclass(slots=True)
+class ActivationOptions:
+    """What an import's token proves: who let `importer` import. Seconds since 1970; `expires` 0: never.
+
+    `issuer_account` is empty where the exporter's own key has signed, else `issuer` is one of its signing keys.
+    """
+
+    importer: str
+    issuer: str
+    issuer_account: str
+    issued_at: int
+    expires: int
+
+
+@dataclass(slots=True)
 class ExportOptions:
-    """One entry of `exports []`. `kind` is "stream" or "service"; `accounts` None: public. Durations in seconds."""
+    """One entry of `exports []`. `kind` is "stream" or "service"; `accounts` None: public. Durations in seconds.
+
+    `activated` (operator mode): an import needs a token that one of the `signers` has signed, and that is not revoked.
+    """
 
     kind: str
     subject: str
@@ -176,6 +193,9 @@ class ExportOptions:
     response_type: str = "Singleton"  # or "Stream", "Chunked"
     response_threshold: float = 0.0  # 0: two minutes
     place: str = ""  # `file:line:column`, for errors that only show once all accounts are known
+    activated: bool = False
+    signers: frozenset[str] = frozenset()
+    revocations: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -192,6 +212,7 @@ class ImportOptions:
     prefix: str = ""
     share: bool = False
     place: str = ""
+    activation: ActivationOptions | None = None
 
 
 @dataclass(slots=True)
@@ -220,7 +241,10 @@ class AccountJetStreamOptions:
 
 @dataclass(slots=True)
 class AccountOptions:
-    """One entry of `accounts {}`. `jetstream` is None when the account has no entry of that name."""
+    """One entry of `accounts {}`, or what an account's token says.
+
+    `jetstream` is None when the account has no entry of that name; `label` is how the log names it, "": by its name.
+    """
 
     name: str
     users: list[UserOptions] = field(default_factory=list)
@@ -230,6 +254,29 @@ class AccountOptions:
     imports: list[ImportOptions] = field(default_factory=list)
     mappings: list[MappingOptions] = field(default_factory=list)
     limits: AccountLimits = field(default_factory=AccountLimits)
+    label: str = ""
+
+
+@dataclass(slots=True)
+class OperatorOptions:
+    """Operator mode: accounts and users are what tokens say. Tokens as texts; keys are public nkeys.
+
+    `trusted_keys` may sign accounts; with operators they are taken from their tokens. Of `strict_keys` (keys of
+    operators who want that) comes: accounts signed by them let in only users of their signing keys.
+    """
+
+    tokens: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    trusted_keys: list[str] = field(default_factory=list)
+    strict_keys: frozenset[str] = frozenset()
+    resolver: str = ""  # "MEMORY", or none
+    preload: dict[str, str] = field(default_factory=dict)  # tokens by account
+    pinned_accounts: frozenset[str] | None = None  # None: users of all accounts may come
+
+    @property
+    def enabled(self) -> bool:
+        """Are clients known by tokens?"""
+        return bool(self.trusted_keys)
 
 
 @dataclass(slots=True)
@@ -319,6 +366,7 @@ class Options:
     mappings: list[MappingOptions] = field(default_factory=list)  # of $G
     no_system_account: bool = False
     system_account: str = ""  # empty: $SYS
+    operator: OperatorOptions = field(default_factory=OperatorOptions)
 
     jetstream: JetStreamOptions = field(default_factory=JetStreamOptions)
 
@@ -327,7 +375,9 @@ class Options:
 
     @property
     def auth_required(self) -> bool:
-        """True when clients must log in: credentials or account users are configured."""
+        """True when clients must log in: credentials, account users or operators are configured."""
+        if self.operator.enabled:
+            return True
         return self.authorization.required or any(account.users for account in self.accounts.values())
 
     @property

@@ -65,7 +65,7 @@ def check_websocket(options: Options) -> None:
         for what, given in (("username", websocket.user), ("token", websocket.token)):
             if given:
                 raise ConfigError(f"websocket authentication {what} not compatible with presence of users/nkeys")
-    if websocket.jwt_cookie:
+    if websocket.jwt_cookie and not options.operator.enabled:
         raise ConfigError(
             "trusted operators or trusted keys configuration is required for JWT authentication via cookie "
             f"{quoted(websocket.jwt_cookie)}"

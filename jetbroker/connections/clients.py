@@ -12,7 +12,7 @@ from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.closed import ClosedConnections, Traffic
 from jetbroker.connections.handshake import check_info
 from jetbroker.connections.info import ServerInfo
-from jetbroker.connections.login import REDACTED, Logins
+from jetbroker.connections.login import Logins
 from jetbroker.connections.memory import Footprint
 from jetbroker.connections.output import Shared
 from jetbroker.connections.trace import Tracer
@@ -160,13 +160,13 @@ class Clients:
     def _tell_now_and_then(self, client: ClientProtocol, text: str) -> None:
         """An error that may come for thousands of connections: the log gets it once a minute for each account."""
         if client.connected:
-            text = f"{text} - Account:{client.account.name}"
+            text = f"{text} - Account:{client.account.label}"
         now = self._loop.time()
         if now - self._told.get(text, -limits.SAME_ERROR_SECONDS) < limits.SAME_ERROR_SECONDS:
             return
         self._told = {told: at for told, at in self._told.items() if now - at < limits.SAME_ERROR_SECONDS}
         self._told[text] = now
-        suffix = f" - {self._label(client)}" if client.connected and client.user else ""
+        suffix = f" - {self.logins.label(client)}" if client.connected and client.user else ""
         self.log.error(f"{self.who(client)} - {text}{suffix}")
 
     # --- events from ClientProtocol ---
@@ -261,7 +261,7 @@ class Clients:
 
     def client_subscription_removed(self, client: ClientProtocol, what: str) -> None:
         """Its user's new permissions do not allow this subscription."""
-        kind, _, name = self._label(client).partition(":")
+        kind, _, name = self.logins.label(client).partition(":")
         shown = quoted((name or client.user or "N/A").encode())
         self.log.info(f"Removed sub {what} for {kind.capitalize()} {shown} - not authorized")
 
@@ -345,10 +345,5 @@ class Clients:
             if any(program):
                 described += f" - {quoted(':'.join(word for word in program if word).encode())}"
             if client.user:
-                described += f" - {quoted(f'{client.account.name}/{self._label(client)}'.encode())}"
+                described += f" - {quoted(f'{client.account.label}/{self.logins.label(client)}'.encode())}"
         return described
-
-    def _label(self, client: ClientProtocol) -> str:
-        if client.user == REDACTED:
-            return "token"
-        return f"nkey:{client.user}" if self.logins.by_nkey(client) else f"user:{client.user}"

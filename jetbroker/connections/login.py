@@ -11,10 +11,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from jetbroker import limits
 from jetbroker.accounts.account import Account
+from jetbroker.addresses import split
 from jetbroker.auth.authenticator import FAILED, NOBODY, Authenticator, Claim, Login, Renewal, Verdict
 from jetbroker.config.checks import is_bcrypt
 from jetbroker.config.options import GLOBAL_ACCOUNT, UNLIMITED, AccountLimits, Options
@@ -23,6 +25,9 @@ from jetbroker.connections.handshake import ConnectOptions, decode_connect
 from jetbroker.errors import ProtocolError
 from jetbroker.logs import Logger
 from jetbroker.wire.faults import quoted
+
+if TYPE_CHECKING:
+    from jetbroker.auth.tokens import UserToken
 
 REDACTED = "[REDACTED]"  # stands where a token was
 NONCE_RANDOM_BYTES = 11
@@ -37,6 +42,7 @@ class Given(NamedTuple):
     password: str = ""
     token: str = ""
     nkey: str = ""
+    jwt: str = ""
 
 
 class Logins:
@@ -58,6 +64,7 @@ class Logins:
         self._log = log
         self._who = who
         self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._ends: dict[int, asyncio.TimerHandle] = {}  # of logins that do not last for ever
         self._given: dict[int, Given] = {}  # by those who did not have to: a reload may ask for it
         self._cookies: dict[int, Given] = {}
         self._password_threads: ThreadPoolExecutor | None = None
@@ -87,6 +94,7 @@ class Logins:
     def forget(self, client: ClientProtocol) -> None:
         """The client is gone."""
         self._stop_clock(client)
+        self._follow_end(client, None)
         self._given.pop(client.cid, None)
         self._cookies.pop(client.cid, None)
 
@@ -105,6 +113,7 @@ class Logins:
             client.name, client.lang, client.version = options.name, options.lang, options.version
             client.user = named(options) or None
         verdict = self.authenticator.find(self._claim(client, options))
+        self._tell(client, verdict)
         if verdict.check is None:
             self._judge(client, options, verdict)
             return
@@ -133,7 +142,9 @@ class Logins:
         options.password, options.auth_token = ("", secret) if login.by_token else (secret, "")
         given = self._given.get(client.cid)
         if given is not None:
-            options.user, options.password, options.auth_token, options.nkey = given
+            options.user, options.password, options.auth_token, options.nkey, options.jwt = given
+        if login.token is not None:
+            options.jwt = login.token.text
         return options
 
     def _add_cookies(self, client: ClientProtocol, options: ConnectOptions) -> None:
@@ -142,6 +153,7 @@ class Logins:
             options.user = options.user or cookies.user
             options.password = options.password or cookies.password
             options.auth_token = options.auth_token or cookies.token
+            options.jwt = options.jwt or cookies.jwt
 
     def _claim(self, client: ClientProtocol, options: ConnectOptions) -> Claim:
         return Claim(
@@ -153,7 +165,15 @@ class Logins:
             options.sig,
             client.nonce or b"",
             None if client.tls is None else client.tls.peer_certificate,
+            options.jwt,
+            split(client.peer)[0],
         )
+
+    def _tell(self, client: ClientProtocol, verdict: Verdict) -> None:
+        """What a refusal says of itself."""
+        if verdict.told:
+            tell = self._log.error if verdict.loud else self._log.debug
+            tell(f"{self._who(client)} - {verdict.told}")
 
     def _judge(self, client: ClientProtocol, options: ConnectOptions, verdict: Verdict) -> None:
         if verdict.login is None:
@@ -186,7 +206,7 @@ class Logins:
         account = self.accounts[login.account]
         others = account.connections - (client.connected and client.account is account)
         if 0 <= self.limits_of(account).max_connections <= others:
-            raise _account_full(client, login)
+            raise self.account_full(client)
         return account
 
     def _enter(self, client: ClientProtocol, options: ConnectOptions, login: Login) -> None:
@@ -197,12 +217,24 @@ class Logins:
         account.connections += 1
         client.login = None if login is NOBODY else login
         client.user = login.nkey or login.user or named(options) or None
+        if login.token is not None:
+            client.user = options.nkey or options.user or login.token.claims.subject
         self._bound(client, self.limits_of(account))
+        self._follow_end(client, login.token)
         self._stop_clock(client)
         self._given.pop(client.cid, None)
-        given = Given(options.user, options.password, options.auth_token, options.nkey)
+        given = Given(options.user, options.password, options.auth_token, options.nkey, options.jwt)
         if login is NOBODY and any(given):
             self._given[client.cid] = given
+
+    def label(self, client: ClientProtocol) -> str:
+        """Who a client is, for the log: by nkey, by token or by name."""
+        if client.user == REDACTED:
+            return "token"
+        login: Login | None = client.login
+        if login is not None and login.token is not None and client.user == login.token.claims.subject:
+            return f"jwt:{client.user}"
+        return f"nkey:{client.user}" if self.by_nkey(client) else f"user:{client.user}"
 
     def by_nkey(self, client: ClientProtocol) -> bool:
         """Whether it named an nkey, though maybe nobody asked for one."""
@@ -211,14 +243,30 @@ class Logins:
 
     # --- limits of accounts ---
 
+    def account_full(self, client: ClientProtocol) -> ProtocolError:
+        """There are more connections of an account than it may have."""
+        text = "maximum account active connections exceeded"
+        detail = text
+        if client.connected:
+            detail += f" - Account:{client.account.label} - {self.label(client)}"
+        return ProtocolError(text, "Maximum Account Connections Exceeded", detail)
+
     def limits_of(self, account: Account) -> AccountLimits:
         """The configured limits of an account."""
         configured = self.options.accounts.get(account.name)
         return AccountLimits() if configured is None else configured.limits
 
-    def _bound(self, client: ClientProtocol, bounds: AccountLimits) -> None:
-        """The smaller one of server and account holds."""
+    def _bound(self, client: ClientProtocol, bounds: AccountLimits) -> int:
+        """The smallest one of server, account and user holds. Returns how many subscriptions there may be."""
         options = self.options
+        login: Login | None = client.login
+        if login is not None and login.token is not None:
+            own = login.token.may.limits
+            bounds = replace(
+                bounds,
+                max_payload=_smaller(own.payload, bounds.max_payload),
+                max_subscriptions=_smaller(own.subscriptions, bounds.max_subscriptions),
+            )
         for most, of_account, what in (
             (options.max_payload, bounds.max_payload, "Max Payload"),
             (options.max_subscriptions, bounds.max_subscriptions, "Max Subscriptions"),
@@ -227,10 +275,9 @@ class Logins:
                 set_to = f"{what} set to {most} from server overrides account or user config"
                 self._log.debug(f"{self._who(client)} - {set_to}")
         client.set_max_payload(_smaller(bounds.max_payload, self.options.max_payload))
-        client.set_max_subscriptions(self._most_subscriptions(bounds))
-
-    def _most_subscriptions(self, bounds: AccountLimits) -> int:
-        return _smaller(bounds.max_subscriptions, self.options.max_subscriptions or UNLIMITED)
+        most = _smaller(bounds.max_subscriptions, options.max_subscriptions or UNLIMITED)
+        client.set_max_subscriptions(most)
+        return most
 
     # --- hashes are checked in threads ---
 
@@ -278,6 +325,37 @@ class Logins:
             self._log.debug(f"{self._who(client)} - Authentication Timeout")
             client.close("Authentication Timeout", "Authentication Timeout")
 
+    # --- logins that end ---
+
+    def _follow_end(self, client: ClientProtocol, token: "UserToken | None") -> None:
+        timer = self._ends.pop(client.cid, None)
+        if timer is not None:
+            timer.cancel()
+        if token is not None and token.ends_in is not None:
+            self._ends[client.cid] = self._loop.call_later(token.ends_in, self._ended, client)
+
+    def _ended(self, client: ClientProtocol) -> None:
+        self._ends.pop(client.cid, None)
+        self.expel(client, "Authentication Expired", "User Authentication Expired")
+
+    def seconds_left(self, client: ClientProtocol) -> float | None:
+        """Until the login ends; None: it does not."""
+        timer = self._ends.get(client.cid)
+        return None if timer is None else timer.when() - self._loop.time()
+
+    def expel(self, client: ClientProtocol, reason: str, text: str) -> None:
+        """End a login that was good until now."""
+        if not client.closed:
+            self._log.debug(f"{self._who(client)} - {text}")
+            client.close(reason, text)
+
+    def rebound(self, client: ClientProtocol) -> bool:
+        """The limits of a client's account are other ones; False when it has too many subscriptions to stay."""
+        if 0 <= self._bound(client, self.limits_of(client.account)) < client.subscription_count:
+            client.close("Maximum Subscriptions Exceeded", "maximum subscriptions exceeded")
+            return False
+        return True
+
     # --- reload ---
 
     def replace(self, authenticator: Authenticator, clients: Iterable[ClientProtocol]) -> None:
@@ -302,11 +380,12 @@ class Logins:
         options = ConnectOptions()
         given = self._given.get(client.cid)
         if given is not None:
-            options.user, options.password, options.auth_token, options.nkey = given
+            options.user, options.password, options.auth_token, options.nkey, options.jwt = given
         return self._claim(client, options)
 
     def _renew(self, client: ClientProtocol, counts: Counter[str]) -> None:
         renewal, verdict = self.authenticator.renew(client.login, self._connection_of(client))
+        self._tell(client, verdict)
         account: Account = client.account
         name = account.name
         if renewal is Renewal.GONE or self.accounts.get(name) is not account:
@@ -314,7 +393,7 @@ class Logins:
         elif renewal is Renewal.REFUSED:
             self._end(client, verdict)
         elif 0 <= self.limits_of(account).max_connections <= counts[name]:
-            client.fail(_account_full(client, verdict.login or NOBODY))
+            client.fail(self.account_full(client))
         else:
             counts[name] += 1
             if verdict.check is None:
@@ -327,13 +406,11 @@ class Logins:
         if verdict.login is None:
             self._end(client, verdict)
             return
-        bounds = self.limits_of(client.account)
         client.login = None if verdict.login is NOBODY else verdict.login
         if client.login is not None:
             self._given.pop(client.cid, None)
-        self._bound(client, bounds)
-        if 0 <= self._most_subscriptions(bounds) < client.subscription_count:
-            client.close("Maximum Subscriptions Exceeded", "maximum subscriptions exceeded")
+        self._follow_end(client, verdict.login.token)
+        if not self.rebound(client):
             return
         client.apply_permissions(verdict.login.permissions)
         client.unpark()
@@ -374,14 +451,6 @@ def _refused(options: ConnectOptions, verdict: Verdict) -> ProtocolError:
         who = ""
     reason = FAILED if verdict.login is not None else verdict.reason
     return ProtocolError("Authorization Violation", reason, f"authentication error{who}")
-
-
-def _account_full(client: ClientProtocol, login: Login) -> ProtocolError:
-    text = "maximum account active connections exceeded"
-    detail = text
-    if client.connected:
-        detail += f" - Account:{login.account} - " + (f"nkey:{login.nkey}" if login.nkey else f"user:{login.user}")
-    return ProtocolError(text, "Maximum Account Connections Exceeded", detail)
 
 
 def _smaller(of_account: int, of_server: int) -> int:

@@ -282,7 +282,7 @@ class WebsocketInput:
     def start(self) -> None:
         """The upgrade was answered: the client begins."""
         options = self._listener.options
-        names = (options.user_cookie, options.pass_cookie, options.token_cookie)
+        names = (options.user_cookie, options.pass_cookie, options.token_cookie, "", options.jwt_cookie)
         given = Given(*(self.client.upgrade.cookies.get(name, "") if name else "" for name in names))
         self._listener.clients.logins.remember_cookies(self.client, given)
         self.client.connection_made(self.transport)

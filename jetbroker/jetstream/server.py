@@ -7,6 +7,7 @@ import, so for the others that is done behind the start, one module at a time; t
 import asyncio
 import importlib
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jetbroker.accounts.account import Account
@@ -43,14 +44,20 @@ class JetStreamServer:
         self.store: Store | None = None
         self.by_account: dict[str, JetStream] = {}
         self._waiting: list[_WaitingAccount] = []
+        self._is_ready = False
         self._late_start: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
-        """Open, recover, subscribe. Raises StorageError when the store cannot be used."""
+    async def start(self, find_accounts: Callable[[list[str]], None] | None = None) -> None:
+        """Open, recover, subscribe. `find_accounts` is given the names of all accounts that have something stored.
+
+        Raises StorageError when the store cannot be used.
+        """
         self.store = Store.open(self.options.store_path, self.tick, sync=self.options.jetstream.sync_interval)
         self.reservations = self._reservations()
         self._log_settings(self.reservations)
         stored = set(self.store.accounts())
+        if find_accounts is not None:
+            find_accounts(sorted(stored))
         for account in filter(has_own_api, self.accounts.values()):
             if account.name in stored:
                 await self._start_account(account, self.store)
@@ -59,8 +66,19 @@ class JetStreamServer:
 
     def start_waiting(self) -> None:
         """Begin with the accounts that have no streams yet: called when the server is ready."""
-        if self._waiting and self.store is not None:
+        self._is_ready = True
+        if self._waiting and self.store is not None and (self._late_start is None or self._late_start.done()):
             self._late_start = self.tick.loop.create_task(self._start_waiting(self.store))
+
+    def follow_new(self) -> None:
+        """There may be new accounts: what they ask for waits until their JetStream is there."""
+        if not self._is_ready:
+            return
+        known = {*self.by_account, *(waiting.account.name for waiting in self._waiting)}
+        for account in filter(has_own_api, self.accounts.values()):
+            if account.name not in known:
+                self._waiting.append(_WaitingAccount(account, self.tick))
+        self.start_waiting()
 
     async def stop(self) -> None:
         """Stop every stream, then sync and close the store."""
@@ -130,8 +148,10 @@ class JetStreamServer:
         for module in ENGINE:
             await asyncio.sleep(0)  # the sockets get their turn between two imports
             importlib.import_module(f"jetbroker.jetstream.{module}")
-        for waiting in self._waiting:
+        while self._waiting:
+            waiting = self._waiting[0]
             await self._start_account(waiting.account, store)
+            self._waiting.remove(waiting)
             waiting.release()
 
     def _reservations(self) -> ServerReservations:
@@ -144,18 +164,26 @@ class JetStreamServer:
         return ServerReservations(max_memory=memory, max_storage=storage)
 
     def _log_settings(self, server: ServerReservations) -> None:
-        interval = self.options.jetstream.sync_interval
-        self.log.info("Starting JetStream")
+        wanted = self.options.jetstream
+        interval = wanted.sync_interval
+        if not wanted.store_dir:
+            self.log.warn("Temporary storage directory used, data could be lost on system reboot")
+        if wanted.max_memory_store <= 0 or wanted.max_file_store <= 0:
+            bounds = f"{_size(server.max_memory)} memory, {_size(server.max_storage)} disk"
+            self.log.debug(f"JetStream creating dynamic configuration - {bounds}")
         self.log.info("---------------- JETSTREAM ----------------")
-        self.log.info(f"  Strict:          {str(self.options.jetstream.strict).lower()}")
+        if wanted.strict:
+            self.log.info("  Strict:          true")
         self.log.info(f"  Max Memory:      {_size(server.max_memory)}")
         self.log.info(f"  Max Storage:     {_size(server.max_storage)}")
         self.log.info(f'  Store Directory: "{os.path.abspath(self.options.store_path)}"')
         self.log.info(f"  Sync Interval:   {'always' if interval is None else f'{interval:g}s'}")
+        if wanted.domain:
+            self.log.info(f"  Domain:          {wanted.domain}")
         self.log.info(f"  API Level:       {API_LEVEL}")
-        if self.options.jetstream.domain:
-            self.log.info(f"  Domain:          {self.options.jetstream.domain}")
         self.log.info("-------------------------------------------")
+        self.log.debug("  Exports:")
+        self.log.debug("     $JS.API.>")
 
 
 def is_enabled(account: Account) -> bool:
@@ -188,6 +216,8 @@ class _WaitingAccount:
 
 def _size(size: int) -> str:
     """Bytes as nats-server's log shows them."""
+    if size < 1024:
+        return f"{size} B"
     value = float(size)
     for unit in ("B", "KB", "MB", "GB", "TB"):
         if value < 1024 or unit == "TB":

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jetbroker.auth.nkeys import CurveKey, decode_signature, is_signed
+from jetbroker.auth.nkeys import CurveKey, decode_signature
 from jetbroker.auth.server_id import new_server_id
 from jetbroker.config import nkeys
+from jetbroker.config.nkeys import is_signed
 from tests.support.nkeys import UserKey
 
 KNOWN = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"  # a public key of ADR-14's kind

@@ -1,0 +1,268 @@
+"""The accounts of operator mode: read from tokens when they are first used, followed when their tokens change.
+
+What a token says becomes an entry of `Options.accounts`, as if it stood in the configuration, and so everything else
+finds it. What is wrong with a single import, export or mapping is left out and told at debug level, as in nats-server.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from jetbroker.auth.tokens import KnownAccount
+from jetbroker.config.nkeys import is_public_key
+from jetbroker.config.options import SYSTEM_ACCOUNT, AccountOptions, Options
+from jetbroker.config.tokens import checks
+from jetbroker.config.tokens.accounts import account_options
+from jetbroker.config.tokens.claims import AccountClaims, read_account
+from jetbroker.config.tokens.fields import TokenError
+from jetbroker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from jetbroker.accounts.graph import Flaw, Graph
+    from jetbroker.logs import Logger
+
+MISSING, INVALID = "account missing", "account validation failed"
+_LONGEST_TIMER_SECONDS = 86_400.0
+
+
+class Effects(NamedTuple):
+    """What the resolver asks of the broker.
+
+    `apply`: the accounts of `Options.accounts` are to be as they say, with this graph between them; `changed`: an
+    account has another token; `expired`: nobody may stay in it.
+    """
+
+    apply: "Callable[[Graph], None]"
+    changed: Callable[[KnownAccount, KnownAccount], None]
+    expired: Callable[[KnownAccount], None]
+
+
+class Resolver:
+    """Knows every account that was used, and the tokens of all that may be."""
+
+    def __init__(self, options: Options, loop: asyncio.AbstractEventLoop, log: "Logger", effects: Effects) -> None:
+        self._options = options
+        self._loop = loop
+        self._log = log
+        self._effects = effects
+        self._known: dict[str, KnownAccount] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._activation_timer: asyncio.TimerHandle | None = None
+        self._told: set[Flaw] = set()
+
+    def start(self) -> None:
+        """Read the system account. Raises ConfigError when there is none."""
+        name = self._options.system_account
+        if name and name != SYSTEM_ACCOUNT:
+            try:
+                self.find(name)
+            except TokenError as error:
+                raise ConfigError(f"error resolving system account: {error}") from None
+
+    def find(self, name: str) -> KnownAccount:
+        """An account, read in when it is used for the first time. Raises TokenError."""
+        known = self._known.get(name)
+        if known is None:
+            self._load(name)
+            self._apply()
+            return self._known[name]
+        if known.expired:
+            self._log.debug(f"Requested account [{name}] has expired")
+            token = self._fetch(name)
+            if token != known.token:
+                self.update(name, token)
+        return self._known[name]
+
+    def find_stored(self, names: list[str]) -> None:
+        """Read the accounts that have something stored; what there is no token for stays where it is."""
+        for name in names:
+            if name in self._options.operator.preload:
+                try:
+                    self.find(name)
+                except TokenError as error:
+                    self._log.warn(f"Account [{name}] has streams, but cannot be used: {error}")
+            else:
+                self._log.warn(f"Account [{name}] has streams, but there is no token for it")
+
+    def knows(self, name: str) -> KnownAccount | None:
+        """An account that is in use."""
+        return self._known.get(name)
+
+    def update(self, name: str, token: str) -> bool:
+        """Another token for an account; False when it is not in use: nothing happens then. Raises TokenError."""
+        known = self._known.get(name)
+        if known is None:
+            return False
+        if known.token == token:
+            self._log.debug(f"Requested account update for [{name}], same claims detected")
+            return True
+        claims = self._verified(token)
+        if claims.subject != name:
+            raise TokenError(INVALID)
+        self._take(token, claims)
+        self._apply()
+        self._effects.changed(known, self._known[name])
+        return True
+
+    def reload(self) -> None:
+        """The options were read anew: every account that is in use is as its token there says, or gone."""
+        options = self._options
+        changed: list[tuple[KnownAccount, KnownAccount]] = []
+        known, self._known = self._known, {}
+        for name, before in known.items():
+            try:
+                token = self._fetch(name)
+                claims = before.claims if token == before.token else self._verified(token)
+            except TokenError:
+                self._forget(name)
+                self._log.info(f'Reloaded: deleting account [removed]: "{name}"')
+                continue
+            if token == before.token:
+                self._log.debug(f"Requested account update for [{name}], same claims detected")
+                self._known[name] = before
+                options.accounts[name] = self._options_of(claims)
+                continue
+            self._take(token, claims)
+            changed.append((before, self._known[name]))
+        self._apply()
+        for before, now in changed:
+            self._effects.changed(before, now)
+
+    def check_preload(self) -> None:
+        """Warn of accounts that nobody will be able to use."""
+        for name, token in self._options.operator.preload.items():
+            wrong = checks.check_account(read_account(token))
+            if wrong:
+                self._log.warn(f"Account [{name}] has validation issues:")
+                for what in wrong:
+                    self._log.warn(f"  - {what}")
+
+    # --- reading ---
+
+    def _fetch(self, name: str) -> str:
+        if not is_public_key("account", name):
+            raise TokenError("will only fetch valid account keys")
+        token = self._options.operator.preload.get(name)
+        if token is None:
+            self._log.warn(f"Account fetch failed: {MISSING}")
+            raise TokenError(MISSING)
+        return token
+
+    def _verified(self, token: str) -> AccountClaims:
+        """The claims of a token that a trusted operator signed and that holds now. Raises TokenError."""
+        claims = read_account(token)
+        if claims.issuer not in self._options.operator.trusted_keys or checks.check_account(claims):
+            raise TokenError(INVALID)
+        return claims
+
+    def _load(self, name: str) -> None:
+        """Read an account and all that it imports from. Raises TokenError."""
+        token = self._fetch(name)
+        claims = self._verified(token)
+        if claims.subject != name:
+            raise TokenError(INVALID)
+        self._take(token, claims)
+
+    def _take(self, token: str, claims: AccountClaims) -> None:
+        """Take over what a token says. Accounts that it imports from are read too, one after the other."""
+        waiting = [(token, claims)]
+        while waiting:
+            text, found = waiting.pop()
+            known = KnownAccount.of(text, found, self._options.operator.strict_keys)
+            self._log.debug(f"Updating account claims: {known.name}/{found.name}")
+            self._known[known.name] = known
+            self._options.accounts[known.name] = self._options_of(found)
+            self._expect_end(known)
+            self._tell_unsupported(known)
+            for entry in found.imports:
+                if entry.account in self._known or any(entry.account == other.subject for _, other in waiting):
+                    continue
+                try:
+                    needed = self._fetch(entry.account)
+                    waiting.append((needed, self._verified(needed)))
+                except TokenError as error:
+                    what = f"for import of [{entry.subject}] {entry.kind} (err={error})"
+                    self._log.error(f"Can't locate account [{entry.account}] {what}")
+
+    def _options_of(self, claims: AccountClaims) -> AccountOptions:
+        options = account_options(claims)
+        if claims.subject == self._options.system_account and options.jetstream is not None:
+            self._log.error(f"Error configuring jetstream for account [{options.label}]: "
+                            "jetstream can not be enabled on the system account")  # fmt: skip
+            options.jetstream = None
+        return options
+
+    def _tell_unsupported(self, known: KnownAccount) -> None:
+        claims = known.claims
+        if claims.external_users:
+            self._log.warn(f"Account [{known.label}] has an authorization service: only its auth_users may come")
+        ignored = ["trace"] if claims.traced else []
+        ignored += [f"service_latency of {entry.subject}" for entry in claims.exports if entry.latency is not None]
+        for what in ignored:
+            self._log.warn(f"Account [{known.label}]: {what} has no effect yet")
+
+    def _forget(self, name: str) -> None:
+        self._options.accounts.pop(name, None)
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+
+    # --- what follows ---
+
+    def _apply(self) -> None:
+        """Make the accounts what the tokens say."""
+        self._effects.apply(self.graph())
+        self._expect_activation_end()
+
+    def graph(self) -> "Graph":
+        """What the accounts that are in use give each other."""
+        if not self._options.uses_sharing:
+            return {}
+        from jetbroker.accounts.graph import work_out
+
+        found, flaws = work_out(self._options)
+        told = set(flaws)
+        for flaw in flaws:
+            if flaw not in self._told:
+                label = self._options.accounts[flaw.account].label or flaw.account
+                self._log.debug(f"Error adding {flaw.what} to account [{label}]: {flaw.why}")
+        self._told = told
+        return found
+
+    def _expect_end(self, known: KnownAccount) -> None:
+        timer = self._timers.pop(known.name, None)
+        if timer is not None:
+            timer.cancel()
+        if known.claims.expires and not known.expired:
+            self._wait_for_end(known, float(known.claims.expires - int(time.time())))
+
+    def _wait_for_end(self, known: KnownAccount, seconds: float) -> None:
+        due = self._loop.time() + seconds
+        step = min(seconds, _LONGEST_TIMER_SECONDS)
+        self._timers[known.name] = self._loop.call_later(step, self._end, known, due)
+
+    def _end(self, known: KnownAccount, due: float) -> None:
+        left = due - self._loop.time()
+        if left > 0.001:
+            self._wait_for_end(known, left)
+            return
+        self._timers.pop(known.name, None)
+        known.expired = True
+        self._effects.expired(known)
+
+    def _expect_activation_end(self) -> None:
+        """When the next permission to import ends, the graph is another one."""
+        if self._activation_timer is not None:
+            self._activation_timer.cancel()
+            self._activation_timer = None
+        now = time.time()
+        ends = [
+            entry.activation.expires
+            for account in self._options.accounts.values()
+            for entry in account.imports
+            if entry.activation is not None and entry.activation.expires > now
+        ]
+        if ends:
+            seconds = min(min(ends) - now, _LONGEST_TIMER_SECONDS)
+            self._activation_timer = self._loop.call_later(seconds, self._apply)

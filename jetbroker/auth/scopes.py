@@ -1,0 +1,97 @@
+"""Scopes: a signing key whose users may do what the key's template says. `{{...}}` in it stands for facts of the user.
+
+`name()`, `subject()`, `account-name()`, `account-subject()`, `tag(k)`, `account-tag(k)`. A tag may have several
+values: the entry then stands for all of them.
+"""
+
+import itertools
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from jetbroker import limits
+from jetbroker.config.options import PermissionsOptions, SubjectPermissions
+from jetbroker.config.subjects import is_valid_subject
+from jetbroker.config.tokens.claims import AccountClaims, UserClaims, UserLimits
+
+_PLACEHOLDER = re.compile(r"\{\{[^}]+\}\}")
+_TAG = re.compile(r"(account-)?tag\((.*)\)", re.IGNORECASE | re.DOTALL)
+_EVERYTHING = ">"
+
+
+class TemplateError(Exception):
+    """The template cannot be filled in for this user: he is not let in."""
+
+
+def filled_in(scope: UserLimits, user: UserClaims, account: AccountClaims) -> UserLimits:
+    """The scope's limits for one user. Raises TemplateError."""
+    if scope.permissions is None:
+        return scope
+    source = scope.permissions
+    permissions = PermissionsOptions(
+        publish=_subjects(source.publish, user, account),
+        subscribe=_subjects(source.subscribe, user, account),
+        responses=source.responses,
+    )
+    return replace(scope, permissions=permissions)
+
+
+def _subjects(source: SubjectPermissions | None, user: UserClaims, account: AccountClaims) -> SubjectPermissions | None:
+    if source is None:
+        return None
+    deny = [text for entry in source.deny for text in _expanded(entry, user, account, required=True)]
+    if not source.allow:
+        return SubjectPermissions(source.allow, deny)
+    allow = [text for entry in source.allow for text in _expanded(entry, user, account, required=False)]
+    if max(len(allow), len(deny)) > limits.TOKEN_SUBJECTS:
+        raise TemplateError("too many subjects")
+    if not allow:  # nothing is left of what was allowed: not everything is, but nothing
+        return SubjectPermissions(None, [*deny, _EVERYTHING])
+    return SubjectPermissions(allow, deny)
+
+
+def _expanded(entry: str, user: UserClaims, account: AccountClaims, *, required: bool) -> Iterable[str]:
+    """The subjects that one entry stands for; one that cannot be is left out, or refused where it is `required`."""
+    places = _PLACEHOLDER.findall(entry)
+    if not places:
+        if all(map(is_valid_subject, entry.split(" "))) and entry.count(" ") < 2:
+            return [entry]
+        if required:
+            raise TemplateError("not a subject")
+        return []
+    values = [_values(place[2:-2].strip(), user, account) for place in places]
+    count = 1
+    for found in values:
+        count *= len(found)
+    if count > limits.TOKEN_SUBJECTS:
+        raise TemplateError("too many subjects")
+    if required and not count:
+        raise TemplateError("a tag is not there")
+    subjects = []
+    for combination in itertools.product(*values):
+        text = entry
+        for place, value in zip(places, combination, strict=True):
+            text = text.replace(place, value)
+        if is_valid_subject(text):
+            subjects.append(text)
+        elif required:
+            raise TemplateError("generated invalid subject")
+    return subjects
+
+
+def _values(operation: str, user: UserClaims, account: AccountClaims) -> list[str]:
+    """What a placeholder stands for; several values of a tag, none when it is not there."""
+    plain = {
+        "name()": user.name,
+        "subject()": user.subject,
+        "account-name()": account.name,
+        "account-subject()": user.issuer_account,
+    }.get(operation.lower())
+    if plain is not None:
+        return [plain]
+    found = _TAG.fullmatch(operation)
+    if found is None:
+        raise TemplateError("no such operation")
+    prefix = f"{found[2].lower()}:"
+    tags = account.tags if found[1] else user.tags
+    return [tag.removeprefix(prefix) for tag in tags if tag.startswith(prefix)]

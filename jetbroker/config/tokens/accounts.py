@@ -1,0 +1,101 @@
+"""An account's claims as the options of an account: what a configuration file would say."""
+
+from jetbroker.config.options import (
+    AccountJetStreamOptions,
+    AccountLimits,
+    AccountOptions,
+    ActivationOptions,
+    ExportOptions,
+    ImportOptions,
+    MappingDestination,
+    MappingOptions,
+)
+from jetbroker.config.tokens import checks
+from jetbroker.config.tokens.claims import SERVICE, AccountClaims, Export, Import, JetStreamLimits, read_activation
+from jetbroker.config.tokens.fields import TokenError
+
+TIER = "R1"  # of streams with one replica: there are no others here
+
+
+def account_options(claims: AccountClaims) -> AccountOptions:
+    """The options that these claims stand for."""
+    allowed = claims.limits
+    return AccountOptions(
+        name=claims.subject,
+        jetstream=_jetstream(claims),
+        exports=[_export(claims, entry) for entry in claims.exports],
+        imports=[_import(claims, entry) for entry in claims.imports],
+        mappings=[_mapping(claims, source) for source in claims.mappings],
+        limits=AccountLimits(allowed.connections, allowed.nats.subscriptions, allowed.nats.payload),
+        label=f"{claims.subject}/{claims.name}" if claims.name else claims.subject,
+    )
+
+
+def _jetstream(claims: AccountClaims) -> AccountJetStreamOptions | None:
+    allowed = claims.limits
+    found = allowed.tiers.get(TIER) if allowed.tiers else allowed.jetstream
+    if found is None or not found.enabled:
+        return None
+    return AccountJetStreamOptions(
+        max_memory=found.memory,
+        max_store=found.storage,
+        max_streams=_unlimited(found.streams),
+        max_consumers=_unlimited(found.consumers),
+        max_ack_pending=_unlimited(found.max_ack_pending),
+        max_bytes_required=found.max_bytes_required,
+        memory_max_stream_bytes=_unlimited(found.memory_max_stream_bytes),
+        store_max_stream_bytes=_unlimited(found.storage_max_stream_bytes),
+    )
+
+
+def tiers_of(claims: AccountClaims) -> dict[str, JetStreamLimits]:
+    """The limits of each tier; empty when there are none."""
+    return claims.limits.tiers
+
+
+def _unlimited(value: int) -> int:
+    return value if value > 0 else -1
+
+
+def _export(claims: AccountClaims, entry: Export) -> ExportOptions:
+    return ExportOptions(
+        kind=entry.kind,
+        subject=entry.subject,
+        token_position=entry.token_position,
+        response_type=entry.response_type or "Singleton",
+        response_threshold=entry.threshold_ns / 1e9,
+        activated=entry.token_required,
+        signers=frozenset(claims.signing_keys),
+        revocations=dict(entry.revocations),
+    )
+
+
+def _import(claims: AccountClaims, entry: Import) -> ImportOptions:
+    options = ImportOptions(entry.kind, entry.account, entry.subject, share=entry.share)
+    if entry.kind == SERVICE and not entry.local_subject:
+        # the older form: `subject` is what is published, `to` what the exporter hears
+        options.subject, options.to = entry.to or entry.subject, entry.subject
+    elif entry.local_subject:
+        options.to = entry.local_subject
+    else:
+        options.prefix = entry.to
+    options.activation = _activation(entry, claims.subject)
+    return options
+
+
+def _activation(entry: Import, importer: str) -> ActivationOptions | None:
+    """What an import's token proves; None when it proves nothing."""
+    if not entry.token or checks.first(checks.check_import(entry, importer)):
+        return None
+    try:
+        claims = read_activation(entry.token)
+    except TokenError:
+        return None
+    if claims.not_before and checks.check_activation(claims):
+        return None
+    return ActivationOptions(claims.subject, claims.issuer, claims.issuer_account, claims.issued_at, claims.expires)
+
+
+def _mapping(claims: AccountClaims, source: str) -> MappingOptions:
+    targets = claims.mappings[source]
+    return MappingOptions(source, [MappingDestination(one.subject, one.weight, one.cluster) for one in targets])

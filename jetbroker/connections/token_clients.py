@@ -1,0 +1,64 @@
+"""Operator mode: connected clients follow what the tokens of their accounts say from now on."""
+
+from jetbroker.auth.authenticator import Login, Verdict
+from jetbroker.auth.tokens import KnownAccount, UserToken
+from jetbroker.config.tokens.claims import is_revoked
+from jetbroker.connections.client import ClientProtocol
+from jetbroker.connections.clients import Clients
+from jetbroker.errors import ProtocolError
+
+REVOKED = "User Authentication Revoked"
+EXPIRED = "Account Authentication Expired"
+
+
+class TokenClients:
+    """The clients of a broker, by what their tokens and their accounts' tokens say."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+
+    def account_expired(self, account: KnownAccount) -> None:
+        """Nobody may stay."""
+        for client in self._of(account.name):
+            self._clients.logins.expel(client, "Authentication Expired", EXPIRED)
+
+    def account_changed(self, before: KnownAccount, now: KnownAccount) -> None:
+        """The account has another token: who is too many, revoked, or signed by a key that lost its say has to go."""
+        logins = self._clients.logins
+        count = 0
+        for client in self._of(now.name):
+            most = logins.limits_of(client.account).max_connections
+            if 0 <= most <= count:
+                client.fail(logins.account_full(client))
+                continue
+            count += 1
+            login: Login | None = client.login
+            if login is None or login.token is None or not logins.rebound(client):
+                continue
+            token = login.token
+            if token.has_default_permissions and before.claims.default_permissions != now.claims.default_permissions:
+                client.apply_permissions(now.default_permissions)
+            if token.claims.may.bearer and now.claims.limits.disallow_bearer:
+                self._violation(client, "Bearer User JWT not allowed")
+            elif is_revoked(now.claims.revocations, token.claims.subject, token.claims.issued_at):
+                logins.expel(client, "Credentials Revoked", REVOKED)
+            elif not _still_signs(token, before, now):
+                client.close("Authentication Failure")
+
+    def _of(self, account: str) -> list[ClientProtocol]:
+        """Those logged in, oldest first."""
+        found = self._clients.connected.values()
+        return [one for one in found if one.connected and not one.closed and one.account.name == account]
+
+    def _violation(self, client: ClientProtocol, told: str) -> None:
+        self._clients.log.debug(f"{self._clients.who(client)} - {told}")
+        detail = f'authentication error - JWT User "{client.user}"'
+        client.fail(ProtocolError("Authorization Violation", Verdict(None).reason, detail))
+
+
+def _still_signs(token: UserToken, before: KnownAccount, now: KnownAccount) -> bool:
+    """Does the key that signed the user still sign for the account, with the same scope?"""
+    issuer = token.claims.issuer
+    if not token.claims.issuer_account:
+        return True
+    return issuer in now.signers and before.signers.get(issuer) == now.signers[issuer]
