@@ -6,15 +6,14 @@ one large answer neither blocks the loop nor fills its receiver's output at once
 """
 
 from libc.stdint cimport int64_t, uint64_t
-from libc.string cimport memcpy
 
-from jetbroker.jetstream.timestamps cimport TIMESTAMP_BYTES, write_timestamp
+from jetbroker.jetstream.header_lines cimport append_header, append_number, append_time, begin_block
 from jetbroker.routing.router cimport Receiver, Router, RouteSlot, Subscription
 from jetbroker.store.log cimport (
     READ_DAMAGED, READ_MISSING, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState,
 )
 from jetbroker.tick cimport PHASE_EVENTS, Tick
-from jetbroker.wire.buffer cimport OutputBuffer, format_uint
+from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.headers cimport find_header
 from jetbroker.wire.message cimport Message
 
@@ -33,14 +32,15 @@ cdef class DirectBatch:
 
 
 cdef class DirectGet(Receiver):
-    """The receiver behind a stream's `$JS.API.DIRECT.GET` subscriptions."""
+    """The receiver behind a stream's `$JS.API.DIRECT.GET` subscriptions; those of `origin` when it is a mirror of that."""
 
-    def __init__(self, Router router not None, Tick tick not None, StreamLog log not None, str name not None) -> None:
+    def __init__(self, Router router not None, Tick tick not None, StreamLog log not None, str name not None,
+                 str origin="") -> None:
         self.router = router
         self.tick = tick
         self.log = log
         self.name = name.encode()
-        self.prefix_len = len(PREFIX) + len(self.name)
+        self.prefix_len = len(PREFIX) + len(origin.encode() or self.name)
         self.requests = []
         self.batches = []
         self.out = OutputBuffer()
@@ -243,10 +243,7 @@ cdef class DirectGet(Receiver):
         cdef Py_ssize_t headers_len
         out.size = 0
         if not bare:
-            if stored.headers_len > 2:
-                out.append(stored.headers, stored.headers_len - 2)     # without the CR LF that ends the block
-            else:
-                out.append(b"NATS/1.0\r\n", 10)
+            begin_block(out, stored.headers, stored.headers_len)
             append_header(out, b"Nats-Stream: ", 13, self.name, len(self.name))
             append_header(out, b"Nats-Subject: ", 14, stored.subject, stored.subject_len)
             append_number(out, b"Nats-Sequence: ", 15, stored.seq)
@@ -279,23 +276,3 @@ cdef class DirectGet(Receiver):
         msg.tail = NULL
         msg.tail_len = 0
         return self.router.publish(None, &msg)
-
-
-cdef int append_header(OutputBuffer out, const char* name, Py_ssize_t name_len,
-                       const char* value, Py_ssize_t value_len) except -1:
-    cdef char* p = out.reserve(name_len + value_len + 2)
-    memcpy(p, name, name_len)
-    memcpy(p + name_len, value, value_len)
-    memcpy(p + name_len + value_len, b"\r\n", 2)
-    out.size += name_len + value_len + 2
-    return 0
-
-
-cdef int append_number(OutputBuffer out, const char* name, Py_ssize_t name_len, uint64_t value) except -1:
-    cdef char text[20]
-    return append_header(out, name, name_len, text, format_uint(text, value))
-
-
-cdef int append_time(OutputBuffer out, int64_t time_ns) except -1:
-    cdef char text[TIMESTAMP_BYTES]
-    return append_header(out, b"Nats-Time-Stamp: ", 17, text, write_timestamp(text, time_ns))

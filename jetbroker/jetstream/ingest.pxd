@@ -4,8 +4,10 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from jetbroker.jetstream.dedup cimport DedupWindow
 from jetbroker.jetstream.pub_acks cimport PubAckQueue
 from jetbroker.jetstream.publish_headers cimport PublishHeaders, Text
+from jetbroker.jetstream.republish cimport Republisher
 from jetbroker.jetstream.ttl cimport TtlHeap
 from jetbroker.routing.router cimport Receiver, Router, RouteSlot
+from jetbroker.routing.transform cimport Transform
 from jetbroker.store.log cimport StreamLog, SubjectFilter, SubjectState
 from jetbroker.store.segmented cimport StoreTotals
 from jetbroker.tick cimport Tick
@@ -15,7 +17,8 @@ from jetbroker.wire.message cimport Message
 
 cdef class SubjectEntry:
     """What ingest keeps of one literal subject in its route slot."""
-    cdef SubjectState state
+    cdef SubjectState state            # of the subject it is stored with
+    cdef bytes destination             # where it is published again, b"": nowhere, None: not worked out yet
     cdef uint32_t generation           # of the consumers that `interested` was worked out for
     cdef bint interested
 
@@ -30,6 +33,7 @@ cdef class Ingest(Receiver):
     cdef bytes last_msg_id             # of message last_msg_id_seq; worked out from the log when that is not the last
     cdef uint64_t last_msg_id_seq
     cdef OutputBuffer evictions        # (append, removed) pairs of sequences that are not committed yet
+    cdef object last_refusal           # the ApiError that the last refused message was refused for
     cdef list refusals                 # (reply, headers, body) of error acks, sent in the event phase
     cdef list consumers                # StreamConsumer; replaced, never changed in place
     cdef uint32_t generation           # counts changes of the consumers' interest
@@ -49,11 +53,16 @@ cdef class Ingest(Receiver):
     cdef bint sealed
     cdef bint no_ack
     cdef bint allow_rollup
+    cdef Transform transform           # of subjects before anything else looks at them, None for most streams
+    cdef Republisher republisher       # None for most streams
     # messages with a TTL; the Expiry of the stream removes them
     cdef TtlHeap ttls
     cdef bint allow_ttl
     cdef int64_t least_ttl             # seconds; shorter ones are raised to it, 0: none
     cdef bytes marker_headers          # of delete markers
+    cdef object batches                # AtomicBatches, None until the first message of one
+    cdef bint allow_atomic
+    cdef object schedules              # Schedules, None for most streams
     # room in the account and on the server
     cdef object js
     cdef str storage
@@ -78,7 +87,14 @@ cdef class Ingest(Receiver):
     cdef int replace_by_marker(self, SubjectState state, int64_t ttl, int64_t now_ns) except -1
     cdef int enforce_limits(self) except -1
 
+    # What is known of msg.subject, which is stored as it stands; and of a subject that is transformed first (the
+    # message is then stored with entry.state.subject).
     cdef SubjectEntry entry_of(self, RouteSlot slot, const Message* msg)
+    cdef SubjectEntry transformed_entry(self, RouteSlot slot, const Message* msg)
+    # For every message that is appended, right after it: it is published again once it is committed. `previous`: the
+    # last message of its subject before it, 0: none. Call it only when there is a `republisher`.
+    cdef int republish(self, SubjectEntry entry, uint64_t seq, uint64_t previous, const char* headers,
+                       Py_ssize_t headers_len, const char* payload, Py_ssize_t payload_len) except -1
     cdef uint64_t store(self, SubjectEntry entry, const Message* msg, const char* headers, Py_ssize_t headers_len,
                         uint16_t flags, int64_t now_ns) except? 0
     cdef int store_checked(self, SubjectEntry entry, const Message* msg, bytes block,
@@ -87,6 +103,7 @@ cdef class Ingest(Receiver):
     cdef int refuse(self, const Message* msg, object error) except -1
 
     cdef int _deliver_with_headers(self, SubjectEntry entry, const Message* msg) except -1
+    cdef int _put_into_batch(self, const Message* msg, bytes block, Text batch_id) except -1
     cdef object _check_features(self, PublishHeaders* found, int64_t ttl)
     cdef object _check_schedule(self, PublishHeaders* found)
     cdef object _check_size(self, Py_ssize_t headers_len, Py_ssize_t payload_len)
@@ -110,3 +127,7 @@ cdef class Ingest(Receiver):
     cdef int _roll_up(self, SubjectEntry entry, Text rollup) except -1
     cdef int _refuse_reply(self, bytes reply, object error) except -1
     cdef int run_tick(self) except -1
+
+
+# The block with this Nats-TTL at its end instead of its own.
+cdef bytes with_ttl(bytes block, int64_t seconds)

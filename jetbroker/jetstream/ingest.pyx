@@ -7,6 +7,7 @@ first.
 """
 import orjson
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint16_t, uint64_t
 from libc.string cimport memcmp, memmove, memset
 
@@ -16,9 +17,11 @@ from jetbroker.jetstream.pub_acks cimport PubAckQueue
 from jetbroker.jetstream.publish_headers cimport (
     PublishHeaders, Text, parse_sequence, scan_publish_headers, without_header, without_status,
 )
+from jetbroker.jetstream.republish cimport Republisher
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.ttl cimport TTL_INVALID, TTL_NONE, TtlHeap, expiry_ns, parse_ttl
 from jetbroker.routing.router cimport Receiver, RouteSlot, Subscription
+from jetbroker.routing.transform cimport Transform
 from jetbroker.store.log cimport (
     FLAG_MSG_ID, FLAG_TTL, READ_MISSING, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState,
 )
@@ -91,9 +94,20 @@ cdef class Ingest(Receiver):
         self.no_ack = config.no_ack
         self.allow_rollup = config.allow_rollup_hdrs and not config.deny_purge
         self.allow_ttl = config.allow_msg_ttl
+        self.allow_atomic = config.allow_atomic
+        if self.batches is not None and not self.allow_atomic:
+            self.batches.drop()
         # a subject that keeps one message only never shows an older one when the newest is gone
         self.least_ttl = config.subject_delete_marker_ttl // SECOND_NS if config.max_msgs_per_subject != 1 else 0
         self.interest_only = config.retention == "interest"
+        transform = config.subject_transform
+        self.transform = None
+        if transform is not None and transform.dest:
+            self.transform = Transform(transform.src.encode(), transform.dest.encode())
+        if config.republish is not None and self.republisher is None:
+            self.republisher = Republisher(self.router, self.name, self.js.log)
+        if self.republisher is not None:
+            self.republisher.configure(config.republish)
         self.dedup.resize(config.duplicate_window)
         return 0
 
@@ -107,12 +121,18 @@ cdef class Ingest(Receiver):
     cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
         cdef uint64_t seq
         cdef SubjectEntry entry
+        cdef Message renamed
         if sub.closed:
             return 0
         if slot is not None and slot.cache is not None:
             entry = <SubjectEntry>slot.cache
         else:
-            entry = self.entry_of(slot, msg)
+            entry = self.transformed_entry(slot, msg)
+        if self.transform is not None:
+            renamed = msg[0]
+            renamed.subject = PyBytes_AS_STRING(entry.state.subject)
+            renamed.subject_len = PyBytes_GET_SIZE(entry.state.subject)
+            msg = &renamed
         if self.sealed:
             self.refuse(msg, api_error("stream_sealed"))
         elif msg.headers_len:
@@ -130,6 +150,29 @@ cdef class Ingest(Receiver):
             slot.cache = entry
         return entry
 
+    cdef SubjectEntry transformed_entry(self, RouteSlot slot, const Message* msg):
+        cdef Message renamed
+        cdef bytes subject
+        if self.transform is None or not self.transform.fits(msg.subject, msg.subject_len):
+            return self.entry_of(slot, msg)
+        subject = self.transform.map(msg.subject, msg.subject_len)
+        if not subject:
+            return self.entry_of(slot, msg)
+        renamed.subject = PyBytes_AS_STRING(subject)
+        renamed.subject_len = PyBytes_GET_SIZE(subject)
+        return self.entry_of(None if self.transform.is_random else slot, &renamed)
+
+    cdef int republish(self, SubjectEntry entry, uint64_t seq, uint64_t previous, const char* headers,
+                       Py_ssize_t headers_len, const char* payload, Py_ssize_t payload_len) except -1:
+        if entry.destination is None or self.republisher.is_random():
+            entry.destination = self.republisher.destination_of(entry.state.subject)
+        if entry.destination:
+            # what is kept for it counts against the bound of what is not committed
+            self.accepted_bytes += self.republisher.stored(
+                entry.destination, entry.state.subject, seq, previous, self.log.last_time_ns,
+                headers, headers_len, payload, payload_len)
+        return 0
+
     cdef int _deliver_with_headers(self, SubjectEntry entry, const Message* msg) except -1:
         cdef PublishHeaders found
         cdef const char* block = msg.body
@@ -146,10 +189,21 @@ cdef class Ingest(Receiver):
             if kept is None:
                 kept = block[:n]
                 scan_publish_headers(kept, n, &found)
+            if found.batch_id.n:
+                return self._put_into_batch(msg, kept, found.batch_id)
             return self.store_checked(entry, msg, kept, &found, now)
         seq = self.store(entry, msg, block if n else NULL, n, 0, now)
         if seq and msg.reply != NULL:
             self.ack(msg, seq, False)
+        return 0
+
+    cdef int _put_into_batch(self, const Message* msg, bytes block, Text batch_id) except -1:
+        cdef Py_ssize_t n = msg.headers_len
+        if self.batches is None:
+            from jetbroker.jetstream.batches import AtomicBatches
+            self.batches = AtomicBatches(self)
+        self.batches.take(batch_id.p[:batch_id.n], msg.subject[:msg.subject_len],
+                          msg.reply[:msg.reply_len] if msg.reply != NULL else None, block, msg.body[n:msg.body_len])
         return 0
 
     cdef int store_checked(self, SubjectEntry entry, const Message* msg, bytes block,
@@ -205,7 +259,7 @@ cdef class Ingest(Receiver):
         """Append and enforce the limits; 0: refused, and the error ack is queued."""
         cdef Py_ssize_t payload_len = msg.body_len - msg.headers_len
         cdef uint64_t seq
-        cdef uint64_t previous = entry.state.last
+        cdef uint64_t previous = entry.state.last if entry.state.count else 0
         cdef object refusal = self._check_size(headers_len, payload_len)
         if refusal is not None:
             pass
@@ -231,6 +285,8 @@ cdef class Ingest(Receiver):
             self.refuse(msg, api_error("stream_store_failed", err=error))
             return 0
         self.accepted_bytes += headers_len + payload_len + msg.subject_len
+        if self.republisher is not None:
+            self.republish(entry, seq, previous, headers, headers_len, msg.body + msg.headers_len, payload_len)
         if self.on_first_message is not None:
             self.on_first_message()
         if self.max_per_subject and entry.state.count > <uint64_t>self.max_per_subject:
@@ -246,8 +302,6 @@ cdef class Ingest(Receiver):
 
     cdef object _check_features(self, PublishHeaders* found, int64_t ttl):
         """Headers of features this stream does not have, and the expected stream; None: go on."""
-        if found.batch_id.n:
-            return api_error("atomic_publish_disabled")
         if found.increment.n:
             valid = is_valid_increment(found.increment.p[:found.increment.n])
             return api_error("message_incr_disabled" if valid else "message_incr_invalid")
@@ -454,6 +508,9 @@ cdef class Ingest(Receiver):
         seq = self.log.append(msg.subject, msg.subject_len, self.marker_headers, len(self.marker_headers), NULL, 0,
                               now_ns, FLAG_TTL, state)
         self.accepted_bytes += len(self.marker_headers) + msg.subject_len
+        if self.republisher is not None:
+            self.republish(self.entry_of(None, &msg), seq, replaced, self.marker_headers, len(self.marker_headers),
+                           NULL, 0)
         self.ttls.add(seq, expiry_ns(max(now_ns, self.log.last_time_ns), ttl))
         self._remove_one(replaced)
         if not self.discard_new:
@@ -516,6 +573,7 @@ cdef class Ingest(Receiver):
 
     cdef int refuse(self, const Message* msg, object error) except -1:
         """Queue an error ack (an ApiError)."""
+        self.last_refusal = error
         if msg.reply != NULL and not self.no_ack:
             self._refuse_reply(msg.reply[:msg.reply_len], error)
         return 0
@@ -533,6 +591,8 @@ cdef class Ingest(Receiver):
         self.group_bytes = self.accepted_bytes
         if self.evictions.size:
             self._forget_evictions(seq)
+        if self.republisher is not None:
+            self.republisher.release(seq)
         return self.acks.release(seq)
 
     cdef list write_failed(self, uint64_t first_lost, object error):
@@ -540,6 +600,8 @@ cdef class Ingest(Receiver):
         refusal = api_error("stream_store_failed", err=error)
         self.committed_bytes = self.group_bytes = self.accepted_bytes
         self.dedup.forget_from(first_lost)
+        if self.republisher is not None:
+            self.republisher.drop_from(first_lost)
         restored = []
         if self.evictions.size:
             restored = self._evicted_for(first_lost)
@@ -558,7 +620,6 @@ cdef class Ingest(Receiver):
 
 
 cdef bytes with_ttl(bytes block, int64_t seconds):
-    """The block with this Nats-TTL at its end instead of its own."""
     cdef bytes others = without_header(block, b"Nats-TTL") or b"NATS/1.0\r\n\r\n"
     return others.removesuffix(b"\r\n") + b"Nats-TTL: %d\r\n\r\n" % seconds
 

@@ -23,6 +23,9 @@ cdef class Stream(LogObserver):
     cdef readonly StreamLog log
     cdef readonly dict consumers       # str -> Consumer; change it with add_consumer and remove_consumer only
     cdef readonly bint running
+    cdef public object origin_positions    # StateLog a restored stream brings along for its origins, or None
+    cdef readonly object origins       # origins.Origins: where it copies messages from, None when it does not
+    cdef readonly Py_ssize_t unlisted  # consumers of other streams' origins among `consumers`: neither shown nor counted
     cdef Tick tick
     cdef Router router
     cdef Ingest ingest

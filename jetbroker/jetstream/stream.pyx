@@ -65,6 +65,7 @@ cdef class Stream(LogObserver):
         if self.config.first_seq and self.log.last_seq == 0 and self.log.first_seq == 0:
             self.log.skip_to(self.config.first_seq)
         self._subscribe(self.config)
+        self._follow_origins(self.config)
         self._resume_retention()
         self.ingest.on_first_id = self._on_first_id
         self.ingest.enforce_limits()
@@ -73,12 +74,16 @@ cdef class Stream(LogObserver):
     def stop(self) -> None:
         """Take all interest back; what has been accepted still commits and is acked as long as the log works."""
         self.running = False
+        if self.origins is not None:
+            self.origins.stop()
         self.expiry.stop()
         for subscription in [*self.subscriptions.values(), *self.direct_subscriptions]:
             self.router.unsubscribe(subscription)
         self.subscriptions = {}
         self.direct_subscriptions = []
         self.ingest.on_first_id = None
+        if self.ingest.batches is not None:
+            self.ingest.batches.drop()
         self.direct.requests = []
         self.direct.batches = []
         if self.dedup_timer is not None:
@@ -88,10 +93,15 @@ cdef class Stream(LogObserver):
     def apply_config(self, config: object) -> None:
         """Go over to a new configuration, already checked; stricter limits hold at once."""
         cdef StreamConsumer consumer
+        if (config.subject_transform, config.republish) != (self.config.subject_transform, self.config.republish):
+            # what the router's routes keep for the ingest was worked out with the old ones
+            for subject in list(self.subscriptions):
+                self.router.unsubscribe(self.subscriptions.pop(subject))
         self._take(config)
         if not self.running:
             return
         self._subscribe(config)
+        self._follow_origins(config)
         self.ingest.enforce_limits()
         for consumer in self.ingest.consumers:
             consumer.on_purged()
@@ -128,6 +138,15 @@ cdef class Stream(LogObserver):
                 self.router.unsubscribe(subscription)
             self.direct_subscriptions = []
 
+    def _follow_origins(self, config: object) -> None:
+        if config.mirror is None and not config.sources and self.origins is None:
+            return
+        if self.origins is None:
+            from jetbroker.jetstream.origins import Origins
+
+            self.origins = Origins(self, self.origin_positions)
+        self.origins.follow(config)
+
     # --- what the API asks ---
 
     def state(self, deleted_details: bool = False, subjects: dict[str, int] | None = None) -> dict[str, object]:
@@ -154,7 +173,7 @@ cdef class Stream(LogObserver):
         lost = log.lost()
         if lost:
             state["lost"] = {"msgs": lost, "bytes": 0}
-        state["consumer_count"] = len(self.consumers)
+        state["consumer_count"] = len(self.consumers) - self.unlisted
         return state
 
     def subjects_page(self, pattern: str, offset: int, limit: int) -> tuple[dict[str, int], int]:
@@ -218,7 +237,14 @@ cdef class Stream(LogObserver):
     def add_consumer(self, consumer: StreamConsumer) -> None:
         """Let `consumer` be woken by commits and count for retention. Its `name` is unique in the stream."""
         self.consumers[consumer.name] = consumer
+        self.unlisted += consumer.config.direct
         self.ingest.set_consumers(list(self.consumers.values()))
+
+    def listed_consumers(self) -> dict:
+        """The consumers that are shown and counted, by name."""
+        if not self.unlisted:
+            return self.consumers
+        return {name: consumer for name, consumer in self.consumers.items() if not consumer.config.direct}
 
     def remove_consumer(self, consumer: StreamConsumer) -> None:
         """Forget a deleted consumer; with interest retention what only it waited for is removed."""
@@ -226,6 +252,7 @@ cdef class Stream(LogObserver):
         if self.consumers.get(consumer.name) is not consumer:
             return
         del self.consumers[consumer.name]
+        self.unlisted -= consumer.config.direct
         self.ingest.set_consumers(list(self.consumers.values()))
         if self.retention != RETAIN_INTEREST:
             return
@@ -276,10 +303,15 @@ cdef class Stream(LogObserver):
 
     cdef int on_committed(self, uint64_t seq) except -1:
         self.ingest.committed(seq)
+        if self.origins is not None:
+            self.origins.committed(seq)
         return self.wake_consumers()
 
     cdef int on_write_failed(self, uint64_t first_lost, object error) except -1:
-        return self.expiry.look_again(first_lost, self.ingest.write_failed(first_lost, error))
+        self.expiry.look_again(first_lost, self.ingest.write_failed(first_lost, error))
+        if self.origins is not None:
+            self.origins.write_failed(first_lost)
+        return 0
 
     # --- timers ---
 

@@ -7,35 +7,39 @@ import dataclasses
 from collections.abc import Callable
 
 from jetbroker import limits
-from jetbroker.jetstream.config import Placement, StreamConfig, StreamSource
+from jetbroker.jetstream.config import Placement, StreamConfig
 from jetbroker.jetstream.contracts import AccountLimits
 from jetbroker.jetstream.errors import ApiError, api_error
 from jetbroker.jetstream.gotext import MILLISECOND, MINUTE, SECOND, duration_text
 from jetbroker.jetstream.metadata import metadata_bytes, stored_metadata, stream_level
+from jetbroker.jetstream.names import valid_name
+from jetbroker.jetstream.origin_config import FindStream, check_origins
 from jetbroker.jetstream.subject_index import SubjectIndex, TooManySteps
 from jetbroker.jetstream.transforms import transform_fault
-from jetbroker.wire.subjects import collide, subset, valid_literal, valid_subject
+from jetbroker.wire.subjects import collide, subset, valid_subject
 
 DEFAULT_DUPLICATE_WINDOW = 2 * MINUTE
 _SHORTEST = 100 * MILLISECOND  # of max_age and of the duplicate window
 _MAX_REPLICAS = 5
 _NAME_REFUSAL = "stream name is required and can not contain '.', '*', '>', '\\', '/'"
-_NAME_FORBIDDEN = frozenset(" \t\r\n\f.*>\\/")
 
 
 def _refuse(text: str) -> ApiError:
     return api_error("stream_invalid_config", err=text)
 
 
-def valid_name(name: str) -> bool:
-    """True when `name` can name a stream or a consumer."""
-    return bool(name) and not _NAME_FORBIDDEN.intersection(name)
-
-
 def check_stream_config(
-    config: StreamConfig, account: AccountLimits, *, pedantic: bool = False, creating: bool = True
+    config: StreamConfig,
+    account: AccountLimits,
+    *,
+    pedantic: bool = False,
+    creating: bool = True,
+    find_stream: FindStream = lambda name: None,
 ) -> StreamConfig:
-    """`config` with its defaults filled in. Raises ApiError when it cannot be a stream's configuration."""
+    """`config` with its defaults filled in. Raises ApiError when it cannot be a stream's configuration.
+
+    `find_stream` gives the configurations of the account's streams.
+    """
     config = dataclasses.replace(config)
     _check_texts(config)
     _default_limits(config, pedantic)
@@ -45,9 +49,10 @@ def check_stream_config(
     config.metadata = stored_metadata(config.metadata, stream_level(config))
     if metadata_bytes(config.metadata) > limits.JS_METADATA_BYTES:
         raise _refuse(f"stream metadata exceeds maximum size of {limits.JS_METADATA_BYTES} bytes")
-    _check_origins(config)
+    check_origins(config, find_stream, pedantic=pedantic)
     _check_subjects(config)
     _check_transforms(config)
+    _check_republish(config, pedantic)
     if creating:
         if config.sealed:
             raise _refuse("stream configuration for create can not be sealed")
@@ -97,13 +102,10 @@ _FORBIDDEN_CHANGES: tuple[tuple[str, Callable[[StreamConfig, StreamConfig], bool
 def refuse_unsupported_stream(config: StreamConfig) -> None:
     """Refuse what is well-formed but not built, so that no setting is ever silently without effect."""
     wanted = {
-        "mirror": config.mirror is not None,
-        "sources": bool(config.sources),
-        "subject_transform": config.subject_transform is not None,
-        "republish": config.republish is not None,
+        "mirror.consumer": config.mirror is not None and config.mirror.consumer is not None,
+        "sources.consumer": any(source.consumer is not None for source in config.sources),
         "compression": config.compression != "none",
         "allow_msg_counter": config.allow_msg_counter,
-        "allow_atomic": config.allow_atomic,
         "allow_batched": config.allow_batched,
         "allow_msg_schedules": config.allow_msg_schedules,
     }
@@ -233,48 +235,6 @@ def _check_schedules(config: StreamConfig, pedantic: bool) -> None:
     config.deny_purge = False
 
 
-def _check_origins(config: StreamConfig) -> None:
-    mirror = config.mirror
-    if mirror is not None:
-        for error, refused in (
-            ("mirror_with_first_seq", config.first_seq > 0),
-            ("mirror_with_subjects", bool(config.subjects)),
-            ("mirror_with_sources", bool(config.sources)),
-            ("mirror_with_counters", config.allow_msg_counter),
-            ("mirror_with_atomic_publish", config.allow_atomic),
-            ("mirror_with_batch_publish", config.allow_batched),
-            ("mirror_multiple_filters_not_allowed", bool(mirror.filter_subject and mirror.subject_transforms)),
-            ("mirror_invalid_stream_name", mirror.external is None and not valid_name(mirror.name)),
-        ):
-            if refused:
-                raise api_error(error)
-    seen = set()
-    for source in config.sources:
-        if source.external is None and not valid_name(source.name):
-            raise api_error("source_invalid_stream_name")
-        if source.filter_subject and source.subject_transforms:
-            raise api_error("source_multiple_filters_not_allowed")
-        identity = (source.name, str(source.external), source.filter_subject, str(source.subject_transforms))
-        if identity in seen:
-            raise api_error("source_duplicate_detected")
-        seen.add(identity)
-    for origin in [mirror, *config.sources] if mirror is not None else config.sources:
-        _check_origin(config, origin)
-
-
-def _check_origin(config: StreamConfig, origin: StreamSource) -> None:
-    external = origin.external
-    if external is None:
-        if origin.name == config.name:
-            raise _refuse("detected cycle")
-        return
-    if external.api and not valid_literal(external.api.encode()):
-        prefix = external.api
-        raise _refuse(f'stream external api prefix "{prefix}" must be a valid subject without wildcards')
-    if external.deliver and not valid_literal(external.deliver.encode()):
-        raise api_error("stream_invalid_external_delivery_subj", prefix=external.deliver)
-
-
 def _check_subjects(config: StreamConfig) -> None:
     if not config.subjects and config.mirror is None and not config.sources:
         config.subjects = [config.name]
@@ -322,15 +282,26 @@ def _check_transforms(config: StreamConfig) -> None:
         if fault:
             name = "stream_transform_invalid_source" if in_source else "stream_transform_invalid_destination"
             raise api_error(name, err=fault)
-    republish = config.republish
-    if republish is not None:
-        config.republish = republish = dataclasses.replace(republish, src=republish.src or ">")
-        destination = republish.dest.encode()
-        if valid_subject(destination) and any(collide(destination, own.encode()) for own in config.subjects):
-            raise _refuse("stream configuration for republish destination forms a cycle")
-        if transform_fault(republish.src, republish.dest)[1]:
-            route = f"from '{republish.src}' to '{republish.dest}'"
-            raise _refuse(f"stream configuration for republish with transform {route} not valid")
+
+
+def _check_republish(config: StreamConfig, pedantic: bool) -> None:
+    if config.republish is None:
+        return
+    if not config.republish.src and pedantic:
+        raise api_error("pedantic", err="republish source can not be empty")
+    config.republish = republish = dataclasses.replace(config.republish, src=config.republish.src or ">")
+    transform = config.subject_transform
+    if republish.src == republish.dest == ">" and transform is not None and config.subjects == [transform.src]:
+        # "everything, as it is stored": no cycle, as all that is taken is stored under other subjects
+        if pedantic:
+            raise api_error("pedantic", err="implicit republish based on subject transform")
+        republish.src = republish.dest = transform.dest
+    destination = republish.dest.encode()
+    if destination and any(collide(destination, own.encode()) for own in config.subjects):
+        raise _refuse("stream configuration for republish destination forms a cycle")
+    if transform_fault(republish.src, republish.dest)[1]:
+        route = f"from '{republish.src}' to '{republish.dest}'"
+        raise _refuse(f"stream configuration for republish with transform {route} not valid")
 
 
 def _check_max_bytes(config: StreamConfig, account: AccountLimits) -> None:
