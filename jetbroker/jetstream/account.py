@@ -4,11 +4,11 @@ All changes run one after the other in the API's worker (see `api`), so a check 
 A change is finished, and answered, only when the store says that it is durable.
 """
 
-import secrets
 import time
 from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
+from jetbroker.config.durations import format_duration
 from jetbroker.config.options import AccountJetStreamOptions
 from jetbroker.errors import StorageError
 from jetbroker.jetstream.config import ConsumerConfig, StreamConfig
@@ -20,6 +20,7 @@ from jetbroker.jetstream.consumer_config import (
     check_workqueue,
     default_consumer_config,
     refuse_unsupported_consumer,
+    sourcing_consumer_config,
 )
 from jetbroker.jetstream.contracts import AccountLimits, ServerInfo, ServerReservations
 from jetbroker.jetstream.decode import DecodeError
@@ -27,6 +28,7 @@ from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.gojson import dumps
 from jetbroker.jetstream.gotext import format_time
 from jetbroker.jetstream.metadata import consumer_level, stored_metadata
+from jetbroker.jetstream.names import ORIGIN_POSITIONS, random_name
 from jetbroker.jetstream.stream import Stream
 from jetbroker.jetstream.stream_config import check_stream_config, check_stream_update, refuse_unsupported_stream
 from jetbroker.jetstream.subject_index import SubjectIndex, TooManySteps
@@ -37,16 +39,9 @@ from jetbroker.tick import Tick
 if TYPE_CHECKING:
     from jetbroker.logs import Logger
 
-_BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_EPHEMERAL_NAME_LENGTH = 8
 _ID_LENGTH = 22
 DELETED = "Consumer Deleted"  # what pulls that wait are told
 SHUTDOWN = "Server Shutdown"
-
-
-def random_name(length: int = _EPHEMERAL_NAME_LENGTH) -> str:
-    """A name nobody can guess, in base 62."""
-    return "".join(secrets.choice(_BASE62) for _ in range(length))
 
 
 def account_limits(options: AccountJetStreamOptions) -> AccountLimits:
@@ -130,11 +125,24 @@ class JetStream:
             self.offline[recovered.name] = str(error)
             self.log.error(f"Stream '{self.account_name} > {recovered.name}' is offline: {error}")
             return
+        who = f"'{self.account_name} > {config.name}'"
+        self.log.info(f"  Starting restore for stream {who}")
+        began = time.monotonic()
         stream = Stream(self, config, recovered.log, recovered.created_ns)
+        took = format_duration(round(time.monotonic() - began, 3))
+        self.log.info(f"  Restored {recovered.log.messages:,} messages for stream {who} in {took}")
+        consumers = sum(entry.name != ORIGIN_POSITIONS for entry in recovered.consumers)
+        if consumers:
+            self.log.info(f"  Recovering {consumers} consumers for stream - {who}")
         self._reserve(config, 1)
         self.streams[config.name] = stream
         self.subjects.add(config.name, config.subjects)
-        restored = [self._restore_consumer(stream, entry) for entry in recovered.consumers]
+        restored = []
+        for entry in recovered.consumers:
+            if entry.name == ORIGIN_POSITIONS:
+                stream.origin_positions = entry.state_log
+            else:
+                restored.append(self._restore_consumer(stream, entry))
         stream.start()
         for consumer in restored:
             if consumer is not None:
@@ -156,7 +164,7 @@ class JetStream:
 
     async def create_stream(self, config: StreamConfig, *, pedantic: bool = False) -> Stream:
         """The stream of this configuration, made when there is none. Raises ApiError."""
-        config = check_stream_config(config, self.limits, pedantic=pedantic)
+        config = check_stream_config(config, self.limits, pedantic=pedantic, find_stream=self.config_of)
         existing = self.streams.get(config.name)
         if existing is not None:
             if existing.config != config:
@@ -186,7 +194,7 @@ class JetStream:
     async def update_stream(self, config: StreamConfig, *, pedantic: bool = False) -> Stream:
         """Give an existing stream this configuration. Raises ApiError."""
         stream = self.stream(config.name)
-        config = check_stream_config(config, self.limits, pedantic=pedantic, creating=False)
+        config = check_stream_config(config, self.limits, pedantic=pedantic, creating=False, find_stream=self.config_of)
         old = stream.config
         check_stream_update(old, config)
         refuse_unsupported_stream(config)
@@ -215,6 +223,8 @@ class JetStream:
         for consumer in list(stream.consumers.values()):
             consumer.stop(DELETED)
         stream.stop()
+        if stream.origins is not None:
+            stream.origins.delete_consumers()
         try:
             await self.store.delete_stream(self.account_name, name)
         except StorageError as error:
@@ -239,6 +249,11 @@ class JetStream:
             raise api_error("stream_not_found")
         return stream
 
+    def config_of(self, name: str) -> StreamConfig | None:
+        """The configuration of the stream of this name, None when there is none."""
+        stream = self.streams.get(name)
+        return stream.config if stream is not None else None
+
     def _refuse_offline(self, name: str) -> None:
         if name in self.offline:
             raise api_error("stream_offline_reason", err=self.offline[name])
@@ -252,6 +267,8 @@ class JetStream:
 
         A new consumer is durable when its state log, if it has one, has committed.
         """
+        if config.direct and config.sourcing and config.name:
+            config = sourcing_consumer_config(config, stream.config)
         given = config
         config = default_consumer_config(config, stream.config, self.limits, pedantic=pedantic)
         check_consumer_config(config, stream.config, self.limits)
@@ -265,7 +282,8 @@ class JetStream:
             return existing
         if action == "update":
             raise api_error("consumer_does_not_exist")
-        self._check_consumer_count(stream)
+        if not (config.direct or config.sourcing):
+            self._check_consumer_count(stream)
         refuse_unsupported_consumer(config)
         if config.inactive_threshold == 0 and not config.durable_name:
             config.inactive_threshold = EPHEMERAL_INACTIVE_THRESHOLD
@@ -277,7 +295,7 @@ class JetStream:
         """A running consumer; it outlives a crash, with the position it starts from, once its state log commits."""
         created_ns = time.time_ns()
         state_log = None
-        if stream.config.storage == "file" and not config.mem_storage:
+        if stream.config.storage == "file" and not (config.mem_storage or config.direct):
             try:
                 state_log = self.store.begin_consumer(
                     self.account_name, stream.name, name, config.to_json(), created_ns, False
@@ -300,6 +318,9 @@ class JetStream:
         if given.inactive_threshold == 0 and not old.durable_name:
             config.inactive_threshold = old.inactive_threshold
         config.pause_until = old.pause_until
+        if config.sourcing:
+            config.deliver_policy, config.opt_start_seq = old.deliver_policy, old.opt_start_seq
+            config.opt_start_time = old.opt_start_time
         config.metadata = stored_metadata(config.metadata, consumer_level(config))
         if config == old:
             return
@@ -314,6 +335,8 @@ class JetStream:
             except StorageError as error:
                 raise api_error("consumer_store_failed", err=str(error)) from error
         consumer.update(config)
+        if config.sourcing:
+            consumer.reset()
 
     async def delete_consumer(self, stream: Stream, name: str) -> None:
         """Delete a consumer; pulls that wait are told. Raises ApiError."""
@@ -353,7 +376,7 @@ class JetStream:
     def _check_consumer_count(self, stream: Stream) -> None:
         in_stream = stream.config.max_consumers
         in_account = self.limits.max_consumers
-        if 0 < in_stream <= len(stream.consumers):
+        if 0 < in_stream <= sum(not other.config.sourcing for other in stream.listed_consumers().values()):
             raise api_error("maximum_consumers_limit")
         if in_account >= 0 and self.consumer_count() >= in_account:
             raise api_error("maximum_consumers_limit")
@@ -362,7 +385,7 @@ class JetStream:
 
     def consumer_count(self) -> int:
         """Consumers of all streams."""
-        return sum(len(stream.consumers) for stream in self.streams.values())
+        return sum(len(stream.listed_consumers()) for stream in self.streams.values())
 
     def used_bytes(self, storage: str) -> int:
         """Bytes stored by the account's streams of this storage."""

@@ -109,7 +109,7 @@ async def _make(js: "JetStream", body: CreateConsumerRequest) -> dict[str, Any] 
 
 async def _names(js: "JetStream", request: Request) -> dict[str, Any]:
     asked = read_optional_body(js, ConsumerListRequest, "JSApiConsumersRequest", request.body)
-    names = sorted(js.stream(request.tokens[2]).consumers)
+    names = sorted(js.stream(request.tokens[2]).listed_consumers())
     offset = clip_offset(asked.page.offset, len(names))
     page = names[offset : offset + limits.JS_NAMES_PAGE]
     return {"total": len(names), "offset": offset, "limit": limits.JS_NAMES_PAGE, "consumers": page}
@@ -117,7 +117,7 @@ async def _names(js: "JetStream", request: Request) -> dict[str, Any]:
 
 async def _list(js: "JetStream", request: Request) -> dict[str, Any]:
     asked = read_optional_body(js, ConsumerListRequest, "JSApiConsumersRequest", request.body)
-    consumers = js.stream(request.tokens[2]).consumers
+    consumers = js.stream(request.tokens[2]).listed_consumers()
     names = sorted(consumers)
     offset = clip_offset(asked.page.offset, len(names))
     page = []

@@ -125,6 +125,7 @@ def stream_info(js: "JetStream", stream: "Stream", *, state: dict[str, Any] | No
         "config": config,
         "created": format_time(stream.created_ns),
         "state": stream.state() if state is None else state,
+        **(stream.origins.info() if stream.origins is not None else {}),
         "ts": format_time(time.time_ns()),
     }
 
@@ -142,7 +143,7 @@ async def _create(js: "JetStream", request: Request) -> dict[str, Any]:
 
 async def _update(js: "JetStream", request: Request) -> dict[str, Any]:
     body = read_body(js, StreamConfigRequest, "StreamConfigRequest", request.body)
-    check_stream_config(body.config, js.limits, pedantic=body.pedantic, creating=False)
+    check_stream_config(body.config, js.limits, pedantic=body.pedantic, creating=False, find_stream=js.config_of)
     if body.config.name != request.tokens[2]:
         raise api_error("stream_mismatch")
     stream = await js.update_stream(body.config, pedantic=body.pedantic)

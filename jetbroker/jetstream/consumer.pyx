@@ -24,7 +24,10 @@ from jetbroker.jetstream.receivers import AckReceiver, FlowReceiver, InterestWat
 
 cdef int64_t INTEREST_POLL_NS = 100_000_000     # how often it is looked for a subscriber when the router cannot tell
 cdef int64_t MS = 1_000_000
-cdef dict POLICIES = {"none": POLICY_NONE, "all": POLICY_ALL, "explicit": POLICY_EXPLICIT}
+cdef dict POLICIES = {
+    "none": POLICY_NONE, "all": POLICY_ALL, "explicit": POLICY_EXPLICIT, "flow_control": POLICY_ALL,
+}
+cdef int64_t NEVER_AGAIN_NS = 10 * 365 * 86_400 * 1_000_000_000      # ack policy flow_control: nothing comes twice
 cdef Py_ssize_t ENTRY_BYTES = 32                 # of a pending message in a snapshot
 API_LEVEL_HEADER = b"\r\nNats-Required-Api-Level:"
 API_LEVEL = 4                                   # nats-server 2.14
@@ -90,7 +93,9 @@ cdef class Consumer(ConsumerDelivery):
 
     def _configure(self) -> None:
         config = self.config
-        self.tracker.configure(config.ack_wait, list(config.backoff or ()), config.max_deliver or -1)
+        self.acks_on_flow = config.ack_policy == "flow_control"
+        ack_wait = NEVER_AGAIN_NS if self.acks_on_flow else config.ack_wait
+        self.tracker.configure(ack_wait, list(config.backoff or ()), config.max_deliver or -1)
         self.max_ack_pending = max(config.max_ack_pending, 0) if self.tracker.policy != POLICY_NONE else 0
         self.max_waiting = config.max_waiting
         self.inactive_ns = max(config.inactive_threshold, 0)
@@ -146,7 +151,9 @@ cdef class Consumer(ConsumerDelivery):
             seq = max([log.last_by_subject(pattern) for pattern in self.filter.patterns or (b">",)])
             return seq or first
         if policy == "by_start_sequence":
-            return max(self.config.opt_start_seq, first)
+            start = max(self.config.opt_start_seq, first)
+            # for a mirror or source: one that is ahead of its origin takes what the origin stores next
+            return min(start, last + 1) if self.config.direct else start
         if policy == "by_start_time":
             return max(log.seq_at_time(self.config.opt_start_time.ns), first)
         # when a crash took the first record, what came after the consumer was made is still new to it
@@ -165,7 +172,7 @@ cdef class Consumer(ConsumerDelivery):
             return
         self.running = True
         prefix = f"$JS.ACK.{self.stream_name}.{self.name}.".encode()
-        if self.tracker.policy != POLICY_NONE:
+        if self.tracker.policy != POLICY_NONE and not self.acks_on_flow:
             domain = getattr(self.js.server_info, "domain", None) or "_"
             tokens = domain.encode(), texts.account_hash(self.js.account_name)
             long_prefix = prefix.replace(b"$JS.ACK.", b"$JS.ACK.%b.%b." % tokens, 1)
@@ -225,6 +232,18 @@ cdef class Consumer(ConsumerDelivery):
         if self.running:
             self.inactive_at_ns = self.now_ns + self.inactive_ns if self.inactive_ns else 0
             self.wake()
+
+    def reset(self) -> None:
+        """Go back to the ack floor and number deliveries from one again: somebody new takes them."""
+        self.write_state()
+        self.tracker.begin_again()
+        self.cursor.move_to(self.tracker.floor_seq + 1)
+        self.cursor.count()
+        if self.flow is not None:
+            self.flow.reset()
+        if self.state_log is not None:
+            self._replace_records()
+        self.wake()
 
     def has_delivery_interest(self) -> bool:
         """Push: is there a subscriber to deliver to? Pull: does a request wait whose requester is still there?"""
@@ -401,6 +420,8 @@ cdef class Consumer(ConsumerDelivery):
             self.status(self.deliver_subject, texts.heartbeat(
                 self.tracker.delivered_cseq, self.tracker.delivered_seq, stalled))
             self.next_heartbeat_ns = self.now_ns + self.heartbeat_ns
+            if self.acks_on_flow and self.tracker.pending.count:
+                self.request_flow()
         if self.inactive_at_ns and self.inactive_at_ns <= self.now_ns:
             self._check_activity()
         return 0

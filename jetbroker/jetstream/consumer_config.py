@@ -13,7 +13,7 @@ from jetbroker.jetstream.contracts import AccountLimits
 from jetbroker.jetstream.errors import ApiError, api_error
 from jetbroker.jetstream.gotext import MILLISECOND, MINUTE, SECOND, duration_text, quote
 from jetbroker.jetstream.metadata import consumer_level, metadata_bytes, stored_metadata
-from jetbroker.jetstream.stream_config import valid_name
+from jetbroker.jetstream.names import random_name, valid_name
 from jetbroker.jetstream.subject_index import SubjectIndex, TooManySteps
 from jetbroker.wire.subjects import collide, valid_subject, wildcard
 
@@ -31,6 +31,25 @@ def filters_of(config: ConsumerConfig) -> list[str]:
     if config.filter_subjects:
         return config.filter_subjects
     return [config.filter_subject] if config.filter_subject else []
+
+
+def sourcing_consumer_config(config: ConsumerConfig, stream: StreamConfig) -> ConsumerConfig:
+    """What a mirror or source gets that asks for a direct consumer by name.
+
+    Limits retention: one that is gone soon after its subscriber, under a name of its own. Otherwise one that stays,
+    and whose subscriber says when a message is safe with it, so that none is removed before.
+    """
+    if stream.retention == "limits":
+        return dataclasses.replace(config, name=f"{config.name}-{random_name()}")
+    return dataclasses.replace(
+        config,
+        direct=False,
+        durable_name=config.name,
+        ack_policy="flow_control",
+        ack_wait=0,
+        max_deliver=0,
+        inactive_threshold=0,
+    )
 
 
 def default_consumer_config(
@@ -128,7 +147,7 @@ def check_consumer_config(config: ConsumerConfig, stream: StreamConfig, account:
         raise api_error("consumer_metadata_length", limit=f"{limits.JS_METADATA_BYTES // 1024}KB")
     _check_caps(config, stream, account)
     _check_priority_groups(config)
-    if stream.retention == "workqueue" and not config.direct:
+    if stream.retention == "workqueue" and not config.direct and not config.sourcing:
         if config.ack_policy not in ("explicit", "flow_control"):
             raise api_error("consumer_wq_requires_explicit_ack")
         if config.deliver_policy != "all":
@@ -137,10 +156,12 @@ def check_consumer_config(config: ConsumerConfig, stream: StreamConfig, account:
 
 def check_workqueue(config: ConsumerConfig, others: Iterable[ConsumerConfig]) -> None:
     """Refuse a consumer of a work queue that would share messages with one of the `others`."""
+    if config.direct or config.sourcing:
+        return
     filters = filters_of(config)
     index = SubjectIndex(limits.JS_OVERLAP_STEPS)
     for other in others:
-        if other.direct:
+        if other.direct or other.sourcing:
             continue
         if not filters:
             raise api_error("consumer_wq_multiple_unfiltered")
@@ -186,8 +207,6 @@ def refuse_unsupported_consumer(config: ConsumerConfig) -> None:
     wanted = {
         "priority_groups": bool(config.priority_groups) or config.priority_policy != "none",
         "pause_until": config.pause_until is not None,
-        "sourcing": config.sourcing,
-        "ack_policy flow_control": config.ack_policy == "flow_control",
     }
     feature = next((name for name, is_wanted in wanted.items() if is_wanted), "")
     if feature:

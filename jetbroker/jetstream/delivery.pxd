@@ -61,6 +61,7 @@ cdef class ConsumerDelivery(ConsumerEvents):
     cdef int64_t heartbeat_ns
     cdef int sample_percent
     cdef bint headers_only
+    cdef bint acks_on_flow                 # ack policy flow_control: an answer to flow control acks all before it
     cdef object limits                     # PullLimits
     cdef bytes deliver_subject
     cdef bytes deliver_group
@@ -111,6 +112,8 @@ cdef class ConsumerDelivery(ConsumerEvents):
     cdef int leave_route(self) except -1
     cdef bint check_interest(self) except -1
     cdef int64_t held_back(self, StoredMessage* message) except? -1
+    cdef int request_flow(self) except -1
+    cdef int take_flow_ack(self, const Message* msg) except -1
     cdef int after_push(self, StoredMessage* message, Py_ssize_t size) except -1
     cdef int take_ack(self, AckNumbers* numbers) except -1
     cdef int status(self, bytes reply, bytes headers) except -1

@@ -26,6 +26,7 @@ from jetbroker.wire.message cimport Message
 from random import randrange
 
 from jetbroker.jetstream import status as texts
+from jetbroker.wire.headers import header_value
 
 # One tick's share, so that sockets are read and flushed in between and no output buffer grows without bound.
 cdef int TICK_MESSAGES = 512
@@ -357,14 +358,33 @@ cdef class ConsumerDelivery(ConsumerEvents):
         self.next_heartbeat_ns = self.now_ns + self.heartbeat_ns
         if self.flow is not None:
             self.flow.sent(size)
-            if self.flow.wants_request():
-                self.router.publish_bytes(
-                    self.deliver_subject, self.flow.open_request(), texts.FLOW_CONTROL_REQUEST, b"")
+            if self.flow.wants_request() or (self.acks_on_flow and self.full()):
+                self.request_flow()
+        return 0
+
+    cdef int request_flow(self) except -1:
+        """Ask the subscriber how far it is, unless it has been asked already."""
+        if self.flow.open_subject is None:
+            self.router.publish_bytes(self.deliver_subject, self.flow.open_request(), texts.FLOW_CONTROL_REQUEST, b"")
         return 0
 
     cdef int on_flow_answer(self, const Message* msg) except -1:
         if self.flow is not None and self.flow.answered(msg.subject[:msg.subject_len]):
+            if self.acks_on_flow and msg.headers_len:
+                self.take_flow_ack(msg)
             self.wake()
+        return 0
+
+    cdef int take_flow_ack(self, const Message* msg) except -1:
+        """The answer says up to where everything is safe with the subscriber."""
+        cdef bytes headers = msg.body[:msg.headers_len]
+        cdef object seq = header_value(headers, b"Nats-Last-Stream")
+        cdef object cseq = header_value(headers, b"Nats-Last-Consumer")
+        if seq is None or cseq is None or not (seq.isdigit() and cseq.isdigit()) or len(seq) > 19 or len(cseq) > 19:
+            return 0
+        # a subscriber may know more than this consumer has given it: it had the rest from an earlier one
+        if self.tracker.ack_up_to(min(<uint64_t>int(seq), self.tracker.delivered_seq), <uint64_t>int(cseq)):
+            self.last_acked_ns = wall_clock_ns()
         return 0
 
     # --- acks ---

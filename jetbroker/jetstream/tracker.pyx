@@ -259,6 +259,15 @@ cdef class AckTracker:
             self.floor_seq = self.delivered_seq
         return 0
 
+    def begin_again(self) -> None:
+        """Back to the ack floor: what is pending has not been delivered."""
+        for seq, _, _, _, _ in self.pending.dump():
+            self.pending.discard(self.pending.find(seq))
+        self.redelivered = 0
+        self.delivered_seq = self.floor_seq
+        self.delivered_cseq = self.floor_cseq = 0
+        self.dirty = True
+
     def counts(self) -> tuple:
         """(pending acks, redelivered, queued for redelivery at most)."""
         return self.pending.count, self.redelivered, self.redeliveries.size

@@ -40,7 +40,7 @@ async def jsz(sources: Sources, query: Query) -> dict[str, Any]:
     found = [stream for jetstream in enabled for stream in jetstream.streams.values()]
     answer |= {
         "streams": len(found),
-        "consumers": sum(len(stream.consumers) for stream in found),
+        "consumers": sum(len(stream.listed_consumers()) for stream in found),
         "messages": sum(stream.log.messages for stream in found),
         "bytes": sum(stream.log.bytes for stream in found),
     }
@@ -139,8 +139,10 @@ async def _stream(jetstream: "JetStream", stream: "Stream", consumers: bool, con
     if config:
         shown["config"] = stream.config.to_json()
     shown["state"] = stream.state()
+    if stream.origins is not None:
+        shown |= stream.origins.info()
     if consumers:
-        rows = list(stream.consumers.values())[: limits.MONITOR_ROWS]
+        rows = list(stream.listed_consumers().values())[: limits.MONITOR_ROWS]
         details = [_consumer(consumer.info(), config) async for consumer in paced(rows)]
         if details:
             shown["consumer_detail"] = details

@@ -145,7 +145,8 @@ def test_sealing_fixes_the_rest() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"mirror": {"name": "A"}, "subjects": []}, {"sources": [{"name": "A"}]}, {"compression": "s2"},
+        {"mirror": {"name": "A", "consumer": {"name": "C", "deliver_subject": "d"}}, "subjects": []},
+        {"sources": [{"name": "A", "consumer": {"name": "C", "deliver_subject": "d"}}]}, {"compression": "s2"},
         {"subject_transform": {"src": "a", "dest": "b"}}, {"republish": {"dest": "r.>"}}, {"allow_atomic": True},
         {"allow_batched": True}, {"allow_msg_counter": True}, {"allow_msg_schedules": True},
     ],

@@ -1,0 +1,7 @@
+from typing import Any
+
+from jetbroker.routing.router import Receiver, Router
+from jetbroker.tick import Tick
+
+class DirectGet(Receiver):
+    def __init__(self, router: Router, tick: Tick, log: Any, name: str, origin: str = "") -> None: ...
