@@ -4,6 +4,7 @@ import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from jetbroker.addresses import joined, reachable
+from jetbroker.config import checks
 from jetbroker.config.options import RANDOM_PORT, Options, TlsOptions
 from jetbroker.connections.clients import Clients
 from jetbroker.connections.info import ServerInfo
@@ -45,6 +46,7 @@ class Listeners:
         """Listen: WebSockets first, so that what tests and tools wait for comes last. Raises ListenError."""
         if self._options.websocket.port:
             await self._start_websockets()
+        checks.check_port(self._options)
         host, port = self._options.host, _asked(self._options.port)
         try:
             self._options.port = self._info.port = await self._listener.start(host, port)
@@ -59,6 +61,7 @@ class Listeners:
     async def _start_websockets(self) -> None:
         from jetbroker.connections.websocket import WebsocketListener
 
+        checks.check_websocket_port(self._options)
         block = self._options.websocket
         context = _websocket_context(self._options)
         listener = WebsocketListener(block, self._clients, self._log, context)
@@ -73,6 +76,7 @@ class Listeners:
         self._log.info(f"Listening for websocket clients on {listener.scheme}://{joined(block.host, listener.port)}")
         if context is None:
             self._log.warn("Websocket not configured with TLS. DO NOT USE IN PRODUCTION!")
+        checks.check_websocket_advertise(self._options)
 
     def urls(self) -> dict[str, list[str]]:
         """For the ports file: addresses a program on this machine can dial, by kind."""

@@ -11,16 +11,19 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from jetbroker.errors import StorageError, StoreLockedError, StoreOpenError, StoreVersionError
-from jetbroker.store import rebuild, rewrite, write_failure  # noqa: F401  (loaded now: no imports amid failures)
+from jetbroker.store import erase, rebuild, rewrite, write_failure  # noqa: F401  (loaded now: no imports amid failures)
 from jetbroker.store.assemble import assemble, resume
 from jetbroker.store.cache import Cache, Reader
 from jetbroker.store.checkpoints import Checkpoints, stream_folder
 from jetbroker.store.commit import GroupCommit
+from jetbroker.store.creation import Creation
 from jetbroker.store.disk import Disk
 from jetbroker.store.filelog import DEFAULT_SEGMENT_BYTES, FileLog
 from jetbroker.store.memlog import MemoryLog
 from jetbroker.store.names import decode_name, encode_name
+from jetbroker.store.packer import PACKED_SEGMENT_BYTES, Packer
 from jetbroker.store.recovery import (
+    checked_json,
     read_checked_json,
     recover_segments,
     stream_id_of,
@@ -34,6 +37,7 @@ from jetbroker.store.summary import Summary
 from jetbroker.tick import Tick
 
 STORE_FORMAT = 1
+PACKED_STORE_FORMAT = 2  # there may be packed segments
 STORE_FILE = "jetbroker.json"
 LOCK_FILE = "lock"
 RESERVE_FILE = "reserve"
@@ -99,6 +103,7 @@ class Store:
         self._expected = self._take_clean_positions()
         self._cache = Cache(f"{path}/{CACHE_FOLDER}", disk, epoch)
         self._checkpoints = Checkpoints(self._cache, tick.loop, self._files, self._report)
+        self._packer = Packer(tick.loop, disk, self._report, self._note_packed)
         self._rest_timer = tick.loop.call_later(REST_SECONDS, self._rest)
 
     def _rest(self) -> None:
@@ -205,6 +210,7 @@ class Store:
         for first_seq in known.keys() - {found.name_seq for found in files.segments}:
             self._checkpoints.forget_segment(stream_folder(log), first_seq)
         resume(log, active)
+        self._pack_as_configured(log)
         meta = log.meta
         self._logs[account, meta["name"]] = log
         consumers = self._recover_consumers(account, meta["name"], log, files.damage)
@@ -230,7 +236,20 @@ class Store:
     def _file_log(self, directory: str, stream_id: int, meta: dict[str, Any]) -> FileLog:
         log = FileLog(self.tick, self.disk, self.group, directory, stream_id, meta, self.segment_bytes, self._reserve)
         log.totals = self.file_totals
+        log.packer = self._packer
         return log
+
+    def _pack_as_configured(self, log: FileLog) -> None:
+        """Streams with compression have smaller segments, which are packed once they are sealed."""
+        packs = log.meta["config"].get("compression", "none") != "none"
+        log.set_packing(packs, min(self.segment_bytes, PACKED_SEGMENT_BYTES) if packs else self.segment_bytes)
+
+    def _note_packed(self) -> None:
+        """In a thread, before the first segment is packed: releases that do not know of it leave the store alone."""
+        file = f"{self.path}/{STORE_FILE}"
+        found = read_checked_json(self.disk, file)
+        if found is not None and found.get("format") == STORE_FORMAT:
+            write_checked_json(self.disk, file, {**found, "format": PACKED_STORE_FORMAT})
 
     # --- streams ---
 
@@ -254,25 +273,38 @@ class Store:
         }
         directory = f"{self._account_directory(account)}/{encode_name(name)}"
         hidden = f"{self._account_directory(account)}/.new-{self.disk.random_bytes(8).hex()}"
-        await self._in_thread(self._make_account, account)
-        await self._in_thread(self._make_stream_files, hidden, meta)
         log = self._file_log(hidden, stream_id, meta)
+        note = await self._in_thread(self._make_stream_files, account, hidden, meta)
+        creation = Creation(self.group, self.disk, log, note, directory)
         try:
             log.start()
-            await log.commit()
-            await self._in_thread(self._publish_directory, hidden, directory)
+            await creation.finish()
         except (OSError, StorageError) as error:
-            await self._in_thread(self._remove_tree, hidden)
+            log.abandon()
+            await self._in_thread(self._remove_tree, creation.path)
             raise StorageError(f"{directory}: {error}") from error
-        log.moved_to(directory)
+        finally:
+            self.disk.close(note)
         self._checkpoints.watch(log)
+        self._pack_as_configured(log)
         self._logs[account, name] = log
         return log
 
-    def _make_stream_files(self, directory: str, meta: dict[str, Any]) -> None:
+    def _make_stream_files(self, account: str, directory: str, meta: dict[str, Any]) -> int:
+        """The folder of a stream without its first segment, nothing of it synced; returns the open stream.json."""
+        self._make_account(account)
         self.disk.mkdir(directory)
-        self.disk.mkdir(f"{directory}/consumers")
-        write_checked_json(self.disk, f"{directory}/stream.json", meta)
+        note = -1
+        try:
+            self.disk.mkdir(f"{directory}/consumers")
+            note = self.disk.open(f"{directory}/stream.json", os.O_RDWR | os.O_CREAT)
+            self.disk.write_all(note, checked_json(meta), 0)
+        except OSError:
+            if note >= 0:
+                self.disk.close(note)
+            self._remove_tree(directory)
+            raise
+        return note
 
     def _publish_directory(self, hidden: str, directory: str) -> None:
         self.disk.rename(hidden, directory)
@@ -295,6 +327,7 @@ class Store:
         meta = {**log.meta, "config": config}
         await self._in_thread(write_checked_json, self.disk, f"{log.directory}/stream.json", meta)
         log.write_config(meta)
+        self._pack_as_configured(log)
         await log.commit()
 
     async def delete_stream(self, account: str, name: str) -> None:
@@ -304,6 +337,7 @@ class Store:
             self._state_logs.pop(key).abandon()
         await log.close()
         if isinstance(log, FileLog):
+            await self._packer.leave(log)
             self._checkpoints.forget_stream(log)
             gone = f"{self._account_directory(account)}/.gone-{self.disk.random_bytes(8).hex()}"
             await self._in_thread(self._publish_directory, log.directory, gone)
@@ -370,12 +404,16 @@ class Store:
         for key in [key for key in self._state_logs if key[0] == account]:
             await self._state_logs.pop(key).close()
         for name in [name for name in self._logs if name[0] == account]:
-            await self._logs.pop(name).close()
+            log = self._logs.pop(name)
+            await log.close()
+            if isinstance(log, FileLog):
+                await self._packer.leave(log)
 
     async def close(self) -> None:
         """Commit everything, close all files and give up the lock."""
         positions = {}
         self._rest_timer.cancel()
+        await self._packer.stop()
         await self._checkpoints.close([log for log in self._logs.values() if isinstance(log, FileLog)])
         for state_log in self._state_logs.values():
             await state_log.close()
@@ -386,6 +424,7 @@ class Store:
         await self._in_thread(write_checked_json, self.disk, f"{self.path}/{CLEAN_FILE}", {"positions": positions})
         self._state_logs.clear()
         self._logs.clear()
+        await self._packer.close()
         await self.group.close()
         self._files.shutdown(wait=True)
         os.close(self._lock_fd)
@@ -394,8 +433,8 @@ class Store:
 def _make_root(path: str, disk: Disk) -> None:
     if os.path.exists(path) and not os.path.isdir(path):
         raise StoreOpenError("storage directory is not a directory")
+    missing = []
     try:
-        missing = []
         at = os.path.abspath(path)
         while not os.path.isdir(at):
             missing.append(at)
@@ -403,10 +442,11 @@ def _make_root(path: str, disk: Disk) -> None:
         for folder in reversed(missing):
             disk.mkdir(folder)
             disk.sync_directory(os.path.dirname(folder))
-        if not os.access(path, os.W_OK | os.X_OK):
-            raise PermissionError(13, "permission denied")
     except OSError as error:
-        raise StoreOpenError(f"could not create storage directory - {error.strerror}") from error
+        why = os.strerror(error.errno or 0).lower()
+        raise StoreOpenError(f"could not create storage directory - mkdir {missing[-1]}: {why}") from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise StoreOpenError("storage directory is not writable")
 
 
 def _lock(path: str) -> int:
@@ -435,8 +475,8 @@ def _check_version(path: str, disk: Disk) -> str:
     if found is None or version is None:
         # only this marker is damaged; every segment names its own version
         return ""
-    if version != STORE_FORMAT:
-        raise StoreVersionError(f"{file}: the store has format {version}, this release writes {STORE_FORMAT}")
+    if version not in (STORE_FORMAT, PACKED_STORE_FORMAT):
+        raise StoreVersionError(f"{file}: the store has format {version}, this release knows {PACKED_STORE_FORMAT}")
     if not isinstance(found.get("epoch"), str):
         found["epoch"] = disk.random_bytes(16).hex()
         write_checked_json(disk, file, found)

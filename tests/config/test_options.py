@@ -361,6 +361,7 @@ def started(text: str, **flags: Any) -> Options:
         setattr(loaded.options, name, value)
     checks.settle(loaded.options)
     checks.check_start(loaded.options)
+    checks.check_opening(loaded.options)
     return loaded.options
 
 
@@ -447,7 +448,9 @@ def test_configs_of_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     examples = "standalone accounts interval-sync permissions tls websocket mappings exports-imports logging"
     assert {path.stem for path in paths} >= set(examples.split())
     for path in paths:
-        checks.check_start(cli.check_file(str(path)))
+        options = cli.check_file(str(path))
+        checks.check_start(options)
+        checks.check_opening(options)
     standalone = loader.load_file(str(CONFIGS / "standalone.conf"), env).options
     assert (standalone.port, standalone.jetstream.enabled, standalone.jetstream.sync_interval) == (4222, True, None)
     interval = loader.load_file(str(CONFIGS / "interval-sync.conf"), env).options

@@ -85,13 +85,13 @@ def test_address_of_another_machine(tmp_path: Path) -> None:
 def test_store_that_cannot_be_made(tmp_path: Path, place: str, expected: str) -> None:
     (tmp_path / "file").touch()
     text = fails(*ANY_PORT, "-js", "-sd", place, cwd=tmp_path)
-    assert f"[FTL] {expected}" in text
+    assert f"[FTL] Can't start JetStream: {expected}" in text
 
 
 def test_store_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "jetstream").touch()
     text = fails(*ANY_PORT, "-js", "-sd", str(tmp_path), cwd=tmp_path)
-    assert "[FTL] storage directory is not a directory" in text
+    assert "[FTL] Can't start JetStream: storage directory is not a directory" in text
 
 
 def test_store_of_another_broker(tmp_path: Path) -> None:
