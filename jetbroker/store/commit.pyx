@@ -21,12 +21,21 @@ def sync_all(disk, work):
     synced in a row, but again after each rename. A directory that several members name in one step is synced once.
     """
     errors = [None] * len(work)
+    _start_writing(disk, work)
     for step in range(max(len(targets) for _, targets in work)):
         directories = {}
         for index, (_, targets) in enumerate(work):
             if step < len(targets) and errors[index] is None:
                 errors[index] = _sync_target(disk, targets[step], directories)
     return [(member, error) for (member, _), error in zip(work, errors, strict=True)]
+
+
+def _start_writing(disk, work):
+    """Where their bytes go is settled for all files before the journal is written for the first of them."""
+    files = [target for _, targets in work for target in targets if isinstance(target, int)]
+    if len(files) > 1:
+        for file in files:
+            disk.start_writing(file)
 
 
 def _sync_target(disk, target, directories):
@@ -92,10 +101,11 @@ cdef class GroupCommit:
             self._start()
 
     def _start(self):
-        members = self.waiting
-        self.waiting = {}
         work = []
-        for member in members:
+        for member in list(self.waiting):
+            if member not in self.waiting:
+                continue  # it was forgotten meanwhile
+            del self.waiting[member]
             self.lazy.pop(member, None)
             self.collecting = member
             try:

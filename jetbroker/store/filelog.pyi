@@ -1,8 +1,10 @@
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 from jetbroker.store.commit import GroupCommit
 from jetbroker.store.disk import Disk
+from jetbroker.store.frames import FrameIndex
 from jetbroker.store.segmented import SegmentedLog
 from jetbroker.tick import Tick
 
@@ -28,6 +30,10 @@ class FileSegment:
     previous: int
     valid_before: int
     summarized_live: int
+    packed: bool
+    index_len: int
+    frames: FrameIndex | None
+    stays_plain: bool
     def __init__(self, first_seq: int, path: str) -> None: ...
 
 class FileLog(SegmentedLog):
@@ -38,6 +44,9 @@ class FileLog(SegmentedLog):
     changes_synced: int
     on_sealed: Callable[[FileSegment], None] | None
     on_removed: Callable[[FileSegment], None] | None
+    packs: bool
+    packer: Any
+    erasing: asyncio.Future[None] | None
     def __init__(
         self,
         tick: Tick,
@@ -49,8 +58,13 @@ class FileLog(SegmentedLog):
         segment_bytes: int = ...,
         reserve: object = None,
     ) -> None: ...
+    def set_packing(self, on: bool, segment_bytes: int) -> None: ...
     def start(self, first_seq: int = 1) -> None: ...
     def write_config(self, meta: dict[str, Any]) -> None: ...
+    def begin_sync(self) -> list[int | str | Callable[[], object]] | None:
+        """What the next round must sync; None when there is nothing."""
+    def end_sync(self, error: OSError | None) -> None:
+        """The outcome of the round."""
     def abandon(self) -> None:
         """Close the files without writing anything more."""
     def rest(self) -> None:

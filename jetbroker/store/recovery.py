@@ -16,6 +16,8 @@ from typing import Any
 from jetbroker.store import format as store_format
 from jetbroker.store.disk import Disk
 from jetbroker.store.filelog import FileLog, FileSegment
+from jetbroker.store.frames import unpack
+from jetbroker.store.packing import TEMPORARY_SUFFIX
 from jetbroker.store.scan import first_record, use_footer, walk_records
 from jetbroker.store.summary import Summary, adopt_summary
 
@@ -34,6 +36,7 @@ class Body(Enum):
     FOOTER = "footer"  # a footer whose checksum holds
     BROKEN_FOOTER = "broken footer"  # a trailer, but the footer it names is damaged
     OPEN = "open"  # no trailer
+    FRAMES = "frames"  # no trailer either, and packed: nothing is ever appended to it
 
 
 class Place(Enum):
@@ -59,18 +62,24 @@ DECISIONS: dict[tuple[Header, Body, Place], Action] = {
     (Header.SOUND, Body.BROKEN_FOOTER, Place.INNER): Action.REBUILD,
     (Header.SOUND, Body.OPEN, Place.LAST): Action.CONTINUE,
     (Header.SOUND, Body.OPEN, Place.INNER): Action.REBUILD,
+    (Header.SOUND, Body.FRAMES, Place.LAST): Action.REBUILD,
+    (Header.SOUND, Body.FRAMES, Place.INNER): Action.REBUILD,
     (Header.DAMAGED, Body.FOOTER, Place.LAST): Action.USE_FOOTER,
     (Header.DAMAGED, Body.FOOTER, Place.INNER): Action.USE_FOOTER,
     (Header.DAMAGED, Body.BROKEN_FOOTER, Place.LAST): Action.REBUILD,
     (Header.DAMAGED, Body.BROKEN_FOOTER, Place.INNER): Action.REBUILD,
     (Header.DAMAGED, Body.OPEN, Place.LAST): Action.REBUILD,
     (Header.DAMAGED, Body.OPEN, Place.INNER): Action.REBUILD,
+    (Header.DAMAGED, Body.FRAMES, Place.LAST): Action.REBUILD,
+    (Header.DAMAGED, Body.FRAMES, Place.INNER): Action.REBUILD,
     (Header.FOREIGN, Body.FOOTER, Place.LAST): Action.SET_ASIDE,
     (Header.FOREIGN, Body.FOOTER, Place.INNER): Action.SET_ASIDE,
     (Header.FOREIGN, Body.BROKEN_FOOTER, Place.LAST): Action.SET_ASIDE,
     (Header.FOREIGN, Body.BROKEN_FOOTER, Place.INNER): Action.SET_ASIDE,
     (Header.FOREIGN, Body.OPEN, Place.LAST): Action.SET_ASIDE,
     (Header.FOREIGN, Body.OPEN, Place.INNER): Action.SET_ASIDE,
+    (Header.FOREIGN, Body.FRAMES, Place.LAST): Action.SET_ASIDE,
+    (Header.FOREIGN, Body.FRAMES, Place.INNER): Action.SET_ASIDE,
 }
 
 
@@ -87,6 +96,7 @@ class SegmentFile:
     body: Body = Body.OPEN
     footer: bytes = b""
     trailer: tuple[int, int, int] | None = None
+    index_len: int = 0  # of the frame index in front of the footer, 0 in a plain segment
     summary: Summary | None = None  # of the cache; it stands for header and footer, which are not read then
 
 
@@ -97,6 +107,7 @@ class StreamFiles:
     directory: str
     meta: dict[str, Any] | None  # stream.json, None when missing or damaged
     segments: list[SegmentFile]
+    temporary: list[str] = field(default_factory=list)  # packed segments in the making, when the broker was killed
     damage: list[str] = field(default_factory=list)
 
 
@@ -120,10 +131,15 @@ def read_checked_json(disk: Disk, path: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def checked_json(value: dict[str, Any]) -> bytes:
+    """What a file with `value` and its CRC holds."""
+    text = store_format.encode_json(value)
+    return text + b"\n" + store_format.encode_json({"crc": store_format.crc32c(text)}) + b"\n"
+
+
 def write_checked_json(disk: Disk, path: str, value: dict[str, Any]) -> None:
     """Write `value` and its CRC atomically; durable when this returns, once the directory is (it is synced here)."""
-    text = store_format.encode_json(value)
-    data = text + b"\n" + store_format.encode_json({"crc": store_format.crc32c(text)}) + b"\n"
+    data = checked_json(value)
     temporary = path + ".new"
     fd = disk.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     try:
@@ -146,6 +162,8 @@ def survey(disk: Disk, directory: str, summaries: Callable[[], dict[int, Summary
         stem, dot, suffix = name.partition(".")
         if dot and suffix == "seg" and len(stem) == 20 and stem.isdecimal():
             names.append(name)
+        elif name.endswith(TEMPORARY_SUFFIX):
+            files.temporary.append(f"{directory}/{name}")
     known: dict[int, Summary] = {}
     if summaries is not None and len(names) > 1 and files.meta is not None:
         known = summaries()
@@ -163,10 +181,12 @@ def survey(disk: Disk, directory: str, summaries: Callable[[], dict[int, Summary
 def _survey_segment(disk: Disk, path: str, name_seq: int, summary: Summary | None) -> SegmentFile:
     fd = disk.open(path, os.O_RDWR)
     size = disk.size(fd)
-    trailer = store_format.decode_trailer(disk.read(fd, 32, size - 32)) if size >= 32 else None
+    tail = disk.read(fd, 32, max(0, size - 32))
+    trailer = store_format.decode_trailer(tail)
+    index_len = int.from_bytes(tail[20:24], "little")
     if summary is not None and trailer is not None and _describes(summary, size, trailer, name_seq):
         disk.close(fd)
-        return _summarized(path, name_seq, size, trailer, summary)
+        return _summarized(path, name_seq, size, trailer, index_len, summary)
     head = disk.read(fd, min(size, 65536), 0)
     if len(head) >= 60 and int.from_bytes(head[12:16], "little") > len(head):
         head = disk.read(fd, min(size, int.from_bytes(head[12:16], "little")), 0)
@@ -177,8 +197,11 @@ def _survey_segment(disk: Disk, path: str, name_seq: int, summary: Summary | Non
         header = None
     found = SegmentFile(path, name_seq, size, fd, header)
     found.trailer = trailer
+    if header is not None and header.packed:
+        found.body = Body.FRAMES
     if found.trailer is not None:
         at, length, crc = found.trailer
+        found.index_len = index_len
         found.body = Body.BROKEN_FOOTER
         if at + length + 32 == size:
             found.footer = disk.read(fd, length, at)
@@ -195,7 +218,9 @@ def _describes(summary: Summary, size: int, trailer: tuple[int, int, int], name_
     return said == (size, *trailer, name_seq)
 
 
-def _summarized(path: str, name_seq: int, size: int, trailer: tuple[int, int, int], summary: Summary) -> SegmentFile:
+def _summarized(
+    path: str, name_seq: int, size: int, trailer: tuple[int, int, int], index_len: int, summary: Summary
+) -> SegmentFile:
     file = summary[0]
     header = store_format.SegmentHeader(
         file["header_len"],
@@ -205,8 +230,10 @@ def _summarized(path: str, name_seq: int, size: int, trailer: tuple[int, int, in
         file["previous"],
         file["valid_before"],
         {},
+        file.get("packed", False),
     )
     found = SegmentFile(path, name_seq, size, -1, header, body=Body.FOOTER, trailer=trailer, summary=summary)
+    found.index_len = index_len
     return found
 
 
@@ -242,6 +269,8 @@ def recover_segments(disk: Disk, files: StreamFiles, log: FileLog) -> tuple[list
     out: list[FileSegment] = []
     active: FileSegment | None = None
     _distrust_failed(usable)
+    for path in files.temporary:
+        disk.unlink(path)
     for index, found in enumerate(usable):
         place = Place.LAST if index == len(usable) - 1 else Place.INNER
         action = DECISIONS[found.header_state, found.body, place]
@@ -252,12 +281,14 @@ def recover_segments(disk: Disk, files: StreamFiles, log: FileLog) -> tuple[list
         segment = FileSegment(found.name_seq, found.path)
         segment.fd = found.fd
         segment.end = found.size
+        segment.index_len = found.index_len
+        segment.packed = found.header.packed if found.header is not None else found.index_len > 0
         if found.header is not None:
             segment.header_len = found.header.header_len
             segment.created_ns = found.header.created_ns
             segment.previous = found.header.previous_first_seq
             segment.valid_before = found.header.valid_before
-        limit = found.size
+        limit = store_format.PREVIOUS_WAS_SEALED
         if place is Place.INNER:
             following = usable[index + 1].header
             if following is not None and following.previous_first_seq == found.name_seq:
@@ -306,6 +337,10 @@ def _rebuild(
 ) -> None:
     seed = store_format.seed_of(log.stream_id)
     data = disk.read(found.fd, found.size, 0)
+    unpacked = unpack(data, seed)
+    segment.packed = unpacked is not None
+    if unpacked is not None:
+        data, segment.frames = unpacked
     if found.header is None:
         segment.header_len = first_record(data, 0, seed)
     walk = walk_records(segment, data, limit, seed, not cut)

@@ -438,6 +438,8 @@ def _make_root(path: str, disk: Disk) -> None:
         at = os.path.abspath(path)
         while not os.path.isdir(at):
             missing.append(at)
+            if os.path.exists(at):
+                raise StoreOpenError("storage directory is not a directory")
             at = os.path.dirname(at)
         for folder in reversed(missing):
             disk.mkdir(folder)
