@@ -1,6 +1,7 @@
 """The ports for clients: opened in order, named in log and ports file, followed by a reload."""
 
 import hashlib
+import socket
 from typing import TYPE_CHECKING, NamedTuple
 
 from jetbroker.addresses import joined, reachable
@@ -53,6 +54,8 @@ class Listeners:
         except OSError as error:
             address = joined(host, port)
             why = f'"listen tcp {address}: bind: {_why(error)}"'
+            if isinstance(error, socket.gaierror):
+                why = f'"listen tcp: lookup {host}: no such host"'
             raise ListenError(f"Error listening on port: {address}, {why}") from error
         self._log.info(f"Listening for client connections on {joined(host, self._info.port)}")
         self._listener.announce()

@@ -431,8 +431,6 @@ class Store:
 
 
 def _make_root(path: str, disk: Disk) -> None:
-    if os.path.exists(path) and not os.path.isdir(path):
-        raise StoreOpenError("storage directory is not a directory")
     missing = []
     try:
         at = os.path.abspath(path)

@@ -167,7 +167,6 @@ def test_wrong_flag_shows_the_usage_and_succeeds() -> None:
             "jetbroker: flag --cluster not supported yet: this broker is no member of a cluster\n",
         ),
         (["--profile", "5"], "jetbroker: flag --profile not supported yet: there is no profiling port\n"),
-        (["-ms", "8222"], "jetbroker: Can't start monitoring: TLS cert and key required for HTTPS\n"),
         (["--tls"], "jetbroker: TLS Server certificate must be present and valid\n"),
         (["--tlsverify", "--tlscert", "x"], "jetbroker: TLS Server private key must be present and valid\n"),
         (

@@ -420,7 +420,7 @@ def test_zero_means_the_default() -> None:
 def test_warnings() -> None:
     assert checks.warnings(started("")) == []
     text = "max_payload: 9M\njetstream: on\naccounts {A {users: [{user: a, password: b}]}}"
-    assert len(checks.warnings(started(text))) == 3
+    assert len(checks.warnings(started(text))) == 2
     assert checks.warnings(started("jetstream {store_dir: a, max_buffered_msgs: 5}")) == [
         "jetstream max_buffered_msgs has no effect yet"
     ]

@@ -77,8 +77,8 @@ def test_address_of_another_machine(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "expected"),
     [
-        ("file", "could not create storage directory"),
-        ("file/below", "could not create storage directory"),
+        ("file", "storage directory is not a directory"),
+        ("file/below", "storage directory is not a directory"),
         ("/proc/jetbroker", "could not create storage directory"),
     ],
 )
