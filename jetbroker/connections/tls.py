@@ -33,6 +33,7 @@ _BULK = {
 _OPENSSL_NAMES = {  # of TLS 1.2; those of 1.3 have one name everywhere
     f"TLS_{exchange}{bulk}": prefix + name for exchange, prefix in _EXCHANGES.items() for bulk, name in _BULK.items()
 }
+_DER = 2  # what the ssl module's own certificates call that form
 _GO_NAMES = {name: go for go, name in _OPENSSL_NAMES.items()}
 _DEFAULT_CIPHERS = [  # Go's default list: what has no forward secrecy is not in it
     f"TLS_{exchange}{bulk}" for bulk in list(_BULK)[:5] for exchange in list(_EXCHANGES)[:2]
@@ -174,7 +175,7 @@ def _dns_names(cert_file: str) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class TlsFacts:
-    """What a handshake brought. `peer_certificates` are DER: the client's own, then (since Python 3.13) its chain.
+    """What a handshake brought. `peer_certificates` are DER: the client's own, then its chain.
 
     `first`: it came before INFO.
     """
@@ -219,6 +220,9 @@ def _peer_certificates(connection: ssl.SSLObject) -> tuple[bytes, ...]:
     chain: Callable[[], list[bytes]] | None = getattr(connection, "get_unverified_chain", None)
     if chain is not None:
         return tuple(chain())
+    inner = getattr(connection, "_sslobj", None)  # where Python before 3.13 has it
+    if hasattr(inner, "get_unverified_chain"):
+        return tuple(certificate.public_bytes(_DER) for certificate in inner.get_unverified_chain() or ())
     own = connection.getpeercert(binary_form=True)
     return () if own is None else (own,)
 

@@ -36,10 +36,8 @@ def get(daemon: Daemon, made: Certificates, target: str) -> Any:
 
 
 def shown(row: dict[str, Any]) -> dict[str, Any]:
-    """What `/connz` says of TLS; the cipher suite differs by library, and nats-server shows the whole chain."""
+    """What `/connz` says of TLS; the cipher suite differs by library."""
     found = {name: row[name] for name in ("tls_version", "tls_first", "tls_peer_certs", "reason") if name in row}
-    if "tls_peer_certs" in found:
-        found["tls_peer_certs"] = found["tls_peer_certs"][:1]
     return found | {"suite": row.get("tls_cipher_suite", "")[:4]}
 
 
