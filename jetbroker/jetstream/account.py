@@ -5,6 +5,7 @@ A change is finished, and answered, only when the store says that it is durable.
 """
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
@@ -26,7 +27,7 @@ from jetbroker.jetstream.contracts import AccountLimits, ServerInfo, ServerReser
 from jetbroker.jetstream.decode import DecodeError
 from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.gojson import dumps
-from jetbroker.jetstream.gotext import format_time
+from jetbroker.jetstream.gotext import Timestamp, format_time
 from jetbroker.jetstream.metadata import consumer_level, stored_metadata
 from jetbroker.jetstream.names import ORIGIN_POSITIONS, random_name
 from jetbroker.jetstream.stream import Stream
@@ -338,6 +339,22 @@ class JetStream:
         if config.sourcing:
             consumer.reset()
 
+    async def pause_consumer(self, consumer: Consumer, until: Timestamp | None) -> None:
+        """Deliver nothing before `until`; None or a time in the past: go on. Raises ApiError."""
+        old: ConsumerConfig = consumer.config
+        config = replace(old, pause_until=until)
+        config.metadata = stored_metadata(config.metadata, consumer_level(config))
+        consumer.pause(config)
+        if consumer.state_log is not None:
+            try:
+                consumer.state_log.update_config(config.to_json())
+                await consumer.state_log.commit()
+            except StorageError as error:
+                consumer.pause(old)
+                raise api_error("consumer_store_failed", err=str(error)) from error
+        if until != old.pause_until:
+            self.tell_pause(consumer)
+
     async def delete_consumer(self, stream: Stream, name: str) -> None:
         """Delete a consumer; pulls that wait are told. Raises ApiError."""
         consumer = self.consumer(stream, name)
@@ -453,6 +470,12 @@ class JetStream:
     def _consumer_advisory(self, event: str, stream: str, name: str, action: str) -> None:
         fields = {"stream": stream, "consumer": name, "action": action} | self._domain()
         self._advise_later(f"$JS.EVENT.ADVISORY.CONSUMER.{event}.{stream}.{name}", fields, "consumer_action")
+
+    def tell_pause(self, consumer: Consumer) -> None:
+        """Tell whoever listens whether this consumer is paused, and until when."""
+        name = consumer.stream_name, consumer.name
+        fields = {"stream": name[0], "consumer": name[1]} | consumer.pause_fields() | self._domain()
+        self._advise_later(f"$JS.EVENT.ADVISORY.CONSUMER.PAUSE.{name[0]}.{name[1]}", fields, "consumer_pause")
 
     def _advise_later(self, subject: str, fields: dict[str, Any], kind: str) -> None:
         """Behind the reply: a stream that captures its own advisories still shows the state before them."""

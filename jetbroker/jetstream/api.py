@@ -204,7 +204,7 @@ class Api:
             fault = wrap_error("stream_general_error", RuntimeError(f"internal error: {type(error).__name__}"))
             answer = {"error": fault.to_json()} | endpoint.zeros
         # an INFO request tells of those before it
-        self.requests_total += 1
+        self.requests_total += not endpoint.of_consumer
         if isinstance(answer, Later):
             task = asyncio.create_task(self._answer_later(endpoint, request, response, answer))
             self._later.add(task)
@@ -222,12 +222,12 @@ class Api:
             self._answer(endpoint, request, response | later.answer)
 
     def _answer(self, endpoint: Endpoint, request: Request, response: dict[str, Any]) -> None:
-        if "error" in response:
+        if "error" in response and not endpoint.of_consumer:
             self.errors_total += 1
         body = dumps(response)
         if request.reply is not None:
             self.js.router.publish_bytes(request.reply, None, b"", body)
-        if not (endpoint.is_quiet and "error" not in response):
+        if not (endpoint.of_consumer or (endpoint.is_quiet and "error" not in response)):
             self._audit(request, body)
 
     def _check_request(self, endpoint: Endpoint, request: Request) -> None:

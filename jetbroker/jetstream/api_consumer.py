@@ -1,12 +1,13 @@
 # ruff: noqa: RUF009 -- json_field and embedded_field return dataclasses.field(), which is made for this place
 """API handlers: consumers."""
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
 from jetbroker.jetstream.config import ConsumerConfig, CreateConsumerRequest
-from jetbroker.jetstream.decode import TIME, embedded_field, json_field
+from jetbroker.jetstream.decode import TIME, UINT64, DecodeError, decode, embedded_field, json_field
 from jetbroker.jetstream.endpoints import (
     MANY,
     Endpoint,
@@ -20,7 +21,7 @@ from jetbroker.jetstream.endpoints import (
     read_optional_body,
 )
 from jetbroker.jetstream.errors import api_error
-from jetbroker.jetstream.gotext import ZERO_TIME_TEXT, Timestamp
+from jetbroker.jetstream.gotext import ZERO_TIME, ZERO_TIME_TEXT, Timestamp
 from jetbroker.jetstream.metadata import shown_metadata
 
 if TYPE_CHECKING:
@@ -42,6 +43,13 @@ class PauseRequest:
     """Body of CONSUMER.PAUSE."""
 
     pause_until: Timestamp | None = json_field(TIME)
+
+
+@dataclass
+class ResetRequest:
+    """Body of CONSUMER.RESET; no sequence: back to the ack floor."""
+
+    seq: int = json_field(UINT64)
 
 
 def consumer_info(js: "JetStream", consumer: "Consumer") -> dict[str, Any]:
@@ -102,6 +110,8 @@ async def _make(js: "JetStream", body: CreateConsumerRequest) -> dict[str, Any] 
     stream = js.stream(body.stream_name)
     consumer = await js.create_consumer(stream, body.config, action=body.action, pedantic=body.pedantic)
     info = consumer_info(js, consumer)
+    if info.get("paused"):
+        js.tell_pause(consumer)
     if consumer.state_log is None:
         return info
     return Later(info, consumer.state_log.commit(), "consumer_store_failed")
@@ -139,13 +149,15 @@ async def _delete(js: "JetStream", request: Request) -> dict[str, Any]:
     return {"success": True}
 
 
-# --- not built yet ---
-
-
 async def _pause(js: "JetStream", request: Request) -> dict[str, Any]:
-    read_optional_body(js, PauseRequest, "JSApiConsumerPauseRequest", request.body)
-    js.consumer(js.stream(request.tokens[2]), request.tokens[3])
-    raise api_error("consumer_create", err="pause not supported yet")
+    """A time in the future pauses, none or one in the past resumes."""
+    asked = read_optional_body(js, PauseRequest, "JSApiConsumerPauseRequest", request.body)
+    consumer = js.consumer(js.stream(request.tokens[2]), request.tokens[3])
+    until = None if asked.pause_until in (None, ZERO_TIME) else Timestamp(asked.pause_until.ns)
+    await js.pause_consumer(consumer, until)
+    left = until.ns - time.time_ns() if until is not None else 0
+    answer = {"paused": left > 0, "pause_until": ZERO_TIME_TEXT if until is None else str(until)}
+    return answer | ({"pause_remaining": left} if left > 0 else {})
 
 
 async def _unpin(js: "JetStream", request: Request) -> dict[str, Any]:
@@ -153,12 +165,22 @@ async def _unpin(js: "JetStream", request: Request) -> dict[str, Any]:
     raise api_error("consumer_invalid_priority_group")
 
 
-async def _reset(js: "JetStream", request: Request) -> dict[str, Any] | None:
+async def _reset(js: "JetStream", request: Request) -> dict[str, Any] | Later | None:
     """An unknown consumer is met with silence: the answer is the consumer's own."""
     stream = js.streams.get(request.tokens[2])
-    if stream is None or request.tokens[3] not in stream.consumers:
+    consumer = stream.consumers.get(request.tokens[3]) if stream is not None else None
+    if consumer is None or request.reply is None:
         return None
-    raise api_error("consumer_invalid_reset", err="not supported yet")
+    try:
+        asked = decode(ResetRequest, "JSApiConsumerResetRequest", request.body or b"{}", strict=False)
+    except DecodeError as error:
+        # read as Go reads JSON by itself, not as requests to the API are: without a place
+        raise api_error("invalid_json", err=str(error).partition(" at offset ")[0]) from None
+    seq = consumer.reset(asked.seq)
+    answer = consumer_info(js, consumer) | {"reset_seq": seq}
+    if consumer.state_log is None:
+        return answer
+    return Later(answer, consumer.state_log.commit(), "consumer_store_failed")
 
 
 _PAGE = {"total": 0, "offset": 0, "limit": 0, "consumers": []}
@@ -173,6 +195,6 @@ ENDPOINTS = (
     Endpoint("CONSUMER.DELETE", 4, 4, "consumer_delete", _delete),
     Endpoint("CONSUMER.PAUSE", 4, 4, "consumer_pause", _pause, _PAUSE),
     Endpoint("CONSUMER.UNPIN", 4, 4, "consumer_unpin", _unpin),
-    Endpoint("CONSUMER.RESET", 4, 4, "consumer_reset", _reset, {"reset_seq": 0}),
+    Endpoint("CONSUMER.RESET", 4, 4, "consumer_reset", _reset, {"reset_seq": 0}, of_consumer=True),
     Endpoint("CONSUMER.LEADER.STEPDOWN", 5, 5, "consumer_leader_stepdown", only_in_clusters, is_cluster=True),
 )

@@ -6,6 +6,9 @@ from jetbroker.jetstream.delivery cimport ConsumerDelivery
 
 cdef class Consumer(ConsumerDelivery):
     cdef int take_requests(self) except -1
+    # Deliver nothing now: True while a pause lasts. Tells of its end.
+    cdef bint paused(self) except -1
+    cdef int stay_paused(self) except -1
     cdef int run_timers(self) except -1
     cdef int settle(self) except -1
     cdef int write_state(self) except -1

@@ -19,9 +19,12 @@ from jetbroker.wire.message cimport Message
 from jetbroker.errors import StorageError
 from jetbroker.jetstream import consumer_state
 from jetbroker.jetstream import status as texts
+from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.pull_request import PullLimits, PullRequestError, parse_pull_request
 from jetbroker.jetstream.receivers import AckReceiver, FlowReceiver, InterestWatcher, RequestReceiver
+from jetbroker.jetstream.timestamps import ZERO_TIMESTAMP
 
+cdef int64_t PAUSE_LOOK_NS = 5_000_000_000       # how often the wall clock, which may be set, is looked at in a pause
 cdef int64_t INTEREST_POLL_NS = 100_000_000     # how often it is looked for a subscriber when the router cannot tell
 cdef int64_t MS = 1_000_000
 cdef dict POLICIES = {
@@ -103,6 +106,7 @@ cdef class Consumer(ConsumerDelivery):
         self.headers_only = config.headers_only
         self.limits = PullLimits(config.max_batch, config.max_expires, config.max_bytes)
         self.own_subjects = SubjectFilter(*[subject.encode() for subject in self.stream.config.subjects or ()])
+        self._take_pause()
         if not self.is_push:
             return
         self.leave_route()
@@ -122,7 +126,7 @@ cdef class Consumer(ConsumerDelivery):
         if self.restored:
             self.state_log.recovered.clear()
             self.tracker.restore(state, self.now_ns, wall_clock_ns())
-            if self.tracker.delivered_seq > self.log.last_seq:
+            if self.tracker.delivered_seq > self.log.last_seq and not self._starts_ahead():
                 # power was lost before the end of the stream was on disk: those sequences are given out again
                 self.tracker.rewind(self.log.last_seq)
             self._drop_removed()
@@ -158,6 +162,10 @@ cdef class Consumer(ConsumerDelivery):
             return max(log.seq_at_time(self.config.opt_start_time.ns), first)
         # when a crash took the first record, what came after the consumer was made is still new to it
         return min(log.seq_at_time(self.created_ns), last + 1) if self.state_log is not None else last + 1
+
+    def _starts_ahead(self) -> bool:
+        """Nothing has been delivered yet, and it was asked to begin with a message that is still to come."""
+        return self.tracker.delivered_cseq == 0 and self.config.deliver_policy in ("all", "by_start_sequence")
 
     def _drop_removed(self) -> None:
         for seq, _, _, _, _ in self.tracker.pending.dump():
@@ -233,17 +241,58 @@ cdef class Consumer(ConsumerDelivery):
             self.inactive_at_ns = self.now_ns + self.inactive_ns if self.inactive_ns else 0
             self.wake()
 
-    def reset(self) -> None:
-        """Go back to the ack floor and number deliveries from one again: somebody new takes them."""
+    def reset(self, uint64_t seq=0) -> int:
+        """Begin again at message `seq` (0: behind the ack floor), with consumer sequence 1 and nothing pending.
+
+        Returns the sequence it begins with. Durable after the state log's next commit. Raises ApiError 10204 for a
+        sequence that the deliver policy does not allow.
+        """
+        self._check_reset(seq)
+        seq = seq or self.tracker.floor_seq + 1
         self.write_state()
-        self.tracker.begin_again()
-        self.cursor.move_to(self.tracker.floor_seq + 1)
+        self.tracker.begin_at(seq)
+        self.cursor.move_to(seq)
         self.cursor.count()
+        self.last_delivered_ns = self.last_acked_ns = 0
         if self.flow is not None:
             self.flow.reset()
         if self.state_log is not None:
-            self._replace_records()
+            self.batch.clear()
+            self.tracker.dirty = False
+            self.writer.begin(self._snapshot())
+        self.stream.position_changed(self)
         self.wake()
+        return seq
+
+    def _check_reset(self, uint64_t seq) -> None:
+        policy = self.config.deliver_policy
+        if seq == 0 or policy == "all":
+            return
+        if policy == "by_start_sequence":
+            fault = "below start seq" if seq < self.config.opt_start_seq else ""
+        elif policy == "by_start_time":
+            fault = "below start time" if seq < self.log.seq_at_time(self.config.opt_start_time.ns) else ""
+        else:
+            fault = "not allowed"
+        if fault:
+            raise api_error("consumer_invalid_reset", err=fault)
+
+    def pause(self, config) -> None:
+        """Take over a configuration that differs in `pause_until` (and metadata) only; it holds at once."""
+        self.config = config
+        self._take_pause()
+        if self.running:
+            self.wake()
+
+    def _take_pause(self) -> None:
+        until = self.config.pause_until
+        self.paused_until_ns = until.ns if until is not None and until.ns > wall_clock_ns() else 0
+
+    def pause_fields(self) -> dict:
+        """What an advisory tells of a pause that has begun or ended."""
+        until = self.config.pause_until
+        paused = until is not None and until.ns > wall_clock_ns()
+        return {"paused": paused, "pause_until": ZERO_TIMESTAMP if until is None else str(until)}
 
     def has_delivery_interest(self) -> bool:
         """Push: is there a subscriber to deliver to? Pull: does a request wait whose requester is still there?"""
@@ -284,6 +333,9 @@ cdef class Consumer(ConsumerDelivery):
         }
         if self.is_push and self.has_delivery_interest():
             out["push_bound"] = True
+        if self.paused_until_ns > wall_clock_ns():
+            out["paused"] = True
+            out["pause_remaining"] = self.paused_until_ns - wall_clock_ns()
         out["ts"] = format_timestamp(wall_clock_ns())
         return out
 
@@ -345,12 +397,32 @@ cdef class Consumer(ConsumerDelivery):
         self.run_timers()
         if self.requests:
             self.take_requests()
-        if self.is_push:
+        if self.paused_until_ns and self.paused():
+            self.stay_paused()
+        elif self.is_push:
             self.deliver_push()
         elif self.waiting.count:
             self.deliver_pull()
         self.settle()
         self.arm_timer()
+        return 0
+
+    cdef bint paused(self) except -1:
+        if wall_clock_ns() < self.paused_until_ns:
+            return True
+        self.paused_until_ns = 0
+        self.advisories.append((f"PAUSE.{self.stream_name}.{self.name}", "consumer_pause", self.pause_fields()))
+        return False
+
+    cdef int stay_paused(self) except -1:
+        """What goes on in a pause: interest is watched, and pulls that do not wait hear that there is nothing."""
+        cdef WaitingRequest request
+        self.hold_until_ns = 0
+        if self.is_push:
+            self.check_interest()
+        elif self.waiting.count:
+            for request in self.waiting.take_exhausted():
+                self.status(request.reply, texts.NO_MESSAGES)
         return 0
 
     cdef int on_request(self, const Message* msg) except -1:
@@ -503,7 +575,7 @@ cdef class Consumer(ConsumerDelivery):
             wall, self.tracker.delivered_cseq, self.tracker.delivered_seq,
             self.tracker.floor_cseq, self.tracker.floor_seq,
         )
-        return consumer_state.encode_snapshot(self.cursor.resume, positions, entries)
+        return consumer_state.encode_snapshot(self.cursor.resume, positions, entries, self.tracker.waits(now))
 
     # --- timers ---
 
@@ -521,6 +593,10 @@ cdef class Consumer(ConsumerDelivery):
         candidate = self.inactive_at_ns
         if candidate and (when == 0 or candidate < when):
             when = candidate
+        if self.paused_until_ns:
+            candidate = self.now_ns + min(max(self.paused_until_ns - wall_clock_ns(), 1), PAUSE_LOOK_NS)
+            if when == 0 or candidate < when:
+                when = candidate
         if not self.is_push:
             return when
         if not self.deliverable:

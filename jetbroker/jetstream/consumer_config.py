@@ -206,7 +206,6 @@ def refuse_unsupported_consumer(config: ConsumerConfig) -> None:
     """Refuse what is well-formed but not built, so that no setting is ever silently without effect."""
     wanted = {
         "priority_groups": bool(config.priority_groups) or config.priority_policy != "none",
-        "pause_until": config.pause_until is not None,
     }
     feature = next((name for name, is_wanted in wanted.items() if is_wanted), "")
     if feature:

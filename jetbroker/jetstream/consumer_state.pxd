@@ -9,6 +9,7 @@ cpdef enum StateOp:
     OP_FINISH = 3       # a..b: pending messages in this range are finished
     OP_FINISH_ALL = 4   # a..b: as OP_FINISH, exhausted ones too
     OP_EXHAUST = 5      # a: stream sequence; max_deliver reached
+    OP_WAIT = 8         # a: stream sequence, b: it comes again so many ns after this record (nak, progress)
     # sequences that do not follow each other; behind the op stand n - 1 varints, then zeros up to a multiple of 8
     OP_DELIVER_LIST = 6     # a: first stream sequence, b: its consumer sequence, n: how many; distances to the next one
     OP_FINISH_LIST = 7      # a: first stream sequence, n: how many; signed distances (zigzag) to the next one

@@ -7,6 +7,8 @@ class StateEntry:
     delivered_ns: int
     count: int = 1
     exhausted: bool = False
+    wait_ns: int = -1
+    waits_from_ns: int = 0
 
 @dataclass
 class ConsumerState:
@@ -22,5 +24,6 @@ def encode_snapshot(
     resume: int,
     positions: tuple[int, int, int, int, int],
     entries: Iterable[tuple[int, int, int, int, bool]],
+    waits: Iterable[tuple[int, int]] = (),
 ) -> bytes: ...
 def replay(recovered: Sequence[bytes]) -> ConsumerState: ...

@@ -7,7 +7,8 @@ the last readable record always gives delivered and floor; the operations only r
     batch     'B' u24 0, u32 ops, i64 wall ns, u64 delivered cseq, seq, u64 floor cseq, seq, then ops of 24 bytes,
               lists with their varints behind them (see consumer_state.pxd)
     snapshot  'S' u24 0, u32 entries, the same positions, u64 resume,
-              then entries of 32 bytes: u64 seq, u64 cseq, i64 delivered wall ns, u32 deliveries, u32 exhausted
+              then entries of 32 bytes: u64 seq, u64 cseq, i64 delivered wall ns, u32 deliveries, u32 exhausted,
+              then an OP_WAIT for each that does not wait as its delivery says
 
 `resume` is where a last_per_subject consumer leaves its first pass.
 """
@@ -140,12 +141,17 @@ cdef class StateBatch:
 
 @dataclass
 class StateEntry:
-    """One pending message: its first consumer sequence, deliveries so far, wall time of the last one."""
+    """One pending message: its first consumer sequence, deliveries so far, wall time of the last one.
+
+    `wait_ns` from `waits_from_ns` (wall time) on it is due again; -1: as its last delivery says.
+    """
 
     cseq: int
     delivered_ns: int
     count: int = 1
     exhausted: bool = False
+    wait_ns: int = -1
+    waits_from_ns: int = 0
 
 
 @dataclass
@@ -161,10 +167,16 @@ class ConsumerState:
     started: bool = False
 
 
-def encode_snapshot(resume, positions, entries):
-    """One record that stands for all before it; `positions` is (wall ns, delivered cseq, seq, floor cseq, seq)."""
+def encode_snapshot(resume, positions, entries, waits=()):
+    """One record that stands for all before it; `positions` is (wall ns, delivered cseq, seq, floor cseq, seq).
+
+    `waits` are those of AckTracker.waits.
+    """
     return b"".join((
-        HEAD.pack(KIND_SNAPSHOT, len(entries), *positions), RESUME.pack(resume), *[ENTRY.pack(*entry) for entry in entries],
+        HEAD.pack(KIND_SNAPSHOT, len(entries), *positions),
+        RESUME.pack(resume),
+        *[ENTRY.pack(*entry) for entry in entries],
+        *[OP.pack(seq, wait_ns, 0, OP_WAIT) for seq, wait_ns in waits],
     ))
 
 
@@ -176,7 +188,7 @@ def replay(recovered):
             raise ValueError(f"consumer state record of {len(record)} bytes")
         kind, count, wall_ns, *positions = HEAD.unpack_from(record)
         if kind == KIND_SNAPSHOT:
-            _read_snapshot(state, record, count)
+            _read_snapshot(state, record, count, wall_ns)
         elif kind == KIND_BATCH:
             _read_batch(state, record, count, wall_ns)
         else:
@@ -186,15 +198,18 @@ def replay(recovered):
     return state
 
 
-def _read_snapshot(state, record, count):
+def _read_snapshot(state, record, count, wall_ns):
     start = HEAD.size + RESUME.size
-    if len(record) != start + count * ENTRY.size:
+    waits = start + count * ENTRY.size
+    if len(record) < waits or (len(record) - waits) % OP.size:
         raise ValueError(f"consumer snapshot of {len(record)} bytes")
     state.resume = RESUME.unpack_from(record, HEAD.size)[0]
     state.pending = {
         seq: StateEntry(cseq, delivered_ns, deliveries, bool(exhausted))
-        for seq, cseq, delivered_ns, deliveries, exhausted in ENTRY.iter_unpack(record[start:])
+        for seq, cseq, delivered_ns, deliveries, exhausted in ENTRY.iter_unpack(record[start:waits])
     }
+    for operation in OP.iter_unpack(record[waits:]):
+        _apply(state, wall_ns, *operation)
 
 
 def _read_batch(state, record, count, wall_ns):
@@ -251,6 +266,12 @@ def _apply(state, wall_ns, a, b, n, op):
         if entry is not None:
             entry.count = n
             entry.delivered_ns = wall_ns
+            entry.wait_ns = -1
+    elif op == OP_WAIT:
+        entry = pending.get(a)
+        if entry is not None:
+            entry.wait_ns = b
+            entry.waits_from_ns = wall_ns
     elif op == OP_EXHAUST:
         entry = pending.get(a)
         if entry is not None:

@@ -41,6 +41,7 @@ cdef class StreamCursor:
     def move_to(self, uint64_t seq) -> None:
         """Go on at `seq`."""
         self.next_seq = max(seq, <uint64_t>1)
+        self.resume = 0
         self.chosen = []
         self.chosen_at = 0
         self.recount = True

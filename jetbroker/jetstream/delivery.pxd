@@ -75,6 +75,7 @@ cdef class ConsumerDelivery(ConsumerEvents):
     cdef int64_t hold_until_ns             # rate limit or replay pace: nothing before this; 0: go on
     cdef int64_t next_heartbeat_ns
     cdef int64_t inactive_at_ns
+    cdef int64_t paused_until_ns           # wall clock; 0: not paused
     cdef int64_t replay_base_ns            # monotonic minus stored time of the message sent last; replay original
     cdef uint64_t replay_until             # last sequence that is replayed at the original pace
     cdef bint replay_started
@@ -111,6 +112,7 @@ cdef class ConsumerDelivery(ConsumerEvents):
     cdef int deliver_push(self) except -1
     cdef int leave_route(self) except -1
     cdef bint check_interest(self) except -1
+    cdef bint has_listener(self) except -1
     cdef int64_t held_back(self, StoredMessage* message) except? -1
     cdef int request_flow(self) except -1
     cdef int take_flow_ack(self, const Message* msg) except -1

@@ -17,7 +17,7 @@ from jetbroker.jetstream.pull cimport WaitingRequest
 from jetbroker.jetstream.receivers cimport ConsumerEvents
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.tracker cimport POLICY_ALL
-from jetbroker.routing.router cimport Route
+from jetbroker.routing.router cimport Route, RouteSlot
 from jetbroker.store.log cimport READ_DAMAGED, READ_MISSING, READ_OK, StoredMessage
 from jetbroker.tick cimport PHASE_CONSUMERS
 from jetbroker.wire.buffer cimport format_uint
@@ -281,7 +281,7 @@ cdef class ConsumerDelivery(ConsumerEvents):
             if self.deliver_group is not None:
                 self.deliverable = self.router.has_queue_interest(self.deliver_subject, self.deliver_group)
             else:
-                self.deliverable = bool(self.deliver_route.plain) or self.deliver_route.queues is not None
+                self.deliverable = self.has_listener()
             if self.deliverable and not before:
                 self.next_heartbeat_ns = self.now_ns + self.heartbeat_ns
                 if self.flow is not None:
@@ -289,6 +289,14 @@ cdef class ConsumerDelivery(ConsumerEvents):
             elif before and self.inactive_ns:
                 self.inactive_at_ns = self.now_ns + self.inactive_ns
         return self.deliverable
+
+    cdef bint has_listener(self) except -1:
+        """Wildcards and queue groups get copies of what a listener on the very subject gets, and nothing without one."""
+        cdef RouteSlot slot
+        for slot in self.deliver_route.plain:
+            if slot.sub.subject == self.deliver_subject:
+                return True
+        return False
 
     cdef int on_interest_changed(self) except -1:
         self.now_ns = self.monotonic()

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from jetbroker.jetstream.config import ConsumerConfig, StreamConfig
+from jetbroker.jetstream.gotext import ZERO_TIME
 
 API_LEVEL = 4  # of nats-server 2.14
 
@@ -25,7 +26,7 @@ def consumer_level(config: ConsumerConfig) -> int:
     if config.ack_policy == "flow_control":
         return 4
     has_group = config.priority_policy != "none" or config.priority_groups or config.priority_timeout
-    return 1 if config.pause_until is not None or has_group else 0
+    return 1 if config.pause_until not in (None, ZERO_TIME) or has_group else 0
 
 
 def stored_metadata(metadata: Mapping[str, str], level: int) -> dict[str, str]:

@@ -281,6 +281,12 @@ cdef class Stream(LogObserver):
             (<RetentionSweep>self.sweep).add(None, None, self.log.last_seq)
         return 0
 
+    def position_changed(self, consumer: StreamConsumer) -> None:
+        """A consumer has been set to another place: with interest retention, what it has left behind may go."""
+        cdef uint64_t behind = min((<StreamConsumer?>consumer).delivered_up_to(), self.log.last_seq)
+        if self.retention == RETAIN_INTEREST and behind:
+            (<RetentionSweep>self.sweep).add(consumer, (<StreamConsumer>consumer).interest(), behind)
+
     cdef int _resume_retention(self) except -1:
         """A crash may lie between a stored ack and the removal it means: give those acks once more."""
         cdef StreamConsumer consumer

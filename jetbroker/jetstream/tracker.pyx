@@ -7,10 +7,10 @@ when nothing is pending it is the last delivered position.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from jetbroker.jetstream.consumer_state cimport (
-    OP_EXHAUST, OP_FINISH_ALL, OP_REDELIVER, StateBatch,
+    OP_EXHAUST, OP_FINISH_ALL, OP_REDELIVER, OP_WAIT, StateBatch,
 )
 from jetbroker.jetstream.pending cimport (
-    ENTRY_EXHAUSTED, ENTRY_QUEUED, PendingEntry, PendingMap, SequenceQueue,
+    ENTRY_DELAYED, ENTRY_EXHAUSTED, ENTRY_QUEUED, PendingEntry, PendingMap, SequenceQueue,
 )
 
 
@@ -39,9 +39,12 @@ cdef class AckTracker:
         self.dirty = True
 
     def restore(self, state, int64_t now_ns, int64_t wall_ns) -> None:
-        """Go on from recorded state: what is unacked comes back after its wait, counted from its delivery."""
+        """Go on from recorded state: what is unacked comes back after its wait, counted from its delivery.
+
+        Where a nak or a sign of progress has asked for another wait, that counts.
+        """
         cdef PendingEntry* entry
-        cdef int64_t age
+        cdef int64_t wait
         self.delivered_cseq = state.delivered_cseq
         self.delivered_seq = state.delivered_seq
         self.floor_cseq = state.floor_cseq
@@ -57,9 +60,26 @@ cdef class AckTracker:
                 self.pending.exhaust(entry)
                 continue
             # a clock that was set back or forth must neither hold messages back nor bring all of them at once
-            age = min(max(wall_ns - kept.delivered_ns, 0), self.wait_after(entry.count))
-            entry.delivered_ns = now_ns - age
-            self.pending.set_deadline(entry, max(entry.delivered_ns + self.wait_after(entry.count), now_ns + 1))
+            wait = self.wait_after(entry.count)
+            entry.delivered_ns = now_ns - min(max(wall_ns - kept.delivered_ns, 0), wait)
+            if kept.wait_ns < 0:
+                self.pending.set_deadline(entry, max(entry.delivered_ns + wait, now_ns + 1))
+                continue
+            entry.flags |= ENTRY_DELAYED
+            wait = kept.wait_ns - min(max(wall_ns - kept.waits_from_ns, 0), kept.wait_ns)
+            self.pending.set_deadline(entry, now_ns + max(wait, 1))
+
+    def waits(self, int64_t now_ns) -> list:
+        """Pending messages that do not wait as their delivery says: (seq, ns until they come again), 0: next."""
+        cdef PendingEntry* entry = self.pending.first()
+        cdef list out = []
+        while entry != NULL:
+            if entry.flags & ENTRY_QUEUED:
+                out.append((entry.seq, 0))
+            elif entry.flags & ENTRY_DELAYED:
+                out.append((entry.seq, max(entry.deadline_ns - now_ns, 0)))
+            entry = self.pending.next_of(entry)
+        return out
 
     def rewind(self, uint64_t seq) -> None:
         """Forget everything above stream sequence `seq`: it does not exist any more."""
@@ -113,7 +133,7 @@ cdef class AckTracker:
         self.redeliveries.pop()
         self.delivered_cseq += 1
         entry.count += 1
-        entry.flags &= ~ENTRY_QUEUED
+        entry.flags &= ~(ENTRY_QUEUED | ENTRY_DELAYED)
         entry.delivered_ns = now_ns
         self.redelivered += entry.count == 2
         if self.batch is not None:
@@ -185,8 +205,8 @@ cdef class AckTracker:
         cdef PendingEntry* entry = self.pending.find(seq)
         if entry == NULL or entry.flags & (ENTRY_EXHAUSTED | ENTRY_QUEUED):
             return False
+        self._delay(entry, delay_ns, now_ns)
         if delay_ns > 0:
-            self.pending.set_deadline(entry, now_ns + delay_ns)
             return True
         entry.flags |= ENTRY_QUEUED
         entry.deadline_ns = 0
@@ -197,8 +217,16 @@ cdef class AckTracker:
         cdef PendingEntry* entry = self.pending.find(seq)
         if entry == NULL or entry.flags & (ENTRY_EXHAUSTED | ENTRY_QUEUED):
             return False
-        self.pending.set_deadline(entry, now_ns + self.wait_after(entry.count))
+        self._delay(entry, self.wait_after(entry.count), now_ns)
         return True
+
+    cdef int _delay(self, PendingEntry* entry, int64_t wait_ns, int64_t now_ns) except -1:
+        entry.flags |= ENTRY_DELAYED
+        if wait_ns > 0:
+            self.pending.set_deadline(entry, now_ns + wait_ns)
+        if self.batch is not None:
+            self.batch.add(OP_WAIT, entry.seq, <uint64_t>max(wait_ns, 0), 0)
+        return 0
 
     cdef bint forget(self, uint64_t seq) except -1:
         cdef PendingEntry* entry = self.pending.find(seq)
@@ -259,14 +287,13 @@ cdef class AckTracker:
             self.floor_seq = self.delivered_seq
         return 0
 
-    def begin_again(self) -> None:
-        """Back to the ack floor: what is pending has not been delivered."""
-        for seq, _, _, _, _ in self.pending.dump():
-            self.pending.discard(self.pending.find(seq))
+    def begin_at(self, uint64_t seq) -> None:
+        """As a new consumer whose first message may be `seq`: nothing has been delivered, nothing is pending."""
+        self.pending.clear()
+        self.redeliveries.clear()
         self.redelivered = 0
-        self.delivered_seq = self.floor_seq
         self.delivered_cseq = self.floor_cseq = 0
-        self.dirty = True
+        self.start_at(seq)
 
     def counts(self) -> tuple:
         """(pending acks, redelivered, queued for redelivery at most)."""

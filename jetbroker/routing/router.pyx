@@ -346,13 +346,16 @@ cdef class Router:
         return self.has_interest(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
 
     cpdef bint has_queue_interest(self, bytes subject, bytes queue) except -1:
-        """Is there a member of this queue group for this literal subject?"""
+        """Is there a member of this queue group that has subscribed to just this literal subject?"""
         cdef list nodes = []
         cdef Node node
+        cdef Subscription sub
         (<Sublist>self.sublist).match(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject), nodes)
         for node in nodes:
             if node.queues is not None and queue in node.queues:
-                return True
+                for sub in node.queues[queue]:
+                    if sub.subject == subject:
+                        return True
         return False
 
     cpdef Subscription subscribe(self, Receiver receiver, bytes subject, bytes queue=None, bytes sid=b""):
