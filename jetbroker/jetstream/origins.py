@@ -317,6 +317,8 @@ class Origins:
         """Disconnect from all; their consumers stay, for a while or until the stream is back."""
         for origin in self.all():
             origin.stop()
+        if self.moved:
+            self.record_moved()
 
     def delete_consumers(self) -> None:
         """The stream will not be back."""
@@ -379,7 +381,7 @@ class Origins:
         self._record(self.stream.log.last_seq, now)
 
     def _record(self, log_seq: int, positions: dict[str, int]) -> None:
-        if self._log is None or self._log.failed is not None:
+        if self._log is None:
             return
         self._log.append_entry(orjson.dumps({"at": log_seq, "of": positions}))
         if self.stream.config.retention != "limits":
@@ -392,6 +394,7 @@ class Origins:
             return
         try:
             self._log.rewrite(orjson.dumps({"at": log_seq, "of": self._positions}))
+            self._log.request_sync()
         except StorageError as error:
             # nothing is lost: the log only goes on growing
             self.stream.js.log.warn(f"Stream '{self.stream.js.account_name} > {self.stream.name}': {error}")
@@ -410,9 +413,10 @@ class Origins:
         self._positions |= found
         if self._log is not None:
             self._log.recovered.clear()
+            self._rewrite(last)
         elif self.stream.config.storage == "file":
             self._make_log()
-        self._rewrite(last)
+            self._record(last, self._positions)
 
     def _make_log(self) -> None:
         js = self.stream.js
@@ -420,6 +424,7 @@ class Origins:
             self._log = js.store.begin_consumer(
                 js.account_name, self.stream.name, ORIGIN_POSITIONS, {}, self.stream.created_ns, False
             )
+            self._log.request_sync()
         except StorageError as error:
             # the headers of stored messages still tell; only what has been removed may come twice
             js.log.warn(f"Stream '{js.account_name} > {self.stream.name}': {error}")

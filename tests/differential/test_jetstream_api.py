@@ -24,9 +24,8 @@ ROWS = conversations()
 SILENCE_S = 0.5
 # What is refused here and not by nats-server. Each is answered with "<feature> not supported yet".
 NOT_BUILT = {
-    "mirror", "sources", "subject_transform", "republish", "compression", "allow_msg_counter", "allow_atomic",
-    "allow_batched", "allow_msg_schedules", "priority_groups",
-    "pause_until", "sourcing", "ack_policy flow_control",
+    "mirror.consumer", "sources.consumer", "compression", "allow_msg_counter", "allow_atomic",
+    "allow_batched", "allow_msg_schedules", "priority_groups", "pause_until",
 }  # fmt: skip
 # Where the answers differ on purpose, or where nats-server's depends on its inner workings: conversation -> why.
 AUDITED = "the stream stores the API's own advisories; ours know less of the client"
