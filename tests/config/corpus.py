@@ -766,6 +766,28 @@ http_base_path: 5
 foo: 5
 foo: 5~port: $foo
 debug: 5
+}
+~
+max_payload: "1MB"
+max_payload: 1.5
+max_payload: 0x10
+max_payload: 1_000
+max_payload: +5
+max_payload: $NONE
+max_payload: 5~max_payload: 6
+max_payload: 5; max_connections: 6
+max_payload: 5, max_connections: 6
+include "missing"
+include missing
+authorization { user: a password: b }
+authorization { user: a; password: b }
+authorization {~user: a~password: b~}
+accounts: [A, B]~accounts { C {} }
+ping_interval: 2m
+ping_interval: "2m"
+server_name: a~SERVER_NAME: b
+port: 70000
+http_port: 70000
 listen: "127.0.0.1:-1"
 listen: x
 """)

@@ -14,7 +14,7 @@ import pytest
 
 from jetbroker import cli
 from jetbroker.accounts import graph
-from jetbroker.config import start
+from jetbroker.config import checks, start
 from jetbroker.errors import ConfigError
 from jetbroker.logs import Logger
 from jetbroker.runfiles import RunFiles
@@ -38,7 +38,7 @@ SILENT_START_SECONDS = 1.0  # what logs elsewhere than to stderr and is still th
 RANDOM = re.compile(
     r'Detected (service|stream)( "\w+")? but already saw a|Detected response directive|Duplicate (user|response)'
 )
-NO_PLACE = re.compile(r"^(Parse error|variable reference) ")
+NO_PLACE = re.compile(r"^(Parse error|variable reference|error parsing include file) ")
 # It places these at the whole block, at any key or the end of an entry, or nowhere; we place them where the fault is.
 PLACED_BETTER = re.compile(
     r"Error adding (stream|service) (import|export)|Duplicate service import|User entry requires a user"
@@ -110,6 +110,7 @@ def our_start() -> str:
         graph.check(options)
         Logger(options).close()
         RunFiles(options).write_pid()
+        checks.check_opening(options)
     except ConfigError as error:
         return str(error).strip()
     return ""

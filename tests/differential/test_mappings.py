@@ -26,12 +26,15 @@ DESTINATIONS = """
     b.{{x}} b.{{nope(1)}} b.{{x{{wildcard(1)}} {{wildcard(1)}}.{{wildcard(1)}} > >.b b.{{wildcard(_1_,_)}}
 """.split()  # `_` stands for a blank
 MAPPED = {
+    "lit": "literal", "fix.*": "fixed", "p.*.*": "q.{{partition(10,1,2)}}", "p1.*.*": "q.{{partition(10,2)}}",
+    "ps": "q.{{partition(3)}}", "all.*.*": "{{wildcard(2)}}.{{wildcard(1)}}",
     "pw.*": "q.{{partition(5)}}", "pn.*": "q.{{partition(-7)}}", "sl.*": "q.{{SplitFromLeft(1,3)}}",
     "sr.*": "q.{{SplitFromRight(1,3)}}", "cl.*": "q.{{SliceFromLeft(1,3)}}", "cr.*": "q.{{SliceFromRight(1,3)}}",
     "sp.*": "q.{{split(1,-)}}", "so.*": "{{split(1,-)}}", "sd.*": "q.{{split(1,--)}}", "zero.*.*": "q.$0.$-1.$2",
     "tail.*.>": "q.$1.x.>", "none.*": [], "deep.>": "d.>", "back.*.*": "q.$2.{{wildcard(1)}}",
 }  # fmt: skip
 PUBLISHED = """
+    ps p1.a.b p1.a.foo all.1.2 all.*.2 all.>.x
     lit lit.x fix.a fix. fix..a fix p.a.b p.foo.bar p.a pw.foo pw.* pw.> pw.é pn.a pn.b tail.a.b tail.a.b.c tail.a
     tail.a. tail.a.b.>.c tail.a.> tail.*.b zero.a.b deep.a deep.a..b deep. deep back.1.2 so.- so.a-b so.a--b so.-a other
     sd.a--b sd.a-b sd.--a-- none.a
