@@ -22,14 +22,30 @@ class ServerInfo:
     domain: str
 
 
+@dataclass(frozen=True)
+class BatchLimits:
+    """Of atomic batches: messages in each, batches under way in a stream and on the server, when one is given up."""
+
+    messages: int = 1000
+    per_stream: int = 50
+    total: int = 1000
+    idle_seconds: float = 10.0
+
+
 @dataclass
 class ServerReservations:
-    """What all accounts of the server share. Sizes in bytes; -1: unlimited."""
+    """What all accounts of the server share. Sizes in bytes; -1: unlimited.
+
+    `open_batches` and `staged_bytes`: atomic batches under way and the memory their messages take.
+    """
 
     max_memory: int = UNLIMITED
     max_storage: int = UNLIMITED
     reserved_memory: int = 0
     reserved_storage: int = 0
+    batches: BatchLimits = BatchLimits()
+    open_batches: int = 0
+    staged_bytes: int = 0
 
 
 @dataclass

@@ -580,7 +580,7 @@ cdef class Ingest(Receiver):
 
     cdef int _refuse_reply(self, bytes reply, object error) except -1:
         body = orjson.dumps({"error": error.to_json(), "stream": self.name.decode(), "seq": 0})
-        self.refusals.append((reply, TOO_MANY_REQUESTS if error.code == 429 else b"", escape_html(body)))
+        self.refusals.append((reply, TOO_MANY_REQUESTS if error.err_code == 10_167 else b"", escape_html(body)))
         self.tick.schedule(PHASE_EVENTS, self)
         return 0
 

@@ -15,9 +15,12 @@ cdef class PubAckQueue:
     cdef Py_ssize_t prefix_len
 
     cdef int push(self, uint64_t seq, const char* reply, Py_ssize_t reply_len, bint duplicate) except -1
+    # The same with `text` behind the sequence: `,"batch":...`.
+    cdef int push_text(self, uint64_t seq, bytes reply, bytes text) except -1
     # Send every ack up to the first one whose message is not committed yet.
     cdef int release(self, uint64_t committed) except -1
     # Take out the entries of messages from first_lost on; returns their reply subjects.
     cdef list fail_from(self, uint64_t first_lost)
 
+    cdef char* _room(self, Py_ssize_t size) except NULL
     cdef void _rewind(self) noexcept

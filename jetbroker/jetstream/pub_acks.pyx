@@ -7,13 +7,17 @@ from jetbroker.routing.router cimport Router
 from jetbroker.wire.buffer cimport OutputBuffer, format_uint
 from jetbroker.wire.message cimport Message
 
-cdef Py_ssize_t NUMBER_ROOM = 48               # a sequence and the duplicate mark
+cdef Py_ssize_t NUMBER_ROOM = 32               # a sequence and the closing brace
 cdef Py_ssize_t KEEP_CAPACITY = 1024 * 1024    # memory a queue keeps while it is empty: acks come in bursts
+
+cdef const char* DUPLICATE = b',"duplicate": true'
+cdef enum:
+    DUPLICATE_LEN = 18
 
 cdef struct PendingAck:
     uint64_t seq
     uint32_t reply_len
-    uint32_t duplicate
+    uint32_t text_len              # of what stands behind the sequence; it follows the reply subject
 
 
 cdef inline Py_ssize_t padded(Py_ssize_t n) noexcept nogil:
@@ -32,29 +36,46 @@ cdef class PubAckQueue:
         self.prefix_len = len(prefix)
 
     cdef int push(self, uint64_t seq, const char* reply, Py_ssize_t reply_len, bint duplicate) except -1:
-        cdef Py_ssize_t size = sizeof(PendingAck) + padded(reply_len)
+        cdef Py_ssize_t text_len = DUPLICATE_LEN if duplicate else 0
+        cdef char* p = self._room(sizeof(PendingAck) + padded(reply_len + text_len))
+        (<PendingAck*>p).seq = seq
+        (<PendingAck*>p).reply_len = <uint32_t>reply_len
+        (<PendingAck*>p).text_len = <uint32_t>text_len
+        memcpy(p + sizeof(PendingAck), reply, reply_len)
+        if duplicate:
+            memcpy(p + sizeof(PendingAck) + reply_len, DUPLICATE, DUPLICATE_LEN)
+        return 0
+
+    cdef int push_text(self, uint64_t seq, bytes reply, bytes text) except -1:
+        cdef Py_ssize_t reply_len = len(reply)
+        cdef Py_ssize_t text_len = len(text)
+        cdef char* p = self._room(sizeof(PendingAck) + padded(reply_len + text_len))
+        (<PendingAck*>p).seq = seq
+        (<PendingAck*>p).reply_len = <uint32_t>reply_len
+        (<PendingAck*>p).text_len = <uint32_t>text_len
+        memcpy(p + sizeof(PendingAck), <const char*>reply, reply_len)
+        memcpy(p + sizeof(PendingAck) + reply_len, <const char*>text, text_len)
+        return 0
+
+    cdef char* _room(self, Py_ssize_t size) except NULL:
+        """Space for one more entry."""
         cdef char* p
         if self.head and self.entries.size + size > self.entries.capacity:
             memmove(self.entries.data, self.entries.data + self.head, self.entries.size - self.head)
             self.entries.size -= self.head
             self.head = 0
         p = self.entries.reserve(size)
-        (<PendingAck*>p).seq = seq
-        (<PendingAck*>p).reply_len = <uint32_t>reply_len
-        (<PendingAck*>p).duplicate = duplicate
-        memcpy(p + sizeof(PendingAck), reply, reply_len)
         self.entries.size += size
         self.count += 1
-        return 0
+        return p
 
     cdef int release(self, uint64_t committed) except -1:
         cdef Message msg
         cdef PendingAck* ack
-        cdef char* number = self.body.data + self.prefix_len
-        cdef int digits
+        cdef char* number
+        cdef Py_ssize_t digits
         msg.reply = NULL
         msg.reply_len = 0
-        msg.body = self.body.data
         msg.headers_len = 0
         msg.size_text = NULL
         msg.size_text_len = 0
@@ -64,15 +85,17 @@ cdef class PubAckQueue:
             ack = <PendingAck*>(self.entries.data + self.head)
             if ack.seq > committed:
                 return 0
+            number = self.body.reserve(NUMBER_ROOM + ack.text_len)
             digits = format_uint(number, ack.seq)
-            if ack.duplicate:
-                memcpy(number + digits, b',"duplicate": true', 18)
-                digits += 18
+            if ack.text_len:
+                memcpy(number + digits, <const char*>ack + sizeof(PendingAck) + ack.reply_len, ack.text_len)
+                digits += ack.text_len
             number[digits] = c'}'
+            msg.body = self.body.data
             msg.body_len = self.prefix_len + digits + 1
             msg.subject = <const char*>ack + sizeof(PendingAck)
             msg.subject_len = ack.reply_len
-            self.head += sizeof(PendingAck) + padded(ack.reply_len)
+            self.head += sizeof(PendingAck) + padded(ack.reply_len + ack.text_len)
             self.count -= 1
             self.router.publish(None, &msg)
         self._rewind()
@@ -86,7 +109,7 @@ cdef class PubAckQueue:
         cdef PendingAck* ack
         while source < self.entries.size:
             ack = <PendingAck*>(self.entries.data + source)
-            size = sizeof(PendingAck) + padded(ack.reply_len)
+            size = sizeof(PendingAck) + padded(ack.reply_len + ack.text_len)
             if ack.seq >= first_lost:
                 replies.append((<const char*>ack + sizeof(PendingAck))[:ack.reply_len])
                 self.count -= 1

@@ -20,6 +20,7 @@ cdef struct PublishHeaders:
     Text scheduler
     Text schedule_next
     Text request_info
+    Text schedule_time_zone
 
 
 # Fills `out`; the first header of a name counts. True when there is at least one of them.

@@ -40,6 +40,8 @@ cdef int match_header(const char* name, Py_ssize_t n, const char* value, Py_ssiz
         return assign(&out.expected_stream, name, b"Expected-Stream", 15, value, value_len)
     if n == 20:
         return assign(&out.expected_last_msg_id, name, b"Expected-Last-Msg-Id", 20, value, value_len)
+    if n == 18:
+        return assign(&out.schedule_time_zone, name, b"Schedule-Time-Zone", 18, value, value_len)
     if n == 22:
         return assign(&out.expected_last_sequence, name, b"Expected-Last-Sequence", 22, value, value_len)
     if n == 30:

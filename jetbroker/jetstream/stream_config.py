@@ -104,7 +104,6 @@ def refuse_unsupported_stream(config: StreamConfig) -> None:
     wanted = {
         "mirror.consumer": config.mirror is not None and config.mirror.consumer is not None,
         "sources.consumer": any(source.consumer is not None for source in config.sources),
-        "compression": config.compression != "none",
         "allow_msg_counter": config.allow_msg_counter,
         "allow_batched": config.allow_batched,
         "allow_msg_schedules": config.allow_msg_schedules,

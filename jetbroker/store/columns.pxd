@@ -1,6 +1,8 @@
 """One segment, read for its columns (see columns.pyx)."""
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from jetbroker.store.atomic cimport BatchWalk
+from jetbroker.store.frames cimport RawImage
 from jetbroker.store.text_columns cimport HeaderColumn, TextColumn
 
 
@@ -14,9 +16,11 @@ cdef class SlotArrays:
 
 
 cdef class SegmentColumns:
-    cdef const unsigned char[::1] view
-    cdef const char* data
-    cdef Py_ssize_t size
+    cdef const unsigned char[::1] view     # the file
+    cdef bytes footer                      # of a packed file
+    cdef RawImage image                    # of a packed file; None: it is plain
+    cdef const char* data                  # the plain form: of the file, or of the image
+    cdef readonly Py_ssize_t size
     cdef uint32_t seed
     cdef readonly uint64_t first_seq
     cdef readonly uint64_t last_seq        # first_seq - 1 when there is no slot
@@ -24,6 +28,7 @@ cdef class SegmentColumns:
     cdef readonly Py_ssize_t valid_end     # records end here
     cdef readonly bytes deletions          # every range recorded in this segment: pairs of u64, as written
     cdef readonly list damaged             # [(first_seq, last_seq)] not readable, as far as known by now
+    cdef BatchWalk batches                 # of an active segment
 
     # slot i is sequence first_seq + i; offset 0: no message
     cdef const uint32_t* offsets
@@ -43,6 +48,7 @@ cdef class SegmentColumns:
     cdef HeaderColumn header_column
 
     cdef bint _use_footer(self) except -1
+    cdef int _need(self, Py_ssize_t start, Py_ssize_t count) except -1
     cdef int _walk(self, Py_ssize_t start, Py_ssize_t limit) except -1
     cdef int _walk_message(self, Py_ssize_t pos, bint after_damage) except -1
     cdef int _walk_other(self, Py_ssize_t pos, bint after_damage) except -1

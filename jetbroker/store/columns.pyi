@@ -16,6 +16,7 @@ class SegmentColumns:
     deletions: bytes
     damaged: list[tuple[int, int]]
     row_count: int
+    size: int  # bytes of the plain form
     def __init__(
         self, data: bytes | mmap, stream_id: int, first_seq: int, start: int, limit: int | None = None
     ) -> None: ...
@@ -28,6 +29,7 @@ class SegmentColumns:
         end_ns: int = ...,
         pattern: bytes = b"",
     ) -> int: ...
+    def torn_batches(self, deleted: bytes) -> list[tuple[int, int]]: ...
     def summary(self) -> tuple[int, int, int, int]: ...
     def batch(
         self, start: int, max_rows: int, want: int, check: bool

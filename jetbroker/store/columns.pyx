@@ -11,17 +11,21 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort, realloc
 from libc.string cimport memcpy, memset
 
+from jetbroker.store.atomic cimport BatchWalk
 from jetbroker.store.format cimport (
     KIND_DELETIONS, KIND_MESSAGE, OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, SIZE_MASK, TRAILER_BYTES, FooterLayout,
     crc32c_update, find_record, load_u64, parse_footer, record_headers, record_headers_len, record_kind,
     record_is_valid, record_length, record_payload, record_payload_len, record_seed, record_seq, record_size_entry,
     record_subject, record_subject_len, record_time,
 )
+from jetbroker.store.footers cimport unpack_footer
+from jetbroker.store.frames cimport RawImage
 from jetbroker.store.text_columns cimport HeaderColumn, TextColumn, is_ascii
 from jetbroker.wire.subjects cimport pattern_matches
 
 from jetbroker.limits import READER_BATCH_BYTES
 from jetbroker.store.format import decode_trailer
+from jetbroker.store.frames import index_of
 
 cdef Py_ssize_t BATCH_BYTES = READER_BATCH_BYTES
 cdef uint64_t MAX_SLOTS = 64 * 1024 * 1024  # no segment has more; what lies farther ahead is no record of this place
@@ -84,8 +88,15 @@ cdef class SegmentColumns:
         self.deletions = b""
         self.subject_column = TextColumn()
         self.header_column = HeaderColumn()
+        index = index_of(self.view, self.seed)
+        if index is not None:
+            self.image = RawImage(self.view, index, self.seed)
+            self.data = self.image.data
+            self.size = self.image.size
         if limit is None and self._use_footer():
             return
+        if self.image is not None:
+            self.image.unpack_all()
         self._walk(start, self.size if limit is None else min(self.size, <Py_ssize_t>limit))
 
     def __dealloc__(self):
@@ -95,15 +106,25 @@ cdef class SegmentColumns:
         cdef FooterLayout footer
         cdef const char* base
         cdef Py_ssize_t slot
-        trailer = decode_trailer(self.view[max(0, self.size - TRAILER_BYTES):])
-        if trailer is None or trailer[0] + trailer[1] + TRAILER_BYTES != self.size:
+        cdef Py_ssize_t size = self.view.shape[0]
+        cdef Py_ssize_t length
+        trailer = decode_trailer(self.view[max(0, size - TRAILER_BYTES):])
+        if trailer is None or trailer[0] + trailer[1] + TRAILER_BYTES != size:
             return False
-        base = self.data + <Py_ssize_t>trailer[0]
-        if (crc32c_update(0, base, <size_t>trailer[1]) != <uint32_t>trailer[2]
-                or parse_footer(base, trailer[1], &footer) != 0 or footer.first_seq != self.first_seq):
+        base = <const char*>&self.view[0] + <Py_ssize_t>trailer[0]
+        length = trailer[1]
+        if crc32c_update(0, base, length) != <uint32_t>trailer[2]:
+            return False
+        if self.image is not None:
+            self.footer = unpack_footer(base[:length])
+            if self.footer is None:
+                return False
+            base = PyBytes_AS_STRING(self.footer)
+            length = len(self.footer)
+        if parse_footer(base, length, &footer) != 0 or footer.first_seq != self.first_seq:
             return False
         self.sealed = True
-        self.valid_end = trailer[0]
+        self.valid_end = trailer[0] if self.image is None else self.size
         self.slots = footer.slots
         self.last_seq = footer.last_seq
         self.offsets = <const uint32_t*>(base + footer.offsets_at)
@@ -127,6 +148,7 @@ cdef class SegmentColumns:
         cdef bint after_damage = False
         cdef list deletions = []
         self.walked = SlotArrays()
+        self.batches = BatchWalk()
         self.valid_end = start
         while pos < limit:
             record = self.data + pos
@@ -143,6 +165,10 @@ cdef class SegmentColumns:
                 after_damage = self._walk_other(pos, after_damage)
             pos += record_length(record)
             self.valid_end = pos
+        if self.batches.first_seq:
+            # a batch that is being written, or that a crash cut short
+            self.walked.count = <Py_ssize_t>(self.batches.first_seq - self.first_seq)
+            self.valid_end = self.batches.start
         self.deletions = b"".join(deletions)
         self.offsets = self.walked.offsets
         self.times = self.walked.times
@@ -158,6 +184,7 @@ cdef class SegmentColumns:
         cdef uint64_t expected = self.first_seq + self.walked.count
         if seq < expected or seq >= self.first_seq + MAX_SLOTS:
             return 1            # a stale copy of another place
+        self.batches.message(record, expected, pos, after_damage)
         if after_damage and seq > expected:
             self.damaged.append((expected, seq - 1))
         self.walked.put(<Py_ssize_t>(seq - self.first_seq), <uint32_t>pos, record_time(record),
@@ -168,6 +195,7 @@ cdef class SegmentColumns:
         """Deletions and configurations name the last sequence of their time: what is missing up to it is damaged."""
         cdef uint64_t seq = record_seq(self.data + pos)
         cdef uint64_t expected = self.first_seq + self.walked.count
+        self.batches.other(seq, expected, after_damage and seq < self.first_seq + MAX_SLOTS)
         if not after_damage or seq < expected or seq >= self.first_seq + MAX_SLOTS:
             return after_damage
         self.damaged.append((expected, seq))
@@ -196,6 +224,13 @@ cdef class SegmentColumns:
                 and record_kind(record) == KIND_MESSAGE
                 and record_seq(record) == self.first_seq + slot
                 and record_size_entry(record) == self.sizes[slot])
+
+    def torn_batches(self, bytes deleted not None):
+        """[(first_seq, last_seq)] of the batches that lack records which are not among the `deleted` ranges."""
+        if self.batches is None:
+            return []
+        return [(first, last) for first, last, missing in self.batches.torn
+                if missing is None or not all(ranges_cover(deleted, *gap) for gap in missing)]
 
     def summary(self):
         """(messages, bytes of headers and payload, first time, last time) of the selected rows; times in ns."""
@@ -288,6 +323,8 @@ cdef class SegmentColumns:
             raise MemoryError("no memory for a batch")
         self.subject_column.reset()
         self.header_column.reset()
+        if self.image is not None and (check or want & (DATA | HEADERS)):
+            self._need(start, consumed)
         try:
             with nogil:
                 decoded = self._decode(start, consumed, good, want, data_out, ends_out,
@@ -302,6 +339,13 @@ cdef class SegmentColumns:
             free(good)
         return (consumed, decoded, seqs, times, sizes, self.subject_column.take(), self.header_column.take(),
                 (ends, data))
+
+    cdef int _need(self, Py_ssize_t start, Py_ssize_t count) except -1:
+        """Unpack the frames of these rows."""
+        cdef Py_ssize_t i
+        for i in range(start, start + count):
+            self.image.need(self.offsets[self.rows[i]])
+        return 0
 
     cdef Py_ssize_t _stretch(self, Py_ssize_t start, Py_ssize_t max_rows, Py_ssize_t* data_bytes) noexcept nogil:
         """How many rows from `start` on fit a batch, and the room their payloads need at most."""

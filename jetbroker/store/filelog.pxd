@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from jetbroker.store.blocks cimport BlockCache
 from jetbroker.store.commit cimport GroupCommit
 from jetbroker.store.disk cimport Disk
+from jetbroker.store.frames cimport FrameCache, FrameIndex
 from jetbroker.store.segment cimport Ranges, Segment
 from jetbroker.store.segmented cimport SegmentedLog
 from jetbroker.tick cimport Tick
@@ -25,6 +26,10 @@ cdef class FileSegment(Segment):
     cdef uint64_t retained_at
     cdef public str temporary          # the file is still called this; renamed in the next round
     cdef public Py_ssize_t summarized_live   # live messages when the cache was told last; -1: never
+    cdef public bint packed            # its records are in frames; offsets are those of the plain form
+    cdef public uint32_t index_len     # bytes of the frame index before the footer
+    cdef public FrameIndex frames      # None: not read yet
+    cdef public bint stays_plain       # it cannot be packed: its file is damaged
     cdef object summary                # from the cache, until the log is assembled; None: read the columns
 
 
@@ -36,6 +41,10 @@ cdef class FileLog(SegmentedLog):
     cdef public dict meta              # account, stream, created, config: goes into segment headers
     cdef bint always                   # committed = synced
     cdef BlockCache blocks
+    cdef FrameCache frames             # None until a packed segment is read
+    cdef readonly bint packs           # sealed segments are to be packed
+    cdef public object packer          # who does it, and overwrites messages in packed segments; None: nobody
+    cdef public object erasing         # a future: messages removed from packed segments are overwritten; None: all are
     cdef Py_ssize_t loaded_bound       # sealed segments whose columns may stay in memory
 
     # the end of the active file that is still in memory: file offsets [tail_base, tail_base + tail_size)
@@ -64,6 +73,7 @@ cdef class FileLog(SegmentedLog):
     cdef list unlinks                  # [(change, segment)]: may go once that change is synced
     cdef set directories               # to be fsynced with the next round
     cdef set erased                    # segments with overwritten bytes, to be synced
+    cdef set round_erased              # those that the round under way covers
     cdef double retry_at               # monotonic seconds
     cdef object reserve                # callables of the store: free / restore the disk space kept for deletions
     cdef public object on_sealed       # called with each sealed segment, or None
@@ -74,6 +84,8 @@ cdef class FileLog(SegmentedLog):
     cdef Py_ssize_t rewrites
     cdef uint64_t successor_valid_before
     cdef bint closed
+    cdef Py_ssize_t batch_tail         # tail_size in front of the batch that is being appended
+    cdef uint64_t batches_end          # file offset behind the last batch in the active file
 
     cdef int grow_tail(self, Py_ssize_t n) except -1
     cdef int trim_tail(self) except -1
@@ -91,9 +103,10 @@ cdef class FileLog(SegmentedLog):
     cdef FileSegment new_segment(self, uint64_t first_seq, uint64_t valid_before, str path)
     cdef int start_segment(self, FileSegment segment) except -1
     cdef int seal(self, FileSegment segment) except -1
+    cdef const char* unpacked(self, FileSegment segment, uint64_t offset, Py_ssize_t length) except? NULL
+    cdef bytes read_footer(self, FileSegment segment)      # None: damaged
     cdef Ranges recorded_ranges(self, FileSegment segment)
     cdef int release_waiters(self, uint64_t change, object error) except -1
 
 
-cdef bint footer_is_sound(FileSegment segment, bytes footer) except -1
 cdef Ranges footer_ranges(bytes footer)

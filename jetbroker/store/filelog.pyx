@@ -11,10 +11,14 @@ from libc.string cimport memmove
 
 from jetbroker.errors import StorageError
 from jetbroker.store import format as store_format
+from jetbroker.store.atomic import sync_apart
+from jetbroker.store.frames import load_index
 
 from jetbroker.store.blocks cimport BlockCache
 from jetbroker.store.commit cimport GroupCommit
 from jetbroker.store.disk cimport Disk
+from jetbroker.store.frames cimport FrameCache
+from jetbroker.store.footers cimport unpack_footer
 from jetbroker.store.format cimport (
     KIND_CONFIG, KIND_DELETIONS, PREVIOUS_SEALED, RECORD_HEADER, SIZE_MASK, TRAILER_BYTES,
     FooterLayout, build_footer, crc32c_update, parse_footer, put_record, record_is_valid, record_length, record_seed,
@@ -41,11 +45,6 @@ cdef class FileSegment(Segment):
         self.path = path
         self.fd = -1
         self.summarized_live = -1
-
-
-cdef bint footer_is_sound(FileSegment segment, bytes footer) except -1:
-    return (<uint64_t>PyBytes_GET_SIZE(footer) == segment.footer_len
-            and crc32c_update(0, PyBytes_AS_STRING(footer), PyBytes_GET_SIZE(footer)) == segment.footer_crc)
 
 
 cdef Ranges footer_ranges(bytes footer):
@@ -87,6 +86,7 @@ cdef class FileLog(SegmentedLog):
         self.unlinks = []
         self.directories = set()
         self.erased = set()
+        self.round_erased = set()
         self.reserve = reserve
         self.successor_valid_before = PREVIOUS_SEALED
 
@@ -107,6 +107,13 @@ cdef class FileLog(SegmentedLog):
         if not segment.sealed:
             segment.sealed = True
             self.successor_valid_before = segment.end
+
+    def set_packing(self, bint on, uint64_t segment_bytes):
+        """From now on sealed segments are packed or not, and segments end at `segment_bytes`."""
+        self.packs = on
+        self.segment_bytes = min(segment_bytes, 0xF0000000)
+        if on:
+            self.packer.wake(self)
 
     # --- positions ---
 
@@ -177,6 +184,8 @@ cdef class FileLog(SegmentedLog):
 
     async def commit(self):
         """Wait until everything accepted so far, removals included, is committed. Raises StorageError."""
+        if self.erasing is not None:
+            await self.packer.erased(self)
         if self.changes_synced >= self.changes:
             return
         change = self.changes
@@ -216,12 +225,15 @@ cdef class FileLog(SegmentedLog):
                 targets.append(partial(self.disk.rename, (<FileSegment>segment).temporary,
                                        (<FileSegment>segment).path))
         targets.extend(self.directories)
+        self.round_erased = self.erased
         self.erased = set()
         return targets
 
     def end_sync(self, error):
         """The outcome of the round: commits move, or what is not on disk is written again elsewhere."""
+        cdef bint settled = self.packs and (self.unsynced or self.round_erased)
         self.in_round = False
+        self.round_erased = set()
         if error is not None:
             self.sync_failed(error)
             return
@@ -249,6 +261,8 @@ cdef class FileLog(SegmentedLog):
         if self.always:
             self.advance_committed()
         self.finish_unlinks()
+        if settled:
+            self.packer.wake(self)
 
     def sync_failed(self, error):
         """The group failed: its data goes to a new file; when that fails too, its appends are taken back."""
@@ -312,7 +326,7 @@ cdef class FileLog(SegmentedLog):
     cdef char* room(self, uint32_t length, uint32_t* offset) except NULL:
         cdef FileSegment segment = <FileSegment>self.active
         cdef char* p
-        if segment.end + length > self.segment_bytes and segment.slots:
+        if segment.end + length > self.segment_bytes and segment.slots and not self.batch_seq:
             self.roll(self.last_seq + 1)
             segment = <FileSegment>self.active
         if self.tail_size + length > self.tail_capacity:
@@ -322,6 +336,29 @@ cdef class FileLog(SegmentedLog):
         self.tail_size += length
         segment.end += length
         return p
+
+    cdef int begin_batch(self, uint64_t size) except -1:
+        # in one segment and in one write, so that recovery finds it whole or torn at the end
+        self.ready()
+        if (<FileSegment>self.active).end + size > self.segment_bytes and self.active.slots:
+            self.roll(self.last_seq + 1)
+        if self.tail_size + <Py_ssize_t>size > self.tail_capacity:
+            self.grow_tail(size)
+        self.batch_tail = self.tail_size
+        self.batch_seq = self.last_seq + 1
+        return 0
+
+    cdef int end_batch(self) except -1:
+        self.batch_seq = 0
+        self.batches_end = (<FileSegment>self.active).end
+        return 0
+
+    cdef int abort_batch(self) except -1:
+        self.take_back(self.batch_seq)
+        self.tail_size = self.batch_tail
+        (<FileSegment>self.active).end = self.tail_base + self.tail_size
+        self.batch_seq = 0
+        return 0
 
     cdef int put_deletions(self) except -1:
         """One batch of D records: what is pending, and the batch before once more."""
@@ -398,7 +435,7 @@ cdef class FileLog(SegmentedLog):
         cdef double now
         if self.closed:
             raise StorageError(f"{self.directory}: the log is closed")
-        if self.failed is None:
+        if self.failed is None or self.batch_seq:
             return 0
         now = self.disk.monotonic()
         if now < self.retry_at or self.rewriting:
@@ -490,6 +527,7 @@ cdef class FileLog(SegmentedLog):
         self.tail_size = segment.header_len
         self.tail_written = 0
         self.tail_synced = 0
+        self.batches_end = 0
         self.active = segment
         self.segments.append(segment)
         return 0
@@ -535,6 +573,8 @@ cdef class FileLog(SegmentedLog):
         cdef uint32_t no_text = 0
         cdef bytes footer
         segment.recorded.normalize()
+        if self.always and self.batches_end > self.tail_synced:
+            sync_apart(self.disk, segment.path if segment.temporary is None else segment.temporary)
         footer = build_footer(at, segment.first_seq, segment.slots, segment.offsets, segment.times, segment.sizes,
                               segment.ids, segment.subjects,
                               segment.text_offsets if segment.text_offsets != NULL else &no_text, segment.text,
@@ -548,6 +588,17 @@ cdef class FileLog(SegmentedLog):
         segment.footer_crc = crc32c_update(0, PyBytes_AS_STRING(footer), segment.footer_len)
         return 0
 
+    cdef bytes read_footer(self, FileSegment segment):
+        cdef bytes footer
+        try:
+            footer = self.disk.read(segment.fd, segment.footer_len, segment.footer_at)
+        except OSError as error:
+            raise StorageError(f"{segment.path}: {error.strerror}") from error
+        if <uint64_t>PyBytes_GET_SIZE(footer) != segment.footer_len \
+                or crc32c_update(0, PyBytes_AS_STRING(footer), PyBytes_GET_SIZE(footer)) != segment.footer_crc:
+            return None
+        return unpack_footer(footer) if segment.packed else footer
+
     cdef Ranges recorded_ranges(self, FileSegment segment):
         """Every deletion range this segment's file records."""
         cdef Ranges ranges = Ranges()
@@ -556,8 +607,8 @@ cdef class FileLog(SegmentedLog):
             ranges.extend(segment.recorded)
             return ranges
         self.open_segment(segment)
-        footer = self.disk.read(segment.fd, segment.footer_len, segment.footer_at)
-        if footer_is_sound(segment, footer):
+        footer = self.read_footer(segment)
+        if footer is not None:
             return footer_ranges(footer)
         self.rebuild_columns(segment)
         ranges.extend(segment.recorded)
@@ -622,7 +673,8 @@ cdef class FileLog(SegmentedLog):
         if segment.offsets != NULL or segment.slots == 0:
             return 0
         for other in self.segments:
-            if other.sealed and other.offsets != NULL and other.footer_at and other not in self.unsynced:
+            if other.sealed and other.offsets != NULL and other.footer_at and other not in self.unsynced \
+                    and other not in self.round_erased:
                 # what is not synced may have to be written again: no reading then
                 loaded += 1
                 if oldest is None or other.used_at < oldest.used_at:
@@ -630,14 +682,12 @@ cdef class FileLog(SegmentedLog):
         if loaded >= self.loaded_bound:
             # only what a footer gives back; the columns of a damaged segment stay
             oldest.unload()
+            oldest.frames = None
             self.close_file(oldest)
         self.open_segment(segment)
         if segment.footer_at:
-            try:
-                footer = self.disk.read(segment.fd, segment.footer_len, segment.footer_at)
-            except OSError as error:
-                raise StorageError(f"{segment.path}: {error.strerror}") from error
-            if footer_is_sound(segment, footer):
+            footer = self.read_footer(segment)
+            if footer is not None:
                 segment.adopt_footer(footer)
                 return 0
         self.rebuild_columns(segment)
@@ -654,8 +704,11 @@ cdef class FileLog(SegmentedLog):
         if segment.fd < 0:
             self.open_segment(segment)
         try:
-            p = self.blocks.get(self.disk, segment.fd, segment.tag, offset, length,
-                                self.tail_written if segment is self.active else segment.end)
+            if segment.packed:
+                p = self.unpacked(segment, offset, length)
+            else:
+                p = self.blocks.get(self.disk, segment.fd, segment.tag, offset, length,
+                                    self.tail_written if segment is self.active else segment.end)
         except OSError as error:
             raise StorageError(f"{segment.path}: {error.strerror}") from error
         if p == NULL or not record_is_valid(p, length, self.seed) or record_length(p) != <uint64_t>length \
@@ -663,25 +716,17 @@ cdef class FileLog(SegmentedLog):
             return NULL
         return p
 
-    cdef int erase_slot(self, Segment wanted, Py_ssize_t slot) except -1:
-        """Overwrite subject, headers and payload; the checksum is left, so that nothing reads it as a message."""
-        cdef FileSegment segment = <FileSegment>wanted
-        cdef uint64_t offset = segment.offsets[slot] + RECORD_HEADER
-        cdef uint64_t n = self.record_size(segment, slot) - RECORD_HEADER
-        cdef uint64_t i
-        if segment is self.active and offset + n > self.tail_base:
-            for i in range(n):
-                if offset + i >= self.tail_base:
-                    self.tail[offset + i - self.tail_base] = 0
-        if segment is not self.active or offset < self.tail_written:
-            self.open_segment(segment)
-            try:
-                self.disk.write_all(segment.fd, bytes(min(n, self.tail_written - offset)
-                                                      if segment is self.active else n), offset)
-            except OSError as error:
-                raise StorageError(f"{segment.path}: {error.strerror}") from error
-            self.erased.add(segment)
-        self.blocks.forget(segment.tag)
+    cdef const char* unpacked(self, FileSegment segment, uint64_t offset, Py_ssize_t length) except? NULL:
+        """Bytes of a packed segment's plain form, valid until the next call; NULL: damaged. Raises OSError."""
+        if self.frames is None:
+            self.frames = FrameCache()
+        if segment.frames is None:
+            segment.frames = load_index(self.disk, segment.fd, segment.footer_at, segment.index_len, self.seed)
+        return self.frames.get(self.disk, segment.fd, self.seed, segment.frames, segment.tag, offset, length)
+
+    cdef int erase_slot(self, Segment segment, Py_ssize_t slot) except -1:
+        from jetbroker.store.erase import erase_slot
+        erase_slot(self, segment, slot)
         return 0
 
     cdef int rebuild_columns(self, FileSegment segment) except -1:
@@ -719,6 +764,7 @@ cdef class FileLog(SegmentedLog):
         for segment in [*self.segments, *[s for _, s in self.unlinks]]:
             self.close_file(segment)
         self.blocks.clear()
+        self.frames = None
 
     def buffer_bytes(self):
         """Memory held for writing."""

@@ -11,6 +11,11 @@ from jetbroker.tick cimport TickTask
 cpdef enum RecordFlag:
     FLAG_MSG_ID = 1        # the headers hold a Nats-Msg-Id: the dedup window is rebuilt from these only
     FLAG_TTL = 2           # the headers hold a Nats-TTL that is not empty: expiry is rebuilt from these only
+    FLAG_SCHEDULE = 4      # the headers hold a Nats-Schedule: what is due when is rebuilt from these only
+    # Messages of an atomic batch of two or more: all of them are there after a crash, or none.
+    FLAG_BATCH = 8
+    FLAG_BATCH_FIRST = 16
+    FLAG_BATCH_LAST = 32
 
 cpdef enum ReadResult:
     READ_OK = 0
@@ -81,6 +86,11 @@ cdef class StreamLog(TickTask):
                          const char* headers, Py_ssize_t headers_len,
                          const char* payload, Py_ssize_t payload_len,
                          int64_t time_ns, uint16_t flags, SubjectState state) except 0
+    # The appends between begin_batch and end_batch are written together; their records take `size` bytes at most.
+    # No append in between raises StorageError. abort_batch takes them back.
+    cdef int begin_batch(self, uint64_t size) except -1                          # raises StorageError when failed
+    cdef int end_batch(self) except -1
+    cdef int abort_batch(self) except -1
     cdef SubjectState subject_state(self, const char* subject, Py_ssize_t n)     # made when missing (count 0)
     cdef int read(self, uint64_t seq, StoredMessage* out) except -1              # ReadResult
     # First live message with seq >= start that matches; READ_MISSING when there is none up to last_seq.

@@ -66,6 +66,15 @@ cdef class StreamLog(TickTask):
                          int64_t time_ns, uint16_t flags, SubjectState state) except 0:
         raise NotImplementedError
 
+    cdef int begin_batch(self, uint64_t size) except -1:
+        raise NotImplementedError
+
+    cdef int end_batch(self) except -1:
+        raise NotImplementedError
+
+    cdef int abort_batch(self) except -1:
+        raise NotImplementedError
+
     cdef SubjectState subject_state(self, const char* subject, Py_ssize_t n):
         raise NotImplementedError
 

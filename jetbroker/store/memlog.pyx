@@ -38,6 +38,22 @@ cdef class MemoryLog(SegmentedLog):
             raise StorageError("the log is closed")
         return 0
 
+    cdef int begin_batch(self, uint64_t size) except -1:
+        self.ready()
+        self.batch_seq = self.last_seq + 1
+        return 0
+
+    cdef int end_batch(self) except -1:
+        self.batch_seq = 0
+        return 0
+
+    cdef int abort_batch(self) except -1:
+        cdef uint64_t seq
+        for seq in range(self.last_seq, self.batch_seq - 1, -1):
+            self.remove(seq, False)
+        self.batch_seq = 0
+        return 0
+
     cdef int changed(self) except -1:
         if not self.scheduled:
             self.tick.schedule(PHASE_LOGS, self)

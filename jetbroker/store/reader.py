@@ -338,6 +338,10 @@ def _snapshot(directory: Path, stream: str, account: str, document: dict[str, An
         damage = list(segment.damaged)
         if newer is not None:
             damage.append((segment.last_seq + 1, newer.first_seq - 1))
+        torn = segment.torn_batches(deleted)
+        if torn:
+            damage = _unpacked(merge_ranges(_packed(damage + torn)))
+            own = merge_ranges(own + _packed(torn))
         for first, last in damage:
             damaged += _without(first, last, deleted)
         segment.select(own)
@@ -373,6 +377,15 @@ def _valid_before(entry: _Listed, newer: _Listed | None) -> int | None:
     if newer is None or newer.header is None or newer.header.previous_first_seq != entry.first_seq:
         return None
     return None if newer.header.valid_before == PREVIOUS_WAS_SEALED else newer.header.valid_before
+
+
+def _packed(ranges: list[tuple[int, int]]) -> bytes:
+    return b"".join(end.to_bytes(8, "little") for pair in ranges for end in pair)
+
+
+def _unpacked(ranges: bytes) -> list[tuple[int, int]]:
+    ends = [int.from_bytes(ranges[at : at + 8], "little") for at in range(0, len(ranges), 8)]
+    return list(zip(ends[::2], ends[1::2], strict=True))
 
 
 def _without(first: int, last: int, deleted: bytes) -> list[tuple[int, int]]:
@@ -411,9 +424,9 @@ def _open_part(part: SegmentPart) -> SegmentColumns:
         raise gone from None
     if header is not None and header.stream_id != part.stream_id:
         raise gone
-    if part.limit is not None and len(data) < part.limit:
-        raise StoreReadError(f"segment {part.path} of stream {part.stream!r} was cut after this read was planned")
     segment = SegmentColumns(data, part.stream_id, part.first_seq, part.records_start, part.limit)
+    if part.limit is not None and segment.size < part.limit:
+        raise StoreReadError(f"segment {part.path} of stream {part.stream!r} was cut after this read was planned")
     if part.limit is None and not segment.sealed:
         raise StoreReadError(f"the footer of segment {part.path} was damaged after this read was planned; start again")
     return segment

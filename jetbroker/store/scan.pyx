@@ -6,6 +6,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
+from jetbroker.store.atomic cimport BatchWalk
 from jetbroker.store.filelog cimport FileLog, FileSegment, footer_ranges
 from jetbroker.store.format cimport (
     KIND_DELETIONS, KIND_MESSAGE, OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, SUBJECT_NONE,
@@ -24,12 +25,14 @@ cdef class Walk:
     cdef readonly uint64_t end         # behind the last valid record
     cdef readonly uint64_t damaged     # places where bytes had to be skipped
     cdef readonly uint64_t last_seq    # highest sequence any record mentions
+    cdef BatchWalk batches
 
 
 def walk_records(FileSegment segment not None, bytes data not None, uint64_t limit, uint32_t seed, bint sealed):
     """Rebuild the columns of `segment` from the records in data[header_len:limit]; returns a Walk.
 
-    Sequences missing behind a damaged place become lost slots, other gaps are skipped sequences.
+    Sequences missing behind a damaged place become lost slots, other gaps are skipped sequences. A batch without its
+    last record at the end was not committed: the walk ends in front of it, unless the segment is `sealed`.
     """
     cdef Walk walk = Walk()
     cdef const char* p = PyBytes_AS_STRING(data)
@@ -38,7 +41,9 @@ def walk_records(FileSegment segment not None, bytes data not None, uint64_t lim
     cdef Py_ssize_t found
     cdef bint damaged = False
     cdef dict ids = {}
+    cdef BatchWalk batches = BatchWalk()
     segment.recorded = Ranges()
+    walk.batches = batches
     walk.end = at
     walk.last_seq = segment.first_seq - 1
     while at + RECORD_HEADER <= n:
@@ -56,6 +61,13 @@ def walk_records(FileSegment segment not None, bytes data not None, uint64_t lim
             damaged = False
         at += record_length(p + at)
         walk.end = at
+    if batches.first_seq and sealed:
+        batches.break_off(None)
+    elif batches.first_seq:
+        segment.truncate_slots(batches.first_seq - segment.first_seq)
+        walk.last_seq = batches.first_seq - 1
+        walk.end = batches.start
+    segment.torn = batches.torn or None
     segment.end = walk.end
     segment.sealed = sealed
     return walk
@@ -75,6 +87,7 @@ cdef bint take_record(FileSegment segment, Walk walk, const char* r, uint64_t at
             segment.push_empty(<uint32_t>OFFSET_LOST if damaged else OFFSET_EMPTY)
     walk.last_seq = max(walk.last_seq, seq)
     if record_kind(r) == KIND_MESSAGE:
+        walk.batches.message(r, expected, at, damaged)
         subject = record_subject(r)[:record_subject_len(r)]
         subject_id = ids.get(subject)
         if subject_id is None:
@@ -83,7 +96,9 @@ cdef bint take_record(FileSegment segment, Walk walk, const char* r, uint64_t at
         segment.push(<uint32_t>at, record_time(r), record_size_entry(r), subject_id)
         if record_flags(r) & FLAG_MSG_ID:
             segment.msg_ids += 1
-    elif record_kind(r) == KIND_DELETIONS:
+        return True
+    walk.batches.other(seq, expected, damaged)
+    if record_kind(r) == KIND_DELETIONS:
         for i in range(0, record_payload_len(r) - 15, 16):
             segment.recorded.add(load_u64(record_payload(r) + i), load_u64(record_payload(r) + i + 8))
     else:
@@ -100,15 +115,13 @@ def first_record(bytes data not None, uint64_t start, uint32_t seed):
     return found if found >= 0 else PyBytes_GET_SIZE(data)
 
 
-def use_footer(FileSegment segment not None, bytes footer not None, uint64_t footer_at, uint32_t crc):
+def use_footer(FileSegment segment not None, bytes footer not None, trailer):
     """Take columns and recorded ranges from a footer whose CRC has been checked. Raises ValueError on a misfit."""
     segment.adopt_footer(footer)
     segment.recorded = footer_ranges(footer)
     segment.sealed = True
-    segment.footer_at = footer_at
-    segment.footer_len = len(footer)
-    segment.footer_crc = crc
-    segment.end = footer_at
+    segment.footer_at, segment.footer_len, segment.footer_crc = trailer
+    segment.end = segment.footer_at
 
 
 cdef int mark_columns(FileSegment segment) except -1:
@@ -145,6 +158,23 @@ cdef int bury(FileLog log, Segment segment, const uint64_t* ranges, Py_ssize_t c
             segment.mark_dead(slot)
             slot += 1
         low += 1
+    if segment.torn is not None:
+        hide_torn_batches(segment)
+    return 0
+
+
+cdef int hide_torn_batches(Segment segment) except -1:
+    """Once it is known what was deleted: a batch of which something else is missing is damaged as a whole."""
+    cdef Py_ssize_t slot
+    for first, last, missing in segment.torn:
+        if missing is not None and not any(
+                first_missing <= segment.first_seq + <uint64_t>lost <= last_missing
+                for first_missing, last_missing in missing for lost in segment.lost or ()):
+            continue
+        for slot in range(first - segment.first_seq, last - segment.first_seq + 1):
+            if not segment.is_dead(slot):
+                segment.mark_lost(slot)
+    segment.torn = None
     return 0
 
 

@@ -35,6 +35,7 @@ cdef class Segment:
     cdef readonly int64_t last_time
     cdef readonly bint sealed
     cdef list lost                    # slots of damaged records, sorted; None when there are none
+    cdef list torn                    # batches that lack records, see BatchWalk.torn; None until a walk finds one
     cdef uint64_t tag                 # unique within the process
     cdef uint64_t used_at             # log's clock: for dropping columns of the segment used longest ago
     cdef uint32_t* offsets            # columns: NULL while not loaded

@@ -28,6 +28,7 @@ cdef class SegmentedLog(StreamLog):
     cdef uint64_t clock
     cdef public StoreTotals totals    # shared by the logs of one kind of storage
     cdef public uint64_t stream_id
+    cdef uint64_t batch_seq           # first sequence of the batch that is being appended, 0: none
 
     # --- hooks ---
     # The record of a slot whose columns are loaded; NULL: damaged. Raises StorageError when it cannot be read.

@@ -2,13 +2,13 @@
 """After a failed write: what is not in the file is taken back, removals are written on the space kept for them."""
 from bisect import bisect_left, bisect_right
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint16_t, uint64_t
 
 from jetbroker.errors import StorageError
 
 from jetbroker.store.filelog cimport FileLog, FileSegment
-from jetbroker.store.format cimport OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, record_length
-from jetbroker.store.log cimport SubjectState
+from jetbroker.store.format cimport OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, record_flags, record_length
+from jetbroker.store.log cimport FLAG_BATCH_FIRST, FLAG_BATCH, FLAG_BATCH_LAST, SubjectState
 from jetbroker.store.segment cimport Ranges, Segment
 
 
@@ -22,6 +22,7 @@ def write_failed(FileLog log not None, error):
     cdef Py_ssize_t i
     while slot and segment.offsets[slot - 1] + <uint64_t>log.record_size(segment, slot - 1) > log.tail_written:
         slot -= 1
+    slot = whole_batches(log, slot)
     log.refuse(f"{error.strerror or error}")
     first_lost = segment.first_seq + slot
     boundary = written_boundary(log, slot)
@@ -49,11 +50,36 @@ def write_failed(FileLog log not None, error):
     write_reserved(log)
 
 
+cdef Py_ssize_t whole_batches(FileLog log, Py_ssize_t slots) except -1:
+    """How many of the first `slots` slots stay, when a batch goes as a whole."""
+    cdef FileSegment segment = <FileSegment>log.active
+    cdef Py_ssize_t slot = slots
+    cdef uint16_t flags
+    while slot:
+        slot -= 1
+        if segment.offsets[slot] in (OFFSET_EMPTY, OFFSET_LOST):
+            continue
+        if segment.offsets[slot] < log.tail_base:
+            break                      # written with an earlier group
+        flags = record_flags(log.tail + (segment.offsets[slot] - log.tail_base))
+        if not flags & FLAG_BATCH or flags & FLAG_BATCH_LAST:
+            break
+        if flags & FLAG_BATCH_FIRST:
+            return slot
+    return slots
+
+
 def written_boundary(FileLog log not None, Py_ssize_t slots):
     """Where the last wholly written record ends, when `slots` message records are."""
     cdef FileSegment segment = <FileSegment>log.active
     cdef uint64_t at = segment.header_len
     cdef uint64_t end = log.tail_written
+    cdef Py_ssize_t slot
+    for slot in range(slots, segment.slots):
+        if segment.offsets[slot] != OFFSET_EMPTY:
+            # the record behind may be whole, when its batch is not
+            end = min(end, <uint64_t>segment.offsets[slot])
+            break
     if slots and segment.offsets[slots - 1]:
         at = segment.offsets[slots - 1] + <uint64_t>log.record_size(segment, slots - 1)
     if at < log.tail_base:

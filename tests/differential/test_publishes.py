@@ -1,0 +1,34 @@
+"""Publish features that have their own headers: nats-server and jetbroker answer and store the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import nats
+import pytest
+import pytest_asyncio
+
+from tests.differential.batch_rows import cases as batch_cases
+from tests.support.process import ServerProcess
+from tests.support.publishes import Case, Publisher
+
+pytestmark = [pytest.mark.differential, pytest.mark.asyncio(loop_scope="module")]
+
+BATCHES = batch_cases()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def both(reference_server: ServerProcess, broker: ServerProcess) -> AsyncIterator[list[Publisher]]:
+    clients = [await nats.connect(server.url, allow_reconnect=False) for server in (reference_server, broker)]
+    publishers = [Publisher(client) for client in clients]
+    for publisher in publishers:
+        await publisher.start()
+    yield publishers
+    for client in clients:
+        await client.close()
+
+
+@pytest.mark.parametrize("case", BATCHES, ids=[case.name for case in BATCHES])
+async def test_atomic_batches(both: list[Publisher], case: Case) -> None:
+    expected, got = both
+    assert await got.play(case) == await expected.play(case)

@@ -1,0 +1,108 @@
+"""The same publishes to the same stream on two servers: each answer byte for byte, and what is stored afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+ANSWER_S = 5.0
+
+
+@dataclass(frozen=True)
+class Publish:
+    """One message; `headers` in order, values as they are sent."""
+
+    subject: str
+    headers: tuple[tuple[str, str], ...] = ()
+    payload: bytes = b""
+
+
+@dataclass(frozen=True)
+class Case:
+    """`config`: of the stream S beside its name and subjects `s.>`. `config` in `updates` is given before step n."""
+
+    name: str
+    publishes: Sequence[Publish]
+    config: dict[str, Any] = field(default_factory=dict)
+    updates: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+
+def block(headers: Sequence[tuple[str, str]]) -> bytes:
+    """A header block."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+    return f"NATS/1.0\r\n{lines}\r\n".encode()
+
+
+class Publisher:
+    """Publishes with given header blocks on a client's connection, and waits for the bare bytes of each answer."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.inbox = client.new_inbox()
+        self.answers: asyncio.Queue[Msg] = asyncio.Queue()
+
+    async def start(self) -> None:
+        async def take(msg: Msg) -> None:
+            self.answers.put_nowait(msg)
+
+        await self.client.subscribe(self.inbox + ".*", cb=take)
+
+    async def send(self, publish: Publish) -> None:
+        """Without waiting, and without a reply subject."""
+        await self._put(publish, "")
+        await self.client.flush()
+
+    async def ask(self, publish: Publish) -> tuple[bytes, dict[str, str] | None]:
+        """Payload and headers of the answer."""
+        await self._put(publish, f" {self.inbox}.1")
+        await self.client.flush()
+        msg = await asyncio.wait_for(self.answers.get(), ANSWER_S)
+        return msg.data, msg.headers
+
+    async def _put(self, publish: Publish, reply: str) -> None:
+        text = block(publish.headers) if publish.headers else b""
+        if text:
+            sizes = f"HPUB {publish.subject}{reply} {len(text)} {len(text) + len(publish.payload)}\r\n"
+        else:
+            sizes = f"PUB {publish.subject}{reply} {len(publish.payload)}\r\n"
+        await self.client._send_command(sizes.encode() + text + publish.payload + b"\r\n")
+
+    async def api(self, subject: str, body: object = None) -> dict[str, Any]:
+        """An API request; raises when it is refused."""
+        text = b"" if body is None else json.dumps(body).encode()
+        answer: dict[str, Any] = json.loads((await self.client.request(f"$JS.API.{subject}", text, ANSWER_S)).data)
+        if "error" in answer:
+            raise AssertionError(f"{subject}: {answer['error']}")
+        return answer
+
+    async def play(self, case: Case) -> list[Any]:
+        """Answers, then the stream's state and messages. The stream is made before and deleted afterwards."""
+        config = {"name": "S", "subjects": ["s.>"], **case.config}
+        await self.api("STREAM.CREATE.S", config)
+        try:
+            heard: list[Any] = []
+            for step, publish in enumerate(case.publishes):
+                if step in case.updates:
+                    await self.api("STREAM.UPDATE.S", config | case.updates[step])
+                heard.append(await self.ask(publish))
+            return heard + await self.stored()
+        finally:
+            await self.api("STREAM.DELETE.S")
+
+    async def stored(self) -> list[Any]:
+        """What is in the stream S."""
+        state = (await self.api("STREAM.INFO.S", {"deleted_details": True}))["state"]
+        if not state["messages"]:
+            return [state["last_seq"]]
+        found: list[Any] = [{key: state.get(key) for key in ("messages", "first_seq", "last_seq", "bytes", "deleted")}]
+        for seq in range(state["first_seq"], state["last_seq"] + 1):
+            if seq not in (state.get("deleted") or ()):
+                message = (await self.api("STREAM.MSG.GET.S", {"seq": seq}))["message"]
+                found.append({key: message.get(key) for key in ("seq", "subject", "hdrs", "data")})
+        return found
