@@ -12,6 +12,8 @@ import signal
 import string
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import uvloop
@@ -79,7 +81,7 @@ class Broker:
         self.info = ServerInfo(options, self.server_id, authenticator)
         self._sharing: Sharing | None = None
         self._share(graph)
-        self.system = SystemServices(self.tick, self.server_id, self._monitored)
+        self.system = SystemServices(self.tick, self.server_id, self._monitored, self._claims_updates())
         self._attach_services()
         if self.resolver is not None:
             self.resolver.start()
@@ -173,6 +175,13 @@ class Broker:
         from jetbroker.auth.tokens import TokenAuthenticator
 
         return TokenAuthenticator(options, self.resolver.find)
+
+    def _claims_updates(self) -> Callable[[list[str], bytes], dict[str, Any]] | None:
+        if self.resolver is None:
+            return None
+        from jetbroker.monitor.claims import update
+
+        return partial(update, self.resolver, self.log)
 
     def _tokens_read(self, graph: "Graph") -> None:
         """There are other accounts than before, or they give each other something else."""
@@ -369,7 +378,7 @@ def make_accounts(options: Options, tick: Tick, known: dict[str, Account]) -> di
         if account is None or account.is_system != (name == system):
             account = Account(name, tick, is_system=name == system)
         account.jetstream_options = jetstream
-        account.label = configured.label if configured is not None and configured.label else name
+        account.tag = configured.tag if configured is not None else ""
         found[name] = account
     return found
 

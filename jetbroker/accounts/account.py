@@ -31,8 +31,13 @@ class Account:
         self.is_system = is_system
         self.jetstream_options = jetstream
         self.connections = 0
-        self.label = name  # as the log names it
+        self.tag = ""  # the name its token gives it
         self.services: tuple[bytes, ...] = ()  # local subjects of the services it imports
+
+    @property
+    def label(self) -> str:
+        """As the log names it."""
+        return f"{self.name}/{self.tag}" if self.tag else self.name
 
     def takes_service(self, subject: bytes) -> bool:
         """Does all of `subject` go to a service of another account?"""

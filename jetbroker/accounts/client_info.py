@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from jetbroker.accounts.account import Account
 from jetbroker.accounts.services import ServiceReceiver
 from jetbroker.addresses import split
+from jetbroker.auth.authenticator import Login
 
 
 class Requestor(Protocol):
@@ -21,6 +22,7 @@ class Requestor(Protocol):
     version: str
     rtt_ns: int
     opened_at: float  # loop time
+    login: Login | None
 
 
 class ClientInfo:
@@ -58,6 +60,7 @@ class ClientInfo:
         if any(hop.rule.share or hop.rule.exporter == self._system_account for hop in hops):
             info["server"] = self._server_name
         if origin is not None and shared:
+            info |= _token_facts(origin.login)
             info |= {"kind": "Client", "client_type": origin.kind}
         return _go_json({key: value for key, value in info.items() if value})
 
@@ -70,6 +73,15 @@ class ClientInfo:
         seconds, ns = divmod(self._loop_began_ns + int(origin.opened_at * 1e9), 10**9)
         fraction = f".{ns:09d}".rstrip("0").rstrip(".")
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}{fraction}Z"
+
+
+def _token_facts(login: Login | None) -> dict[str, Any]:
+    """Of a user of operator mode: his token, unless having it is all it takes to be him."""
+    if login is None or login.token is None:
+        return {}
+    claims = login.token.claims
+    issuer = claims.issuer if claims.issuer_account else login.account
+    return {"jwt": login.token.shown, "issuer_key": issuer, "name_tag": claims.name, "tags": list(claims.tags)}
 
 
 def _go_json(value: dict[str, Any]) -> bytes:

@@ -188,7 +188,7 @@ class Resolver:
     def _options_of(self, claims: AccountClaims) -> AccountOptions:
         options = account_options(claims)
         if claims.subject == self._options.system_account and options.jetstream is not None:
-            self._log.error(f"Error configuring jetstream for account [{options.label}]: "
+            self._log.error(f"Error configuring jetstream for account [{claims.subject}/{claims.name}]: "
                             "jetstream can not be enabled on the system account")  # fmt: skip
             options.jetstream = None
         return options
@@ -225,7 +225,8 @@ class Resolver:
         told = set(flaws)
         for flaw in flaws:
             if flaw not in self._told:
-                label = self._options.accounts[flaw.account].label or flaw.account
+                known = self._known.get(flaw.account)
+                label = flaw.account if known is None else known.label
                 self._log.debug(f"Error adding {flaw.what} to account [{label}]: {flaw.why}")
         self._told = told
         return found

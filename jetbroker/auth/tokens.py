@@ -93,9 +93,10 @@ class UserToken:
 class _Refused(Exception):
     """Not let in. The text is for the log; `loud`: as an error, else for debugging."""
 
-    def __init__(self, text: str, *, loud: bool = False) -> None:
+    def __init__(self, text: str, *, loud: bool = False, reason: str = FAILED) -> None:
         super().__init__(text)
         self.loud = loud
+        self.reason = reason
 
 
 class TokenAuthenticator(Authenticator):
@@ -144,15 +145,16 @@ class TokenAuthenticator(Authenticator):
 
     def _verdict(self, claim: Claim, *, signed: bool) -> Verdict:
         try:
-            return Verdict(self._judge(claim, signed))
+            login = self._judge(claim, signed)
         except _Refused as refused:
-            reason = PROXY_REQUIRED if str(refused) == PROXY_REQUIRED else FAILED
-            return Verdict(None, None, reason, told=str(refused), loud=refused.loud)
+            return Verdict(None, None, refused.reason, told=str(refused), loud=refused.loud)
+        unknown = [] if login.token is None else _unknown_kinds(login.token.may)
+        return Verdict(login, told=_no_kinds(unknown) if unknown else "")
 
     def _judge(self, claim: Claim, signed: bool) -> Login:
         text, user = self._user_of(claim)
         if user.may.proxy_required:
-            raise _Refused(PROXY_REQUIRED)
+            raise _Refused("proxy connection required", reason=PROXY_REQUIRED)
         if wrong := checks.check_user(user):
             raise _Refused(f"User JWT no longer valid: {'; '.join(wrong)}")
         account = self._account_of(user)
@@ -224,14 +226,20 @@ def _limits_of(user: UserClaims, account: KnownAccount) -> UserLimits:
 
 def _check_kind(may: UserLimits, kind: str) -> frozenset[str]:
     """The kinds of connections that the user may make. Kinds that nobody knows allow nothing by themselves."""
-    asked = [found.upper() for found in may.connection_types]
-    kinds = frozenset(asked) & KNOWN_TYPES
-    if asked and not kinds:
-        unknown = " ".join(quoted(found) for found in asked)
-        raise _Refused(f"invalid connection types [{unknown}]")
+    kinds = frozenset(found.upper() for found in may.connection_types) & KNOWN_TYPES
+    if may.connection_types and not kinds:
+        raise _Refused(_no_kinds(_unknown_kinds(may)))
     if kinds and CONNECTION_TYPES[kind] not in kinds:
         raise _Refused("Connection type not allowed")
     return kinds
+
+
+def _unknown_kinds(may: UserLimits) -> list[str]:
+    return [found.upper() for found in may.connection_types if found.upper() not in KNOWN_TYPES]
+
+
+def _no_kinds(unknown: list[str]) -> str:
+    return f"invalid connection types [{' '.join(map(quoted, unknown))}]"
 
 
 def _check_signature(user: UserClaims, claim: Claim) -> None:

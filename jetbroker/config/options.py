@@ -243,7 +243,7 @@ class AccountJetStreamOptions:
 class AccountOptions:
     """One entry of `accounts {}`, or what an account's token says.
 
-    `jetstream` is None when the account has no entry of that name; `label` is how the log names it, "": by its name.
+    `jetstream` is None when the account has no entry of that name; `tag` is the name its token gives it.
     """
 
     name: str
@@ -254,7 +254,7 @@ class AccountOptions:
     imports: list[ImportOptions] = field(default_factory=list)
     mappings: list[MappingOptions] = field(default_factory=list)
     limits: AccountLimits = field(default_factory=AccountLimits)
-    label: str = ""
+    tag: str = ""
 
 
 @dataclass(slots=True)

@@ -188,6 +188,22 @@ def _no_auth_user_differs(old: Options, new: Options) -> bool:
     return old.no_auth_user != new.no_auth_user
 
 
+def _keys_differ(old: Options, new: Options) -> bool:
+    """Those of operators count as their tokens do."""
+    return not old.operator.tokens and old.operator.trusted_keys != new.operator.trusted_keys
+
+
+def _operators_differ(old: Options, new: Options) -> bool:
+    return sorted(old.operator.tokens) != sorted(new.operator.tokens)
+
+
+def _resolver_differs(old: Options, new: Options) -> bool:
+    """Accounts are gone through at each reload, but they come from where they came from."""
+    if old.operator.resolver != new.operator.resolver:
+        raise NotReloadableError("config reload does not support moving to or from an account resolver")
+    return bool(new.operator.resolver)
+
+
 def _system_account_differs(old: Options, new: Options) -> bool:
     """The default one may be named or not."""
     if old.system_account == SYSTEM_ACCOUNT and not new.system_account:
@@ -371,6 +387,9 @@ _ROWS: tuple[Row, ...] = (
     _said_row("max_traced_msg_len", "MaxTracedMsgLen"),
     _said_row("connect_error_reports", "ConnectErrorReports"),
     _said_row("reconnect_error_reports", "ReconnectErrorReports"),
+    Row("operator.trusted_keys", "TrustedKeys", _attribute("operator.trusted_keys"), differs=_keys_differ),
+    Row("operator.tokens", "TrustedOperators", _attribute("operator.names"), differs=_operators_differ),
+    Row("operator.resolver", "AccountResolver", _attribute("operator"), _named("accounts"), _resolver_differs),
     _plain("server_tags", "Tags", _named("tags")),
     _plain("server_metadata", "Metadata", _named("metadata")),
 )

@@ -182,12 +182,12 @@ class Clients:
             self.greet(client)
         if self._stopping:
             client.close("Server Shutdown")
-        elif len(self.connected) > max(self.options.max_connections, 0):
+            return
+        self.log.debug(f"{self.who(client)} - Client connection created")
+        if len(self.connected) > max(self.options.max_connections, 0):
             self._one_too_many(client)
-        else:
-            self.log.debug(f"{self.who(client)} - Client connection created")
-            if client.arrival is None:
-                self.logins.expect(client)
+        elif client.arrival is None:
+            self.logins.expect(client)
 
     def greet(self, client: ClientProtocol) -> None:
         """Send the first INFO."""

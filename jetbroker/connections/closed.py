@@ -4,11 +4,15 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
+from jetbroker.auth.authenticator import Login
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.routing.router import Subscription
+
+if TYPE_CHECKING:
+    from jetbroker.auth.tokens import UserToken
 
 _EPOCH_NS = time.time_ns() - time.monotonic_ns()
 
@@ -28,8 +32,8 @@ class SubscriptionRecord:
 class ClosedConnection:
     """A connection that is gone. Times are nanoseconds since 1970; `user` is None without a login.
 
-    `issuer` is the account of an nkey's user, "" for others. `tls` is what the handshake said (None in clear).
-    `subscriptions` are the first of `subscription_count`: a bounded number.
+    `issuer` is who vouches for its key, "" without one; `token`, `tag` and `tags` are of operator mode. `tls` is what
+    the handshake said (None in clear). `subscriptions` are the first of `subscription_count`: a bounded number.
     """
 
     cid: int
@@ -43,6 +47,10 @@ class ClosedConnection:
     account: str
     user: str | None
     issuer: str
+    token: str
+    tag: str
+    account_tag: str
+    tags: tuple[str, ...]
     logged_in: bool
     name: str
     lang: str
@@ -119,8 +127,18 @@ def subscription_record(sub: Subscription) -> SubscriptionRecord:
 
 
 def issuer_of(client: ClientProtocol) -> str:
-    """Where a client's nkey comes from: the account of its user; "" for who logged in otherwise."""
-    return str(client.login.account) if client.login is not None and client.login.nkey else ""
+    """Who vouches for a client's key: the key that signed its token, else its account; "" without a key."""
+    login: Login | None = client.login
+    if login is None or not (login.nkey or login.token):
+        return ""
+    signed = login.token is not None and login.token.claims.issuer_account
+    return login.token.claims.issuer if signed and login.token is not None else login.account
+
+
+def token_of(client: ClientProtocol) -> "UserToken | None":
+    """What a client of operator mode is logged in with."""
+    login: Login | None = client.login
+    return None if login is None else login.token
 
 
 def _first_subscriptions(client: ClientProtocol) -> tuple[SubscriptionRecord, ...]:
@@ -136,6 +154,7 @@ def _first_subscriptions(client: ClientProtocol) -> tuple[SubscriptionRecord, ..
 
 
 def _record(client: ClientProtocol, reason: str) -> ClosedConnection:
+    token = token_of(client)
     return ClosedConnection(
         cid=client.cid,
         kind=client.kind,
@@ -148,6 +167,10 @@ def _record(client: ClientProtocol, reason: str) -> ClosedConnection:
         account=client.account.name,
         user=client.user,
         issuer=issuer_of(client),
+        token="" if token is None else token.shown,
+        tag="" if token is None else token.claims.name,
+        account_tag=client.account.tag,
+        tags=() if token is None else token.claims.tags,
         logged_in=client.connected,
         name=client.name,
         lang=client.lang,

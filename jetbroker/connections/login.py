@@ -63,6 +63,7 @@ class Logins:
         self._loop = loop
         self._log = log
         self._who = who
+        self._next_told = 0.0  # loop time
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._ends: dict[int, asyncio.TimerHandle] = {}  # of logins that do not last for ever
         self._given: dict[int, Given] = {}  # by those who did not have to: a reload may ask for it
@@ -183,7 +184,7 @@ class Logins:
         account = self._room_for(client, verdict.login)
         options.nkey = options.nkey or verdict.login.nkey
         if options.account or options.new_account:
-            raise _refused(options, Verdict(None, who=verdict.login.user))
+            raise _refused(options, Verdict(None, who=verdict.login.user), verdict.login.token)
         if options.protocol not in (0, 1):
             raise ProtocolError("invalid client protocol", "Bad Client Protocol Version")
         options.headers = options.headers and not self.options.no_header_support
@@ -322,7 +323,10 @@ class Logins:
     def _timed_out(self, client: ClientProtocol) -> None:
         self._timers.pop(client.cid, None)
         if client.login_pending and not client.closed:
-            self._log.debug(f"{self._who(client)} - Authentication Timeout")
+            now = self._loop.time()
+            if now >= self._next_told:  # who waits for a login and says nothing does so often
+                self._next_told = now + limits.SAME_ERROR_SECONDS
+                self._log.debug(f"{self._who(client)} - Authentication Timeout")
             client.close("Authentication Timeout", "Authentication Timeout")
 
     # --- logins that end ---
@@ -424,7 +428,7 @@ class Logins:
         if given is not None:
             options.user, options.nkey = given.user, given.nkey
             options.auth_token = REDACTED if given.token else ""
-        client.fail(_refused(options, verdict))
+        client.fail(_refused(options, verdict, login.token))
 
 
 def _give_way_to_the_loop() -> None:
@@ -438,13 +442,15 @@ def named(options: ConnectOptions) -> str:
     return options.nkey or options.user or (REDACTED if options.auth_token else "")
 
 
-def _refused(options: ConnectOptions, verdict: Verdict) -> ProtocolError:
-    """For the log: who it was that gave no valid login."""
+def _refused(options: ConnectOptions, verdict: Verdict, token: "UserToken | None" = None) -> ProtocolError:
+    """For the log: who it was that gave no valid login, or a valid `token`, but nothing came of it."""
     user = options.user or verdict.who
     if options.nkey:
         who = f" - Nkey {quoted(options.nkey.encode())}"
     elif user:
         who = f" - User {quoted(user.encode())}"
+    elif token is not None:
+        who = f' - JWT User "{token.claims.subject}"'
     elif options.auth_token:
         who = f' - Token "{REDACTED}"'
     else:

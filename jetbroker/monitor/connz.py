@@ -14,6 +14,7 @@ from jetbroker.connections.closed import (
     SubscriptionRecord,
     issuer_of,
     subscription_record,
+    token_of,
     wall_ns,
 )
 from jetbroker.jetstream.gotext import MICROSECOND, MILLISECOND, duration_text, format_time
@@ -221,13 +222,20 @@ def _row(row: Row, asked: Options, room: int) -> tuple[dict[str, Any], int]:
         shown |= tls.shown(row.tls, auth=asked.auth and not isinstance(row, ClosedConnection))
     shown |= _login(row) if asked.auth else {}
     listed = _list_subscriptions(shown, row, asked.subscriptions, room) if asked.subscriptions else 0
-    issuer = row.issuer if isinstance(row, ClosedConnection) else issuer_of(row) if asked.auth else ""
-    if issuer:
-        shown["issuer_key"] = issuer
-    tag = _name_tag(row) if asked.auth else ""
-    if tag:
-        shown["name_tag"] = tag
+    shown |= {name: value for name, value in _keys(row, auth=asked.auth).items() if value}
     return shown, listed
+
+
+def _keys(row: Row, *, auth: bool) -> dict[str, Any]:
+    """What a login by key or token stands on; of connections that are gone without being asked."""
+    if isinstance(row, ClosedConnection):
+        tag = _name_tag(row) if auth else row.tag
+        return {"jwt": row.token, "issuer_key": row.issuer, "name_tag": tag, "tags": list(row.tags)}
+    if not auth:
+        return {}
+    token = token_of(row)
+    keys: dict[str, Any] = {"jwt": "" if token is None else token.shown, "issuer_key": issuer_of(row)}
+    return keys | {"name_tag": _name_tag(row), "tags": [] if token is None else list(token.claims.tags)}
 
 
 def _list_subscriptions(shown: dict[str, Any], row: Row, form: str, room: int) -> int:
@@ -235,8 +243,8 @@ def _list_subscriptions(shown: dict[str, Any], row: Row, form: str, room: int) -
     if subs and form == "list":
         shown["subscriptions_list"] = [sub.subject for sub in subs]
     elif subs:
-        account = row.account if isinstance(row, ClosedConnection) else ""
-        shown["subscriptions_list_detail"] = [subscription_row(sub, row.cid, account) for sub in subs]
+        account, tag = (row.account, row.account_tag) if isinstance(row, ClosedConnection) else ("", "")
+        shown["subscriptions_list_detail"] = [subscription_row(sub, row.cid, account, tag) for sub in subs]
     return len(subs)
 
 
@@ -250,9 +258,9 @@ def _subscriptions(row: Row) -> Sequence[SubscriptionRecord]:
     return [subscription_record(sub) for sub in row.subscription_list()]
 
 
-def subscription_row(sub: SubscriptionRecord, cid: int, account: str = "") -> dict[str, Any]:
-    """A subscription as `/connz` and `/subsz` show it."""
-    shown: dict[str, Any] = {"account": account, "account_tag": account} if account else {}
+def subscription_row(sub: SubscriptionRecord, cid: int, account: str = "", tag: str = "") -> dict[str, Any]:
+    """A subscription as `/connz` and `/subsz` show it, with its account and that one's name."""
+    shown: dict[str, Any] = {"account": account, "account_tag": tag or account} if account else {}
     shown["subject"] = sub.subject
     if sub.queue:
         shown["qgroup"] = sub.queue
@@ -273,8 +281,9 @@ def _login(row: Row) -> dict[str, str]:
 def _name_tag(row: Row) -> str:
     """The account once more, as nats-server has it: for connections of $G only while they are open."""
     if isinstance(row, ClosedConnection):
-        return row.account if row.logged_in and row.account != GLOBAL_ACCOUNT else ""
-    return _account(row)
+        shown = row.account_tag or row.account
+        return shown if row.logged_in and row.account != GLOBAL_ACCOUNT else row.tag
+    return row.account.tag or _account(row)
 
 
 def _is_logged_in(row: Row) -> bool:

@@ -96,4 +96,4 @@ def _page(accounts: list[Account], offset: int, limit: int) -> Iterable[tuple[Ac
 def _row(account: Account, sub: Subscription) -> dict[str, Any]:
     receiver = sub.receiver
     cid = receiver.protocol.cid if isinstance(receiver, ClientOutput) else 0  # 0: the broker's own
-    return subscription_row(subscription_record(sub), cid, account.name)
+    return subscription_row(subscription_record(sub), cid, account.name, account.tag)

@@ -27,6 +27,7 @@ _IN_EVERY_ACCOUNT = (
 )
 _OF_THE_SERVER = ("STATSZ", "IDZ", "HEALTHZ", "VARZ", "CONNZ", "SUBSZ", "JSZ")
 _OF_AN_ACCOUNT = ("CONNZ", "STATZ")
+_CLAIMS_UPDATES = ("$SYS.REQ.ACCOUNT.*.CLAIMS.UPDATE", "$SYS.ACCOUNT.*.CLAIMS.UPDATE")
 _FEATURES = {"js_ack_fc_v2": False, "js_raft_delete_range": False}
 _JETSTREAM_FLAGS = 7
 _NO_ROUTES = {"gateways": {"msgs": 0, "bytes": 0}, "routes": {"msgs": 0, "bytes": 0}, "leafs": {"msgs": 0, "bytes": 0}}
@@ -40,12 +41,23 @@ class _Refused(Exception):
 
 
 class SystemServices:
-    """Answers for one broker. `sources` gives what the monitoring port would look at."""
+    """Answers for one broker. `sources` gives what the monitoring port would look at.
 
-    def __init__(self, tick: Tick, server_id: str, sources: "Callable[[], Sources]") -> None:
+    `update_claims` (operator mode) gives an account another token: from the tokens of a subject and a body to what
+    the answer holds.
+    """
+
+    def __init__(
+        self,
+        tick: Tick,
+        server_id: str,
+        sources: "Callable[[], Sources]",
+        update_claims: Callable[[list[str], bytes], dict[str, Any]] | None = None,
+    ) -> None:
         self._tick = tick
         self._server_id = server_id
         self._sources = sources
+        self._update_claims = update_claims
         self._known: set[Account] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._sequence = 0
@@ -65,12 +77,14 @@ class SystemServices:
         found = ["$SYS.REQ.USER.INFO", "$SYS.REQ.SERVER.PING"]
         for name in _OF_THE_SERVER:
             found += [f"$SYS.REQ.SERVER.PING.{name}", f"$SYS.REQ.SERVER.{self._server_id}.{name}"]
-        return [*found, *(f"$SYS.REQ.ACCOUNT.*.{name}" for name in _OF_AN_ACCOUNT)]
+        found += [f"$SYS.REQ.ACCOUNT.*.{name}" for name in _OF_AN_ACCOUNT]
+        return found if self._update_claims is None else [*found, *_CLAIMS_UPDATES]
 
     def _received(
         self, account: Account, subject: bytes, reply: bytes | None, headers: bytes, body: bytes, origin: object
     ) -> None:
-        if reply is None or len(self._tasks) >= limits.SYSTEM_REQUESTS:
+        is_update = subject.endswith(b".CLAIMS.UPDATE")
+        if (reply is None and not is_update) or len(self._tasks) >= limits.SYSTEM_REQUESTS:
             return
         client = origin if isinstance(origin, ClientProtocol) else None
         task = self._tick.loop.create_task(
@@ -80,7 +94,7 @@ class SystemServices:
         task.add_done_callback(self._tasks.discard)
 
     async def _answer(
-        self, account: Account, subject: str, reply: bytes, body: bytes, client: ClientProtocol | None
+        self, account: Account, subject: str, reply: bytes | None, body: bytes, client: ClientProtocol | None
     ) -> None:
         from jetbroker.monitor.query import BadRequest
         from jetbroker.monitor.sources import compact
@@ -90,14 +104,17 @@ class SystemServices:
             answer = await self._made(sources, account, subject.split("."), body, client)
         except (_Refused, BadRequest) as refused:
             answer = self._enveloped(sources, error={"code": 400, "description": str(refused)})
-        if answer is not None:
+        if answer is not None and reply is not None:
             account.router.publish_bytes(reply, None, b"", compact(answer))
 
     async def _made(
         self, sources: "Sources", account: Account, tokens: list[str], body: bytes, client: ClientProtocol | None
     ) -> Answer:
         if tokens[2] == "USER":
-            return self._enveloped(sources, data=user_info(client))
+            ends_in = None if client is None else sources.clients.logins.seconds_left(client)
+            return self._enveloped(sources, data=user_info(client, ends_in))
+        if self._update_claims is not None and tokens[-2:] == ["CLAIMS", "UPDATE"]:
+            return self._enveloped(sources, **self._update_claims(tokens, body))
         name = tokens[-1] if len(tokens) > 4 else "STATSZ"
         if name == "IDZ":
             return {"name": sources.info.server_name, "host": sources.options.host, "id": self._server_id}
@@ -167,14 +184,18 @@ class SystemServices:
         return {"server_id": self._server_id, "now": now_text(), "account_statz": found}
 
 
-def user_info(client: ClientProtocol | None) -> dict[str, Any]:
-    """Who a client is logged in as, and what it may do."""
+def user_info(client: ClientProtocol | None, ends_in: float | None = None) -> dict[str, Any]:
+    """Who a client is logged in as, what it may do, and in how many seconds its login ends."""
     if client is None:
         return {"user": "", "account": ""}
     name = client.account.name
-    info = {"user": client.user or "", "account": name, "account_name": name}
+    info = {"user": client.user or "", "account": name, "account_name": client.account.tag or name}
+    if client.login is not None and client.login.token is not None and client.login.token.claims.name:
+        info["user_name"] = client.login.token.claims.name
     if client.permissions is not None:
         info["permissions"] = _permissions(client.permissions.options)
+    if ends_in is not None and ends_in >= 1:
+        info["expires"] = int(ends_in) * 1_000_000_000
     return info
 
 
@@ -266,7 +287,7 @@ def _account_row(sources: "Sources", account: Account) -> dict[str, Any]:
             traffic.add(client)
     return {
         "acc": account.name,
-        "name": account.name,
+        "name": account.tag or account.name,
         "conns": account.connections,
         "leafnodes": 0,
         "total_conns": account.connections,

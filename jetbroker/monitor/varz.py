@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from jetbroker import NATS_VERSION
-from jetbroker.config.options import SYSTEM_ACCOUNT, TlsOptions
+from jetbroker.config.options import SYSTEM_ACCOUNT, Options, TlsOptions
 from jetbroker.connections.closed import Traffic
 from jetbroker.jetstream.gotext import format_time
 from jetbroker.limits import TLS_TIMEOUT_SECONDS, WEBSOCKET_HANDSHAKE_SECONDS
@@ -32,11 +32,25 @@ async def varz(sources: Sources) -> dict[str, Any]:
         **({"tags": options.server_tags} if options.server_tags else {}),
         **({"metadata": dict(sorted(options.server_metadata.items()))} if options.server_metadata else {}),
         "feature_flags": {},
+        **_operators(options),
         **({} if options.no_system_account else {"system_account": options.system_account or SYSTEM_ACCOUNT}),
         "slow_consumer_stats": _by_kind(sources.clients.shared.slow_consumers),
         "stale_connection_stats": _by_kind(sources.clients.stale),
         "disk_io_wait_stats": {"waiters": 0, "waits": 0, "wait_time": 0, "max_wait_time": 0},
         **_expiry(sources, tls),
+    }
+
+
+def _operators(options: Options) -> dict[str, Any]:
+    """The operators' tokens, and what they say."""
+    tokens = options.operator.tokens
+    if not tokens:
+        return {}
+    from jetbroker.config.tokens.claims import read_operator
+
+    return {
+        "trusted_operators_jwt": tokens,
+        "trusted_operators_claim": [read_operator(token).shown for token in tokens],
     }
 
 

@@ -11,7 +11,7 @@ from jetbroker.config.options import (
     MappingOptions,
 )
 from jetbroker.config.tokens import checks
-from jetbroker.config.tokens.claims import SERVICE, AccountClaims, Export, Import, JetStreamLimits, read_activation
+from jetbroker.config.tokens.claims import SERVICE, AccountClaims, Export, Import, read_activation
 from jetbroker.config.tokens.fields import TokenError
 
 TIER = "R1"  # of streams with one replica: there are no others here
@@ -27,7 +27,7 @@ def account_options(claims: AccountClaims) -> AccountOptions:
         imports=[_import(claims, entry) for entry in claims.imports],
         mappings=[_mapping(claims, source) for source in claims.mappings],
         limits=AccountLimits(allowed.connections, allowed.nats.subscriptions, allowed.nats.payload),
-        label=f"{claims.subject}/{claims.name}" if claims.name else claims.subject,
+        tag=claims.name,
     )
 
 
@@ -46,11 +46,6 @@ def _jetstream(claims: AccountClaims) -> AccountJetStreamOptions | None:
         memory_max_stream_bytes=_unlimited(found.memory_max_stream_bytes),
         store_max_stream_bytes=_unlimited(found.storage_max_stream_bytes),
     )
-
-
-def tiers_of(claims: AccountClaims) -> dict[str, JetStreamLimits]:
-    """The limits of each tier; empty when there are none."""
-    return claims.limits.tiers
 
 
 def _unlimited(value: int) -> int:

@@ -18,6 +18,11 @@ else:
 STREAM, SERVICE = "stream", "service"
 _KINDS = (STREAM, SERVICE)
 _USER_SCOPE = "user_scope"
+_COMMON_FIELDS = ("aud", "exp", "jti", "iat", "iss", "name", "nbf", "sub")
+_OPERATOR_FIELDS = (
+    "signing_keys", "account_server_url", "operator_service_urls", "system_account", "assert_server_version",
+    "strict_signing_key_usage",
+)  # fmt: skip
 _EVERYBODY = "*"
 
 
@@ -45,6 +50,16 @@ class OperatorClaims(Claims):
     assert_server_version: str
     strict_signing_keys: bool
     raw: dict[str, Any] = field(repr=False)
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The claims as nats-server shows them: known fields in its order, what is empty left out."""
+        nats = self.raw.get("nats") or {}
+        own = {"tags": list(self.tags), "type": "operator", "version": nats.get("version", 1)}
+        inner = {key: nats.get(key) for key in _OPERATOR_FIELDS} | own
+        outer = {key: self.raw.get(key) for key in _COMMON_FIELDS}
+        outer["nats"] = {key: value for key, value in inner.items() if value}
+        return {key: value for key, value in outer.items() if value}
 
 
 @dataclass(slots=True)

@@ -1,0 +1,89 @@
+"""Operator mode: the same tokens to nats-server and to jetbroker, the same answers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.support.daemon import Daemon
+from tests.support.logins import server
+from tests.support.process import find_nats_server
+from tests.support.token_rows import ROWS, Row, world
+
+pytestmark = [
+    pytest.mark.differential,
+    pytest.mark.skipif(find_nats_server() is None, reason="no nats-server on this machine"),
+]
+
+KINDS = ("nats-server", "jetbroker")
+SHOWN = ("auth_required", "max_payload", "connect_info", "remote_account", "acc_is_sys")
+_NOT_COMPARED = "Authenticated JWT|Client connection|Ping Timer|no longer valid|is not valid:|JetStream denied"
+COMMANDS = (
+    b"SUB foo 1\r\nSUB bar 2\r\nSUB bar q 3\r\nSUB baz 4\r\nPUB foo 1\r\n1\r\nPUB foo.foo 1\r\n2\r\n"
+    b"PUB foo.secret 1\r\n3\r\nPUB t.a 1\r\n4\r\nPUB y.z 1\r\n5\r\nPUB foo rep 7\r\n1234567\r\n"
+)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Daemon]]:
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(server(kind, tmp_path_factory.mktemp(kind), f"{world()}\ndebug: true\n"))
+            for kind in KINDS
+        ]
+
+
+def play(daemon: Daemon, row: Row) -> tuple[list[object], list[str]]:
+    """What the client gets, and what the log tells of it."""
+    seen = len(daemon.log)
+    with daemon.open() as raw:
+        first = json.loads(raw.info[5:])
+        raw.send(b"CONNECT " + json.dumps(row.connect(first.get("nonce", ""))).encode() + b"\r\nPING\r\n")
+        lines = _lines(raw, 1)
+        if lines[-1] != "closed":
+            raw.send(COMMANDS + b"PING\r\n")
+            lines += _lines(raw, 1)
+    daemon.wait_for(f"cid:{first['client_id']} - ", seen)
+    daemon.wait_for("Client connection closed", seen)
+    told = [found for line in daemon.log[seen:] if (found := _told(line))]
+    return lines, list(dict.fromkeys(told))  # nats-server tells twice that an account is full
+
+
+def _lines(raw: Any, pongs: int) -> list[object]:
+    lines: list[object] = []
+    while pongs:
+        line = raw.line()
+        if not line:
+            return [*lines, "closed"]
+        pongs -= line == b"PONG"
+        info = json.loads(line[5:]) if line.startswith(b"INFO ") else None
+        lines.append(line if info is None else {key: info[key] for key in SHOWN if key in info})
+    return lines
+
+
+def _told(line: str) -> str:
+    """Refusals, but for Go's words about JSON, and what only one of the two tells."""
+    found = re.search(r"(\[(?:DBG|ERR|WRN)\]) [\d.]+:\d+ - cid:\d+ - (.*)", line)
+    if found is None:
+        return ""
+    text = found[2]
+    if re.search(_NOT_COMPARED, text):
+        return ""
+    return f"{found[1]} {text}"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_the_same_clients_are_let_in(pair: list[Daemon], row: Row) -> None:
+    theirs, ours = (play(daemon, row) for daemon in pair)
+    assert ours[0] == theirs[0]
+    assert ours[1] == theirs[1]
+
+
+def test_names_of_rows_are_different() -> None:
+    names = [row.name for row in ROWS]
+    assert sorted(set(names)) == sorted(names)
