@@ -188,10 +188,10 @@ async def _info(js: "JetStream", request: Request) -> dict[str, Any]:
         if total:
             paging = {"total": total, "offset": offset, "limit": limits.JS_SUBJECTS_PAGE}
     info = stream_info(js, stream, state=stream.state(asked.deleted_details, subjects))
-    taken_at = info.pop("ts")
+    behind = {key: info.pop(key) for key in ("mirror", "sources", "ts") if key in info}
     if js.server_info.domain:
         info["domain"] = js.server_info.domain
-    return paging | info | {"cluster": {"leader": js.server_info.server_name}, "ts": taken_at}
+    return paging | info | {"cluster": {"leader": js.server_info.server_name}} | behind
 
 
 async def _delete(js: "JetStream", request: Request) -> dict[str, Any]:

@@ -71,6 +71,7 @@ class Origin:
         self._direct: list[Subscription] = []
         self._deliver_subject = ""
         self._is_sourcing = True
+        self._has_asked = False  # as nats-server, which shows the filter of a mirror only then
 
     # --- life ---
 
@@ -100,7 +101,7 @@ class Origin:
         out |= {"lag": self.ingest.lag, "active": self.ingest.silent_ns()}
         if self.error is not None:
             out["error"] = self.error.to_json() if isinstance(self.error, ApiError) else self.error
-        if self.source.filter_subject:
+        if self.source.filter_subject and (self.name or self._has_asked):
             out["filter_subject"] = self.source.filter_subject
         if self.source.subject_transforms:
             out["subject_transforms"] = [{"src": t.src, "dest": t.dest} for t in self.source.subject_transforms]
@@ -133,6 +134,7 @@ class Origin:
 
     def _connect(self) -> None:
         self._disconnect()
+        self._has_asked = True
         prefix = self.source.external.deliver if self.source.external is not None else ""
         kind = "S" if self.name else "M"
         self._deliver_subject = f"{prefix or '$JS'}.{kind}.{random_name()}".replace("..", ".")
@@ -221,7 +223,7 @@ class Origin:
         self._retry(error)
 
     def _begin(self, answer: dict[str, Any]) -> None:
-        """The consumer is there: take what it delivers. Raises KeyError or TypeError when the answer says too little."""
+        """The consumer is there: take what it delivers. Raises KeyError or TypeError for too short an answer."""
         router = self.stream.js.router
         delivered = int(answer["delivered"]["stream_seq"])
         pending = int(answer.get("num_pending", 0))

@@ -41,7 +41,18 @@ EXPLAINED = {
     'stream {"name": "S", "subjects": ["s.>"]} becomes {"name": "S", "subjects": [">"], "no_ack": true}': STORED_FIRST,
 }
 # Values that belong to one server or one moment.
-OWN = {"created", "ts", "time", "first_ts", "last_ts", "leader", "last_active", "pause_remaining", "total_requests"}
+OWN = {
+    "active",
+    "created",
+    "ts",
+    "time",
+    "first_ts",
+    "last_ts",
+    "leader",
+    "last_active",
+    "pause_remaining",
+    "total_requests",
+}
 EPHEMERAL = re.compile(r"^[0-9A-Za-z]{8}$")
 
 
