@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Callable
 
 from jetbroker import limits
 from jetbroker.accounts.account import Account
@@ -154,11 +155,11 @@ class Clients:
 
     def _one_too_many(self, client: ClientProtocol) -> None:
         text = "maximum connections exceeded"
-        self._tell_now_and_then(client, text)
+        self._tell_now_and_then(client, text, self.log.error)
         client.close("Maximum Connections Exceeded", text)
 
-    def _tell_now_and_then(self, client: ClientProtocol, text: str) -> None:
-        """An error that may come for thousands of connections: the log gets it once a minute for each account."""
+    def _tell_now_and_then(self, client: ClientProtocol, text: str, tell: Callable[[str], None]) -> None:
+        """What may come for thousands of connections: the log gets it once a minute for each account."""
         if client.connected:
             text = f"{text} - Account:{client.account.label}"
         now = self._loop.time()
@@ -167,7 +168,7 @@ class Clients:
         self._told = {told: at for told, at in self._told.items() if now - at < limits.SAME_ERROR_SECONDS}
         self._told[text] = now
         suffix = f" - {self.logins.label(client)}" if client.connected and client.user else ""
-        self.log.error(f"{self.who(client)} - {text}{suffix}")
+        tell(f"{self.who(client)} - {text}{suffix}")
 
     # --- events from ClientProtocol ---
 
@@ -253,6 +254,11 @@ class Clients:
         if now >= self._limit_told.get(client.account.name, 0.0) + limits.LIMIT_REPORT_SECONDS:
             self._limit_told[client.account.name] = now
             self.log.error(f"{self.who(client)} - maximum subscriptions exceeded")
+
+    def client_stalled(self, client: ClientProtocol) -> None:
+        """It publishes faster than a receiver takes, and has to wait."""
+        wait = format_duration(limits.PUBLISHER_STALL_SECONDS)
+        self._tell_now_and_then(client, f"Producer was stalled for a total of {wait}", self.log.warn)
 
     def client_finished(self, client: ClientProtocol, sid: bytes, most: int) -> None:
         """One of its subscriptions has got as many messages as it asked for."""

@@ -102,6 +102,7 @@ cdef class ClientInput(Parser):
             self.paused = True
             self.transport.pause_reading()
         if stalled:
+            self.shared.server.client_stalled(self)
             self.shared.tick.loop.call_later(STALL_SECONDS, self.go_on)
         else:
             self.shared.tick.loop.call_soon(self.next_turn)

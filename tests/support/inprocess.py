@@ -89,6 +89,7 @@ class FakeServer:
 
     def __init__(self) -> None:
         self.refused: list[str] = []
+        self.log = SimpleNamespace(debug_enabled=False)
 
     def client_refused(self, client: ClientProtocol, text: str) -> None:
         self.refused.append(text)
