@@ -163,6 +163,18 @@ def _orders() -> list[Conversation]:
             [("all", b"SUB > 1\r\n"), ("u", _publish(b"foo.m", b"no", b"foo.n", b"bar.m"))],
         ),
         Conversation(
+            "replies need no permission",
+            _users(_limited('publish: { allow: "foo", deny: "secret" }, subscribe: { deny: "secret" }')),
+            {"u": user("u"), "all": quiet("all")},
+            [
+                ("all", b"SUB > 1\r\n"),
+                *(
+                    ("u", _publish(b"foo", b"bar", b"secret", reply=reply))
+                    for reply in (b"secret", b"no", b"foo", b"_R_")
+                ),
+            ],
+        ),
+        Conversation(
             "reserved subjects and replies",
             _users(_limited('publish: ["foo", "_GR_.>", "$NRG.>", "$SYS.>"]')),
             {"u": user("u"), "all": user("all")},

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import websocket
-from tests.support.daemon import CONNECT, Daemon, Raw
+from tests.support.daemon import CONNECT, Daemon
 from tests.support.http import get_json, monitor_port
 from tests.support.process import STOP_TIMEOUT_S
 from tests.support.websocket import WebsocketClient, websocket_port
@@ -20,7 +20,10 @@ pytestmark = pytest.mark.differential
 
 LINE = re.compile(r"\[\d+\] \S+ \S+ (\[(?:ERR|WRN|INF|DBG)\] )(?:127\.0\.0\.1:\d+ - [cw]id:\d+ - )?(.*)")
 # of timers, and of nats-server's own insides
-NOISE = re.compile(r"Client Ping Timer|Delaying PING|Client accept loop exiting|SYSTEM - |producer stall|Producer was stalled|Error flushing")
+NOISE = re.compile(
+    r"Client Ping Timer|Delaying PING|Client accept loop exiting|SYSTEM - |producer stall|Producer was stalled"
+    r"|Error flushing"
+)
 BYTES = 30_000_000  # more than two kernels hold back for a connection
 
 
