@@ -83,7 +83,7 @@ cdef class FileLog(SegmentedLog):
     cdef bint rewriting                # its data is in a new file that waits for its own fdatasync
     cdef Py_ssize_t rewrites
     cdef uint64_t successor_valid_before
-    cdef bint closed
+    cdef readonly bint closed
     cdef Py_ssize_t batch_tail         # tail_size in front of the batch that is being appended
     cdef uint64_t batches_end          # file offset behind the last batch in the active file
 

@@ -45,6 +45,7 @@ class FileLog(SegmentedLog):
     on_sealed: Callable[[FileSegment], None] | None
     on_removed: Callable[[FileSegment], None] | None
     packs: bool
+    closed: bool
     packer: Any
     erasing: asyncio.Future[None] | None
     def __init__(

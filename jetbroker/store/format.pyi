@@ -5,6 +5,8 @@ from typing import Any
 SEGMENT_MAGIC: bytes
 TRAILER_MAGIC: bytes
 FORMAT_VERSION: int
+PLAIN_VERSION: int
+PACKED_VERSION: int
 NO_SUBJECT: int  # subject id of an empty or lost slot
 LOST_OFFSET: int  # offset of a slot whose record was damaged before the segment was sealed; 0 is an empty slot
 HEADERS_BIT: int  # bit 31 of the size column: the message has headers; the other bits are headers + payload
@@ -26,6 +28,7 @@ class SegmentHeader:
     previous_first_seq: int
     valid_before: int
     meta: dict[str, Any]
+    packed: bool = False
 
 @dataclass(frozen=True)
 class Record:
@@ -76,6 +79,7 @@ def encode_header(
     meta: dict[str, Any],
 ) -> bytes: ...
 def decode_header(data: Buffer) -> SegmentHeader | None: ...
+def encode_trailer(footer_at: int, footer: bytes, index_len: int) -> bytes: ...
 def decode_trailer(data: Buffer) -> tuple[int, int, int] | None: ...
 def decode_footer(data: Buffer, crc: int) -> Footer | None: ...
 def encode_footer(

@@ -65,7 +65,9 @@ if sys.byteorder != "little":
 
 SEGMENT_MAGIC = b"JBSEG\0\0\x01"
 TRAILER_MAGIC = b"JBFOOTER"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2                # the highest one that is understood
+PLAIN_VERSION = 1                 # of a segment of records
+PACKED_VERSION = 2                # of a segment of frames, see frames.pyx
 NO_SUBJECT = 0xFFFFFFFF
 LOST_OFFSET = 0xFFFFFFFF
 HEADERS_BIT = 0x80000000
@@ -89,6 +91,7 @@ class SegmentHeader:
     previous_first_seq: int
     valid_before: int
     meta: dict
+    packed: bool = False
 
 
 @dataclass(frozen=True)
@@ -267,14 +270,14 @@ def decode_header(data):
     whole = bytes(data[:header_len])
     if crc32c(whole[12:]) != load_u32(p + 8):
         return None
-    if head[7] != FORMAT_VERSION:
+    if head[7] not in (PLAIN_VERSION, PACKED_VERSION):
         raise ValueError(f"segment format version {head[7]}")
     try:
         meta = json.loads(whole[60:60 + meta_len])
     except ValueError:
         return None
     return SegmentHeader(header_len, load_u64(p + 16), load_u64(p + 24), <int64_t>load_u64(p + 32),
-                         load_u64(p + 40), load_u64(p + 48), meta)
+                         load_u64(p + 40), load_u64(p + 48), meta, head[7] == PACKED_VERSION)
 
 
 cdef inline uint64_t align8(uint64_t n) noexcept nogil:
@@ -365,6 +368,17 @@ cdef int parse_footer(const char* p, uint64_t n, FooterLayout* out) noexcept nog
     out.msg_ids = load_u64(p + at)
     out.length = n
     return 0
+
+
+def encode_trailer(uint64_t footer_at, bytes footer not None, uint32_t index_len):
+    """The trailer of a footer that starts at `footer_at`, behind a frame index of `index_len` bytes."""
+    cdef bytes out = bytes(TRAILER_BYTES - 8) + TRAILER_MAGIC
+    cdef char* p = PyBytes_AS_STRING(out)
+    store_u64(p, footer_at)
+    store_u64(p + 8, len(footer))
+    store_u32(p + 16, crc32c_update(0, PyBytes_AS_STRING(footer), len(footer)))
+    store_u32(p + 20, index_len)
+    return out
 
 
 def decode_trailer(data):

@@ -3,6 +3,7 @@
 from libc.stdint cimport uint32_t, uint64_t
 
 from jetbroker.errors import StorageError
+from jetbroker.store.frames import unpack
 from jetbroker.store.scan import walk_records
 
 from jetbroker.store.filelog cimport FileLog, FileSegment
@@ -18,9 +19,12 @@ def rebuild_columns(FileLog log not None, FileSegment segment not None):
     cdef bint found_more = False
     walked.header_len = segment.header_len
     try:
-        data = log.disk.read(segment.fd, segment.end, 0)
+        data = log.disk.read(segment.fd, log.disk.size(segment.fd) if segment.packed else segment.end, 0)
     except OSError as error:
         raise StorageError(f"{segment.path}: {error.strerror}") from error
+    if segment.packed:
+        data, segment.frames = unpack(data, log.seed)
+        segment.end = len(data)
     walk_records(walked, data, segment.end, log.seed, True)
     while walked.slots < segment.slots:
         walked.push_empty(<uint32_t>OFFSET_LOST)

@@ -16,6 +16,7 @@ from typing import Any
 from jetbroker.store import format as store_format
 from jetbroker.store.disk import Disk
 from jetbroker.store.filelog import FileLog, FileSegment
+from jetbroker.store.footers import plain_footer
 from jetbroker.store.frames import unpack
 from jetbroker.store.packing import TEMPORARY_SUFFIX
 from jetbroker.store.scan import first_record, use_footer, walk_records
@@ -204,10 +205,13 @@ def _survey_segment(disk: Disk, path: str, name_seq: int, summary: Summary | Non
         found.index_len = index_len
         found.body = Body.BROKEN_FOOTER
         if at + length + 32 == size:
-            found.footer = disk.read(fd, length, at)
-            fits = int.from_bytes(found.footer[8:16], "little") == name_seq
-            if fits and len(found.footer) == length and store_format.crc32c(found.footer) == crc:
-                found.body = Body.FOOTER
+            footer: bytes | None = disk.read(fd, length, at)
+            if footer is not None and len(footer) == length and store_format.crc32c(footer) == crc:
+                if header.packed if header is not None else index_len:
+                    footer = plain_footer(footer)
+                if footer is not None and int.from_bytes(footer[8:16], "little") == name_seq:
+                    found.footer = footer
+                    found.body = Body.FOOTER
     return found
 
 
@@ -315,7 +319,7 @@ def _use_footer(
     if found.summary is not None:
         adopt_summary(segment, found.summary)
     else:
-        use_footer(segment, found.footer, trailer[0], trailer[2])
+        use_footer(segment, found.footer, trailer)
         found.footer = b""
     if sync:
         if segment.fd < 0:

@@ -36,6 +36,7 @@ def summarize(FileLog log not None, FileSegment segment not None):
         "valid_before": segment.valid_before, "first_seq": segment.first_seq, "last_seq": segment.last_seq(),
         "slots": segment.slots, "messages": segment.live, "bytes": segment.live_bytes,
         "first_time": segment.first_time, "last_time": segment.last_time, "msg_ids": segment.msg_ids,
+        "packed": bool(segment.packed),
     }
     return file, live_subjects(segment), deletions(log, segment)
 

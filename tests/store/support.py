@@ -36,6 +36,7 @@ def kill(store: Store) -> None:
     store._rest_timer.cancel()
     store._checkpoints._closed = True
     store._checkpoints._cancel_timer()
+    store._packer._stopping = True
     os.close(store._lock_fd)
 
 

@@ -341,14 +341,14 @@ def test_a_newer_store_is_refused(store: Path) -> None:
     writer = StreamWriter(store, "ORDERS")
     writer.append(b"a", b"1")
     path = writer.seal()
-    write_store_marker(store, format_version=2)
-    with pytest.raises(StoreVersionError, match="format 2"):
+    write_store_marker(store, format_version=3)
+    with pytest.raises(StoreVersionError, match="format 3"):
         open_stream(store, "ORDERS")
     write_store_marker(store)
     content = bytearray(path.read_bytes())
-    content[7] = 2
+    content[7] = 3
     path.write_bytes(content)
-    with pytest.raises(StoreVersionError, match="version 2"):
+    with pytest.raises(StoreVersionError, match="version 3"):
         open_stream(store, "ORDERS")
 
 

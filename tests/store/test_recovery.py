@@ -195,7 +195,7 @@ def test_newer_version_is_refused_and_untouched(tmp_path: Path) -> None:
     async def scenario() -> None:
         path = tmp_path / "s"
         await fill(path, 3)
-        write_checked_json(Disk(), f"{path}/jetbroker.json", {"format": 2})
+        write_checked_json(Disk(), f"{path}/jetbroker.json", {"format": 3})
         before = {p: p.read_bytes() for p in path.rglob("*") if p.is_file() and p.name != "lock"}
         with pytest.raises(StoreVersionError):
             open_store(str(path))
