@@ -67,7 +67,11 @@ cdef class AckTracker:
                 continue
             entry.flags |= ENTRY_DELAYED
             wait = kept.wait_ns - min(max(wall_ns - kept.waits_from_ns, 0), kept.wait_ns)
-            self.pending.set_deadline(entry, now_ns + max(wait, 1))
+            if wait > 0:
+                self.pending.set_deadline(entry, now_ns + wait)
+            else:
+                entry.flags |= ENTRY_QUEUED
+                self.redeliveries.push(seq)
 
     def waits(self, int64_t now_ns) -> list:
         """Pending messages that do not wait as their delivery says: (seq, ns until they come again), 0: next."""

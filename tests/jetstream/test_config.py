@@ -147,7 +147,7 @@ def test_sealing_fixes_the_rest() -> None:
     [
         {"mirror": {"name": "A", "consumer": {"name": "C", "deliver_subject": "d"}}, "subjects": []},
         {"sources": [{"name": "A", "consumer": {"name": "C", "deliver_subject": "d"}}]}, {"compression": "s2"},
-        {"subject_transform": {"src": "a", "dest": "b"}}, {"republish": {"dest": "r.>"}}, {"allow_atomic": True},
+        {"allow_atomic": True},
         {"allow_batched": True}, {"allow_msg_counter": True}, {"allow_msg_schedules": True},
     ],
     ids=str,
@@ -256,7 +256,7 @@ def test_updates_of_a_consumer() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"priority_policy": "overflow", "priority_groups": ["g"]}, {"pause_until": "2050-01-01T00:00:00Z"},
+    [{"priority_policy": "overflow", "priority_groups": ["g"]},
      {"sourcing": True}, {"deliver_subject": "d", "ack_policy": "flow_control"}],
     ids=str,
 )  # fmt: skip

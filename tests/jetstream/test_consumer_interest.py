@@ -14,10 +14,14 @@ async def test_push_begins_and_ends_with_its_subscriber(tmp_path: Path) -> None:
     consumer = bench.consumer("p", deliver_subject="d.x", ack_policy="none")
     await bench.turn()
     assert "push_bound" not in consumer.info()
-    for subject in ("d.x", "d.*", ">"):
-        first = bench.mailbox(subject)
+    wild = [bench.mailbox(subject) for subject in ("d.*", ">")]
+    await bench.turn()
+    assert "push_bound" not in consumer.info()
+    for number in (1, 2):
+        first = bench.mailbox("d.x")
         await bench.turn()
-        assert [one.numbers[1] for one in first.take() if one.subject == "s.0" or one.reply][-1:] != []
+        assert [one.numbers[1] for one in first.take()] == [number]
+        assert [[one.numbers[1] for one in mailbox.take() if one.reply] for mailbox in wild] == [[number], [number]]
         first.close()
         await bench.turn()
         assert "push_bound" not in consumer.info()
@@ -61,6 +65,21 @@ async def test_pull_requests_leave_with_their_requester(tmp_path: Path) -> None:
     assert len(stays.take()) == 1
     stays.close()
     await bench.turn()
+    assert counts(consumer)[2] == 0
+    await bench.close()
+
+
+async def test_a_pull_request_outlives_a_reconnect_of_its_requester(tmp_path: Path) -> None:
+    bench = ConsumerBench(tmp_path)
+    bench.open()
+    consumer = bench.consumer("c")
+    before = await bench.pull({"batch": 2})
+    before.close()
+    await bench.turn()
+    after = bench.mailbox(before.subject)
+    await bench.turn()
+    await bench.fill("s.0", "s.1")
+    assert [one.subject for one in after.take()] == ["s.0", "s.1"]
     assert counts(consumer)[2] == 0
     await bench.close()
 

@@ -7,6 +7,8 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from jetbroker.jetstream.consumer_state import replay
 from jetbroker.store.disk import Disk
 from jetbroker.store.statelog import StateLog
@@ -166,3 +168,49 @@ async def test_a_log_that_has_grown_is_replaced_by_a_snapshot(tmp_path: Path) ->
 
 def test_nothing_recorded_means_not_started() -> None:
     assert not replay([]).started
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+async def test_waits_that_were_asked_for_survive(tmp_path: Path, compacted: bool) -> None:
+    bench = ConsumerBench(tmp_path)
+    bench.open()
+    await bench.fill("s.0", "s.1", "s.2", "s.0")
+    consumer = bench.consumer("c", new_log(bench), ack_wait=5 * SECOND)
+    _, found = await pull(bench, 4)
+    await bench.ack(found[0], b"-NAK 100s")
+    await bench.ack(found[1], b"-NAK")
+    await bench.ack(found[2], b"+WPI")
+    if compacted:
+        consumer._replace_records()
+    consumer = await restart(bench, consumer, ack_wait=5 * SECOND)
+    mailbox, again = await pull(bench, 9)
+    assert [one.numbers[:2] for one in again] == [(2, 2)]
+    await bench.ack(again[0])
+    await bench.advance(5.1)
+    assert sorted(one.numbers[1] for one in mailbox.take()) == [3, 4]
+    consumer = await restart(bench, consumer, ack_wait=500 * SECOND)
+    mailbox, none = await pull(bench, 9)
+    assert none == []
+    await bench.advance(90)
+    assert mailbox.take() == []
+    await bench.advance(11)
+    assert [one.numbers[:2] for one in mailbox.take()] == [(2, 1)]
+    await bench.close()
+
+
+async def test_progress_is_recorded_with_its_wait(tmp_path: Path) -> None:
+    bench = ConsumerBench(tmp_path)
+    bench.open()
+    await bench.fill("s.0", "s.1")
+    log = new_log(bench)
+    consumer = bench.consumer("c", log, ack_wait=5 * SECOND, backoff=[5 * SECOND, 50 * SECOND])
+    _, found = await pull(bench, 2)
+    await bench.ack(found[1], b"+WPI")
+    consumer.stop("")
+    await log.commit()
+    await log.close()
+    recovered: Any = StateLog.recover(bench.tick, Disk(), bench.group, log.path, STREAM_ID, [], None)
+    waits = {seq: entry.wait_ns for seq, entry in replay(recovered.recovered).pending.items()}
+    assert waits == {1: -1, 2: 5 * SECOND}
+    recovered.abandon()
+    await bench.close()

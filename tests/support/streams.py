@@ -41,7 +41,9 @@ class StreamBench:
         self.directory = directory
         self.tick = Tick(asyncio.get_running_loop())
         self.router = Router("$G", self.tick)
+        self.warnings: list[str] = []
         self.js = SimpleNamespace(
+            log=SimpleNamespace(warn=self.warnings.append),
             router=self.router,
             tick=self.tick,
             account_name="$G",

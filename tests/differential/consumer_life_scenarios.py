@@ -1,0 +1,212 @@
+"""Pauses, resets and who counts as a listener, one conversation each; every function gives what the server answered."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tests.differential.consumer_scenarios import MS, Scenario
+from tests.support.jetstream_probe import Probe
+
+FAR = "2098-12-31T23:00:00+01:00"
+
+
+def _soon(seconds: float) -> str:
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+
+
+def _shown(answer: dict[str, Any]) -> dict[str, Any]:
+    """Without what is one moment's."""
+    answer = {key: value for key, value in answer.items() if key not in ("created", "ts")}
+    return answer | ({"pause_remaining": "..."} if "pause_remaining" in answer else {})
+
+
+async def _info(probe: Probe, stream: str, name: str) -> dict[str, Any]:
+    return _shown(await probe.api(f"CONSUMER.INFO.{stream}.{name}"))
+
+
+async def _advisories(inbox: Any) -> list[dict[str, Any]]:
+    found = [json.loads(one[3]) for one in await inbox.rest()]
+    return [{key: value for key, value in one.items() if key not in ("id", "timestamp")} for one in found]
+
+
+async def pause_requests(probe: Probe, name: str) -> Any:
+    """What PAUSE takes and answers, and what INFO and the advisories say then."""
+    await probe.stream(name, 3)
+    await probe.consumer(name, "c")
+    advisories = await probe.inbox(f"$JS.EVENT.ADVISORY.CONSUMER.PAUSE.{name}.>")
+    seen: list[Any] = []
+    for body in (
+        {"pause_until": FAR}, {"pause_until": FAR}, b"", b"{}", b"x", b"[]", {"pause_until": "2020-01-01T00:00:00Z"},
+        {"pause_until": "0001-01-01T00:00:00Z"}, {"pause_until": "x"}, {"pause_until": None}, {"pause_until": 5},
+        {"foo": 1}, {"pause_until": "2098-12-31T23:00:00.120Z"},
+    ):  # fmt: skip
+        seen.append((body, _shown(await probe.api(f"CONSUMER.PAUSE.{name}.c", body)), await _info(probe, name, "c")))
+    seen += [await probe.api(f"CONSUMER.PAUSE.{name}.none"), await probe.api("CONSUMER.PAUSE.NONE.c")]
+    return seen, await _advisories(advisories)
+
+
+async def pause_in_create(probe: Probe, name: str) -> Any:
+    """pause_until in the configuration: kept by every later CREATE."""
+    await probe.stream(name, 1)
+    advisories = await probe.inbox(f"$JS.EVENT.ADVISORY.CONSUMER.*.{name}.>")
+    seen = [
+        _shown(await probe.consumer(name, consumer, pause_until=until))
+        for consumer, until in (
+            ("a", "2098-12-31T22:00:00Z"), ("a", "2097-01-01T00:00:00Z"),
+            ("b", "2020-01-01T00:00:00Z"), ("c", "0001-01-01T00:00:00Z"),
+        )
+    ]  # fmt: skip
+    return seen, await _advisories(advisories)
+
+
+async def pause_and_pulls(probe: Probe, name: str) -> Any:
+    """Requests during a pause."""
+    await probe.stream(name, 3)
+    await probe.consumer(name, "c", pause_until=FAR)
+    seen = []
+    for body, quiet in (
+        ({"batch": 2, "no_wait": True}, 0.2),
+        ({"batch": 2, "no_wait": True, "expires": 200 * MS}, 0.4),
+        ({"batch": 2, "expires": 200 * MS}, 0.4),
+        ({"batch": 2, "expires": 700 * MS, "idle_heartbeat": 200 * MS}, 0.5),
+    ):
+        seen.append(await (await probe.pull(name, "c", body)).rest(quiet))
+    return seen, await probe.state(name, "c")
+
+
+async def pause_ends(probe: Probe, name: str) -> Any:
+    """A pull that waits is served at the end of the pause, and an advisory tells of it."""
+    await probe.stream(name, 3)
+    advisories = await probe.inbox(f"$JS.EVENT.ADVISORY.CONSUMER.PAUSE.{name}.>")
+    await probe.consumer(name, "c", pause_until=_soon(0.6))
+    inbox = await probe.pull(name, "c", b"2")
+    found = [await inbox.next(), await inbox.next()]
+    told = await _advisories(advisories)
+    return found, [one["paused"] for one in told], await probe.state(name, "c")
+
+
+async def pause_and_push(probe: Probe, name: str) -> Any:
+    """Heartbeats go on, messages come at the end."""
+    await probe.stream(name, 2)
+    inbox = await probe.inbox(f"to.{name}")
+    await probe.consumer(
+        name, "c", deliver_subject=f"to.{name}", idle_heartbeat=300 * MS, pause_until=_soon(0.8)
+    )  # fmt: skip
+    found = [await inbox.next() for _ in range(4)]
+    return found, (await _info(probe, name, "c")).get("paused")
+
+
+async def reset_requests(probe: Probe, name: str) -> Any:
+    """Every form of RESET, and what the consumer is then."""
+    await probe.stream(name, 5)
+    await probe.consumer(name, "c")
+    inbox = await probe.pull(name, "c", b"3")
+    replies = [(await inbox.raw()).reply for _ in range(3)]
+    await probe.ack(replies[0])
+    seen: list[Any] = []
+    for body in (
+        b"", {"seq": 0}, {"seq": 4}, {"seq": 1}, {"seq": 100}, b"{}", b"x", b"[]", {"seq": -1}, {"seq": "a"},
+        {"foo": 1}, {"seq": 2**64 - 1}, {"seq": 3},
+    ):  # fmt: skip
+        answer = _shown(await probe.api(f"CONSUMER.RESET.{name}.c", body))
+        seen.append((body, answer, await _info(probe, name, "c")))
+    inbox = await probe.pull(name, "c", {"batch": 9, "no_wait": True})
+    return seen, await inbox.rest(), await probe.state(name, "c")
+
+
+async def reset_by_policy(probe: Probe, name: str) -> Any:
+    """Where a reset may lead, by deliver policy."""
+    await probe.stream(name, 5)
+    seen: list[Any] = []
+    for consumer, config in (
+        ("a", {"deliver_policy": "by_start_sequence", "opt_start_seq": 3}),
+        ("b", {"deliver_policy": "by_start_time", "opt_start_time": "2020-01-01T00:00:00Z"}),
+        ("c", {"deliver_policy": "by_start_time", "opt_start_time": FAR}),
+        ("d", {"deliver_policy": "new"}),
+        ("e", {"deliver_policy": "last"}),
+        ("f", {"deliver_policy": "last_per_subject", "filter_subject": f"{name}.*"}),
+        ("g", {"ack_policy": "none"}),
+        ("h", {"ack_policy": "all", "max_ack_pending": 2}),
+    ):
+        await probe.consumer(name, consumer, **config)
+        for seq in (2, 4, 0):
+            seen.append(_shown(await probe.api(f"CONSUMER.RESET.{name}.{consumer}", {"seq": seq})))
+        seen.append(await (await probe.pull(name, consumer, {"batch": 2, "no_wait": True})).rest())
+    return seen
+
+
+async def reset_while_pending(probe: Probe, name: str) -> Any:
+    """Pending messages and redeliveries are forgotten, late acks do nothing, a waiting request stays."""
+    await probe.stream(name, 4)
+    await probe.consumer(name, "c")
+    inbox = await probe.pull(name, "c", b"3")
+    replies = [(await inbox.raw()).reply for _ in range(3)]
+    await probe.ack(replies[1], b"-NAK 1h")
+    seen: list[Any] = [_shown(await probe.api(f"CONSUMER.RESET.{name}.c"))]
+    seen += [await probe.ack(reply) for reply in replies]
+    seen.append(await (await probe.pull(name, "c", b"4")).rest())
+    waiting = await probe.pull(name, "c", b"2")
+    seen += [_shown(await probe.api(f"CONSUMER.RESET.{name}.c", {"seq": 4})), await waiting.rest()]
+    return seen, await probe.state(name, "c")
+
+
+async def reset_and_retention(probe: Probe, name: str) -> Any:
+    """With interest retention what is left behind goes, in a work queue it stays."""
+    seen = []
+    for stream, retention in ((f"{name}I", "interest"), (f"{name}W", "workqueue")):
+        await probe.stream(stream, retention=retention)
+        await probe.consumer(stream, "c")
+        await probe.fill(stream, 5)
+        await probe.api(f"CONSUMER.RESET.{stream}.c", {"seq": 3})
+        state = {}
+        for _ in range(50):
+            state = (await probe.api(f"STREAM.INFO.{stream}"))["state"]
+            if state["messages"] == (3 if retention == "interest" else 5):
+                break
+        seen.append((state["messages"], state["first_seq"], await (await probe.pull(stream, "c", b"9")).rest()))
+    return seen
+
+
+async def reset_of_push(probe: Probe, name: str) -> Any:
+    """A push consumer delivers again at once."""
+    await probe.stream(name, 3)
+    inbox = await probe.inbox(f"to.{name}")
+    await probe.consumer(name, "c", deliver_subject=f"to.{name}")
+    first = [await inbox.next() for _ in range(3)]
+    answer = _shown(await probe.api(f"CONSUMER.RESET.{name}.c"))
+    return first, answer, [await inbox.next() for _ in range(3)]
+
+
+async def listeners(probe: Probe, name: str) -> Any:
+    """Wildcards and queue groups get copies, but nothing is sent for them alone."""
+    await probe.stream(name, 2)
+    wild = await probe.inbox(f"to.{name}.*")
+    group = await probe.inbox(f"to.{name}.x", queue="g")
+    await probe.consumer(name, "c", deliver_subject=f"to.{name}.x", ack_policy="none")
+    seen: list[Any] = [await wild.rest(), await group.rest(), (await _info(probe, name, "c")).get("push_bound")]
+    exact = await probe.inbox(f"to.{name}.x")
+    seen += [await exact.rest(), await wild.rest(), await group.rest()]
+    seen.append((await _info(probe, name, "c")).get("push_bound"))
+    await exact.close()
+    await probe.fill(name, 1)
+    seen += [await wild.rest(), (await _info(probe, name, "c")).get("push_bound")]
+    return seen
+
+
+async def group_listeners(probe: Probe, name: str) -> Any:
+    """A deliver group's member has to listen on the very subject, too."""
+    await probe.stream(name, 2)
+    wild = await probe.inbox(f"to.{name}.*", queue="g")
+    await probe.consumer(name, "c", deliver_subject=f"to.{name}.x", deliver_group="g", ack_policy="none")
+    seen: list[Any] = [await wild.rest(), (await _info(probe, name, "c")).get("push_bound")]
+    exact = await probe.inbox(f"to.{name}.x", queue="g")
+    both = await exact.rest() + await wild.rest()
+    return seen, len(both), (await _info(probe, name, "c")).get("push_bound")
+
+
+LIFE_SCENARIOS: tuple[Scenario, ...] = (
+    pause_requests, pause_in_create, pause_and_pulls, pause_ends, pause_and_push, reset_requests, reset_by_policy,
+    reset_while_pending, reset_and_retention, reset_of_push, listeners, group_listeners,
+)  # fmt: skip
