@@ -25,6 +25,7 @@ DEFAULT_HOST = "0.0.0.0"
 GLOBAL_ACCOUNT = "$G"
 SYSTEM_ACCOUNT = "$SYS"
 UNLIMITED = -1
+TIER = "R1"  # of streams with one replica: there are no others
 DEFAULT_CONNECT_ERROR_REPORTS = 3600
 DEFAULT_RECONNECT_ERROR_REPORTS = 1
 
@@ -226,7 +227,11 @@ class AccountLimits:
 
 @dataclass(slots=True)
 class AccountJetStreamOptions:
-    """`jetstream` of an account. Sizes in bytes; -1: no limit of its own."""
+    """`jetstream` of an account. Sizes in bytes; -1: no limit of its own.
+
+    `tiers` (operator mode): limits by replicas. Of those only R1, streams with one, can be here: its limits are the
+    account's then. No other tier lets a stream be made.
+    """
 
     enabled: bool = True
     max_memory: int = UNLIMITED
@@ -237,6 +242,7 @@ class AccountJetStreamOptions:
     max_bytes_required: bool = False
     memory_max_stream_bytes: int = UNLIMITED
     store_max_stream_bytes: int = UNLIMITED
+    tiers: "dict[str, AccountJetStreamOptions]" = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -392,7 +392,9 @@ class Logins:
         self._tell(client, verdict)
         account: Account = client.account
         name = account.name
-        if renewal is Renewal.GONE or self.accounts.get(name) is not account:
+        by_token = client.login is not None and client.login.token is not None
+        removed = self.accounts.get(name) is not account
+        if renewal is Renewal.GONE or (removed and not by_token):
             client.close("Client Closed")
         elif renewal is Renewal.REFUSED:
             self._end(client, verdict)

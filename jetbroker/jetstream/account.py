@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
 from jetbroker.config.durations import format_duration
-from jetbroker.config.options import AccountJetStreamOptions
+from jetbroker.config.options import TIER, AccountJetStreamOptions
 from jetbroker.errors import StorageError
 from jetbroker.jetstream.config import ConsumerConfig, StreamConfig
 from jetbroker.jetstream.consumer import Consumer
@@ -59,6 +59,11 @@ def account_limits(options: AccountJetStreamOptions) -> AccountLimits:
     )
 
 
+def tier_limits(options: AccountJetStreamOptions | None) -> dict[str, AccountLimits]:
+    """Limits by replicas; empty: the account's are for all."""
+    return {} if options is None else {name: account_limits(tier) for name, tier in options.tiers.items()}
+
+
 class JetStream:
     """The streams of one account.
 
@@ -87,6 +92,7 @@ class JetStream:
         self.tick = tick
         self.enabled = options is not None and options.enabled
         self.limits = account_limits(options) if options is not None else AccountLimits()
+        self.tiers = tier_limits(options)
         self.server_info = server_info
         self.log = log
         self.strict = strict
@@ -106,6 +112,7 @@ class JetStream:
     def follow(self, options: AccountJetStreamOptions) -> None:
         """Other limits hold from now on; what is beyond them stays."""
         self.limits = account_limits(options)
+        self.tiers = tier_limits(options)
 
     async def stop(self) -> None:
         """Stop answering, then stop every consumer and stream. The logs stay open for the store to close."""
@@ -172,6 +179,8 @@ class JetStream:
                 raise api_error("stream_name_exist")
             return existing
         self._refuse_offline(config.name)
+        if self.tiers and TIER not in self.tiers:
+            raise api_error("no_limits")
         if 0 <= self.limits.max_streams <= len(self.streams):
             raise api_error("maximum_streams_limit")
         self._check_overlap(config)

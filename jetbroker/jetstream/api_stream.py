@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from jetbroker import limits
+from jetbroker.config.options import TIER
 from jetbroker.jetstream.config import StreamConfigRequest
+from jetbroker.jetstream.contracts import AccountLimits
 from jetbroker.jetstream.decode import BOOL, INT, TEXT, TEXTS, TIME, UINT64, embedded_field, json_field
 from jetbroker.jetstream.endpoints import (
     Endpoint,
@@ -89,29 +91,37 @@ class MessageGetRequest:
 
 async def account_info(js: "JetStream", request: Request) -> dict[str, Any]:
     """INFO."""
-    allowed = js.limits
-    reply: dict[str, Any] = {
+    used = {
         "memory": js.used_bytes("memory"),
         "storage": js.used_bytes("file"),
         "reserved_memory": js.reserved_bytes("memory"),
         "reserved_storage": js.reserved_bytes("file"),
         "streams": len(js.streams),
         "consumers": js.consumer_count(),
-        "limits": {
-            "max_memory": allowed.max_memory,
-            "max_storage": allowed.max_storage,
-            "max_streams": allowed.max_streams,
-            "max_consumers": allowed.max_consumers,
-            "max_ack_pending": allowed.max_ack_pending,
-            "memory_max_stream_bytes": allowed.memory_max_stream_bytes,
-            "storage_max_stream_bytes": allowed.storage_max_stream_bytes,
-            "max_bytes_required": allowed.max_bytes_required,
-        },
     }
+    nothing = AccountLimits(**dict.fromkeys(_COUNTED, 0), max_bytes_required=False)
+    reply: dict[str, Any] = {**used, "limits": _limits(nothing if js.tiers else js.limits)}
     if js.server_info.domain:
         reply["domain"] = js.server_info.domain
     reply["api"] = {"level": API_LEVEL, "total": js.api.requests_total, "errors": js.api.errors_total}
-    return reply
+    unused = dict.fromkeys(used, 0)
+    tiers = {name: {**(used if name == TIER else unused), "limits": _limits(tier)} for name, tier in js.tiers.items()}
+    return reply | {"tiers": dict(sorted(tiers.items()))} if tiers else reply
+
+
+_COUNTED = (
+    "max_memory",
+    "max_storage",
+    "max_streams",
+    "max_consumers",
+    "max_ack_pending",
+    "memory_max_stream_bytes",
+    "storage_max_stream_bytes",
+)
+
+
+def _limits(allowed: AccountLimits) -> dict[str, Any]:
+    return {name: getattr(allowed, name) for name in (*_COUNTED, "max_bytes_required")}
 
 
 # --- streams ---

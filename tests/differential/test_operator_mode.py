@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.daemon import Daemon
+from tests.support.jwts import configuration
 from tests.support.logins import server
 from tests.support.process import find_nats_server
 from tests.support.token_rows import ROWS, Row, world
+from tests.support.token_scenarios import MORE, SCENARIOS, Told, World, fresh
 
 pytestmark = [
     pytest.mark.differential,
@@ -82,6 +85,19 @@ def test_the_same_clients_are_let_in(pair: list[Daemon], row: Row) -> None:
     theirs, ours = (play(daemon, row) for daemon in pair)
     assert ours[0] == theirs[0]
     assert ours[1] == theirs[1]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_tokens_that_change(scenario: Callable[[World], Told], tmp_path: Path) -> None:
+    found = []
+    for kind in KINDS:
+        folder = tmp_path / kind
+        folder.mkdir()
+        names = fresh()
+        text = configuration(names[0], list(names[1:]), more=MORE)
+        with server(kind, folder, text) as daemon:
+            found.append(scenario(World(daemon, folder / "conf", *names)))
+    assert found[1] == found[0]
 
 
 def test_names_of_rows_are_different() -> None:

@@ -89,15 +89,18 @@ def jetstream_limits(**more: Any) -> dict[str, Any]:
 
 @dataclass
 class Operator:
-    """An operator and the tokens it gives. `more` goes into its claims."""
+    """An operator and its token, always the same one. `more` goes into its claims, `outer` beside them."""
 
     name: str = "O"
     key: Key = field(default_factory=operator_key)
     more: dict[str, Any] = field(default_factory=dict)
+    outer: dict[str, Any] = field(default_factory=dict)
+    made_at: int = field(default_factory=lambda: int(time.time()))
 
-    def token(self, **outer: Any) -> str:
+    def token(self) -> str:
         nats = {"type": "operator", "version": 2, **self.more}
-        return self.key.token({"name": self.name, "sub": self.key.public, **outer, "nats": nats})
+        fixed = {"iat": self.made_at, "name": self.name, "sub": self.key.public}
+        return self.key.token({**fixed, **self.outer, "nats": nats})
 
 
 @dataclass

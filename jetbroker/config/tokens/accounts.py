@@ -1,6 +1,9 @@
 """An account's claims as the options of an account: what a configuration file would say."""
 
+from dataclasses import replace
+
 from jetbroker.config.options import (
+    TIER,
     AccountJetStreamOptions,
     AccountLimits,
     AccountOptions,
@@ -11,10 +14,8 @@ from jetbroker.config.options import (
     MappingOptions,
 )
 from jetbroker.config.tokens import checks
-from jetbroker.config.tokens.claims import SERVICE, AccountClaims, Export, Import, read_activation
+from jetbroker.config.tokens.claims import SERVICE, AccountClaims, Export, Import, JetStreamLimits, read_activation
 from jetbroker.config.tokens.fields import TokenError
-
-TIER = "R1"  # of streams with one replica: there are no others here
 
 
 def account_options(claims: AccountClaims) -> AccountOptions:
@@ -33,9 +34,15 @@ def account_options(claims: AccountClaims) -> AccountOptions:
 
 def _jetstream(claims: AccountClaims) -> AccountJetStreamOptions | None:
     allowed = claims.limits
-    found = allowed.tiers.get(TIER) if allowed.tiers else allowed.jetstream
-    if found is None or not found.enabled:
+    if not allowed.tiers:
+        return _limits(allowed.jetstream) if allowed.jetstream.enabled else None
+    if not any(tier.enabled for tier in allowed.tiers.values()):
         return None
+    tiers = {name: _limits(tier) for name, tier in allowed.tiers.items()}
+    return replace(tiers.get(TIER, AccountJetStreamOptions()), tiers=tiers)
+
+
+def _limits(found: JetStreamLimits) -> AccountJetStreamOptions:
     return AccountJetStreamOptions(
         max_memory=found.memory,
         max_store=found.storage,
