@@ -18,7 +18,7 @@ cdef class ImportedSlot:
 cdef class Shadow(Receiver):
     """Stands in the exporter's router for one subscription of the importer's."""
     cdef Router exporter
-    cdef Subscription original
+    cdef readonly Subscription original
     cdef Subscription own              # in the exporter's router: carries the original's sid and queue
     cdef Transform transform           # None: the subject is `local`, or stays when that is None too
     cdef bytes local

@@ -1,7 +1,8 @@
 from jetbroker.accounts.graph import StreamImport
 from jetbroker.routing.router import Receiver, Router, Subscription
 
-class Shadow(Receiver): ...
+class Shadow(Receiver):
+    original: Subscription
 
 def shadow_subject(subscribed: bytes, stream: StreamImport) -> bytes | None: ...
 def add_shadow(exporter: Router, original: Subscription, subject: bytes, stream: StreamImport) -> Shadow: ...

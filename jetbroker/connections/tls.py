@@ -220,7 +220,7 @@ def _peer_certificates(connection: ssl.SSLObject) -> tuple[bytes, ...]:
     chain: Callable[[], list[bytes]] | None = getattr(connection, "get_unverified_chain", None)
     if chain is not None:
         return tuple(chain())
-    inner = getattr(connection, "_sslobj", None)  # where Python before 3.13 has it
+    inner: Any = getattr(connection, "_sslobj", None)  # where Python before 3.13 has it
     if hasattr(inner, "get_unverified_chain"):
         return tuple(certificate.public_bytes(_DER) for certificate in inner.get_unverified_chain() or ())
     own = connection.getpeercert(binary_form=True)

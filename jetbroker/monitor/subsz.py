@@ -6,6 +6,7 @@ from typing import Any
 
 from jetbroker import limits
 from jetbroker.accounts.account import Account
+from jetbroker.accounts.streams import Shadow
 from jetbroker.connections.closed import subscription_record
 from jetbroker.connections.output import ClientOutput
 from jetbroker.monitor.connz import DEFAULT_LIMIT, subscription_row
@@ -95,5 +96,9 @@ def _page(accounts: list[Account], offset: int, limit: int) -> Iterable[tuple[Ac
 
 def _row(account: Account, sub: Subscription) -> dict[str, Any]:
     receiver = sub.receiver
-    cid = receiver.protocol.cid if isinstance(receiver, ClientOutput) else 0  # 0: the broker's own
-    return subscription_row(subscription_record(sub), cid, account.name, account.tag)
+    if isinstance(receiver, Shadow):  # an import's: shown as the importer's
+        receiver = receiver.original.receiver
+    if not isinstance(receiver, ClientOutput) or receiver.protocol is None:  # the broker's own
+        return subscription_row(subscription_record(sub), 0, account.name, account.tag)
+    client = receiver.protocol
+    return subscription_row(subscription_record(sub), client.cid, client.account.name, client.account.tag)
