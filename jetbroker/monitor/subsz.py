@@ -13,6 +13,7 @@ from jetbroker.monitor.connz import DEFAULT_LIMIT, subscription_row
 from jetbroker.monitor.query import BadRequest, Query
 from jetbroker.monitor.sources import Sources, go_float, now_text, paced, page
 from jetbroker.routing.router import Subscription
+from jetbroker.wire.subjects import subset, wildcard
 
 
 async def subsz(sources: Sources, query: Query) -> dict[str, Any]:
@@ -33,6 +34,28 @@ async def subsz(sources: Sources, query: Query) -> dict[str, Any]:
     if rows:
         answer["subscriptions_list"] = rows
     return answer
+
+
+async def subscribers(account: Account, asked: bytes) -> int:
+    """How many subscriptions of clients get messages on a subject, or lie within one with wildcards.
+
+    `asked` is the subject; with a queue group behind it, divided by a blank, its members count only.
+    """
+    subject, *rest = asked.strip().split(b" ")
+    queue = rest[0] if rest else None
+    router = account.router
+    if not wildcard(subject):
+        found = [sub for sub in router.matching(subject) if queue is None or sub.queue == queue]
+        return sum(_is_of_client(sub) for sub in found)
+    count = 0
+    async for sub in paced(router.subscription_list(0, router.subscriptions)):
+        if subset(sub.subject, subject) and queue in (None, sub.queue or b""):
+            count += _is_of_client(sub)
+    return count
+
+
+def _is_of_client(sub: Subscription) -> bool:
+    return isinstance(sub.receiver, (ClientOutput, Shadow))
 
 
 def _is_literal(subject: str) -> bool:

@@ -33,7 +33,11 @@ _JETSTREAM_FLAGS = 7
 _NO_ROUTES = {"gateways": {"msgs": 0, "bytes": 0}, "routes": {"msgs": 0, "bytes": 0}, "leafs": {"msgs": 0, "bytes": 0}}
 _STATES = {0: "open", 1: "closed", 2: "all"}
 
-Answer = dict[str, Any] | None
+# Asked by users of the system account, and by accounts that import them from it.
+_USER_OF_ACCOUNT = "$SYS.REQ.USER.*.INFO"
+_SUBSCRIBERS = "$SYS.DEBUG.SUBSCRIBERS"
+
+Answer = dict[str, Any] | int | None
 
 
 class _Refused(Exception):
@@ -78,6 +82,7 @@ class SystemServices:
         for name in _OF_THE_SERVER:
             found += [f"$SYS.REQ.SERVER.PING.{name}", f"$SYS.REQ.SERVER.{self._server_id}.{name}"]
         found += [f"$SYS.REQ.ACCOUNT.*.{name}" for name in _OF_AN_ACCOUNT]
+        found += [_USER_OF_ACCOUNT, _SUBSCRIBERS]
         return found if self._update_claims is None else [*found, *_CLAIMS_UPDATES]
 
     def _received(
@@ -110,6 +115,12 @@ class SystemServices:
     async def _made(
         self, sources: "Sources", account: Account, tokens: list[str], body: bytes, client: ClientProtocol | None
     ) -> Answer:
+        if tokens[1] == "DEBUG":
+            from jetbroker.monitor.subsz import subscribers
+
+            return None if client is None else await subscribers(client.account, body)
+        if tokens[2] == "USER" and len(tokens) > 4:
+            return self._enveloped(sources, data=_known_of(client))
         if tokens[2] == "USER":
             ends_in = None if client is None else sources.clients.logins.seconds_left(client)
             return self._enveloped(sources, data=user_info(client, ends_in))
@@ -196,6 +207,15 @@ def user_info(client: ClientProtocol | None, ends_in: float | None = None) -> di
         info["permissions"] = _permissions(client.permissions.options)
     if ends_in is not None and ends_in >= 1:
         info["expires"] = int(ends_in) * 1_000_000_000
+    return info
+
+
+def _known_of(client: ClientProtocol | None) -> dict[str, Any]:
+    """Who asks, as far as a service knows that is not the account's own: never the user's name."""
+    info = user_info(client) | {"user": ""}
+    if client is not None and client.account.is_system:
+        info["account"] = ""
+        del info["account_name"]
     return info
 
 

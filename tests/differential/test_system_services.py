@@ -46,6 +46,9 @@ ASKED = [
     ("s", "$SYS.REQ.SERVER.PING.STATSZ", '{"tags":["zone:1"]}'),
     ("s", "$SYS.REQ.SERVER.PING.STATSZ", '{"tags":["zone:2"]}'),
     ("s", "$SYS.REQ.SERVER.PING.CONNZ", ""),
+    *((user, "$SYS.REQ.USER.A.INFO", "") for user in "as"),
+    ("a", "$SYS.DEBUG.SUBSCRIBERS", "in.x"),
+    *(("s", "$SYS.DEBUG.SUBSCRIBERS", body) for body in ("in.x", "in.>", ">", "x", "", " in.x ", "in.x q", "in.> ")),
 ]
 # what differs from server to server and from moment to moment
 VARYING = frozenset(
