@@ -1,4 +1,5 @@
-"""kill -9 at each single call on the disk: roll, create and delete of streams and consumers, purge, recovery itself.
+"""kill -9 at each single call on the disk: roll, compression, erasure in what is compressed, create and delete of
+streams and consumers, purge, recovery itself.
 
 Nothing acknowledged is lost, nothing removed comes back, a half-made stream is whole or absent.
 JETBROKER_KILL_POINTS sets how many points are visited (0: all of them).
@@ -23,7 +24,7 @@ import pytest
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
-from nats.js.api import ConsumerConfig
+from nats.js.api import ConsumerConfig, StoreCompression
 from nats.js.errors import NotFoundError
 
 from tests.support.process import ServerProcess
@@ -31,7 +32,7 @@ from tests.support.process import ServerProcess
 POINTS = int(os.environ.get("JETBROKER_KILL_POINTS", "8"))
 SCRIPT = Path(__file__).resolve().parent.parent / "support" / "killed_broker.py"
 SEGMENT_BYTES = 2000
-CALLS = 200  # about as many as start and workload make
+CALLS = 240  # about as many as start and workload make
 # for one connection to one broker, everything that is asked over it included
 SESSION_TIMEOUT_S = 20.0
 # per point a second is usual; a point that hangs is ended by the bounds within, which name it
@@ -46,6 +47,7 @@ class Confirmed:
     consumers: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
     purged: set[int] = field(default_factory=set)
+    erased: set[int] = field(default_factory=set)
     begun: str = ""
 
 
@@ -57,7 +59,9 @@ def broker(store: Path, at: int) -> ServerProcess:
 
 async def fill(js: JetStreamContext, done: Confirmed, stream: str, count: int) -> None:
     done.begun = f"create {stream}"
-    await js.add_stream(name=stream, subjects=[f"{stream}.>"])
+    # one stream is compressed
+    compression = StoreCompression.S2 if stream == "A" else StoreCompression.NONE
+    await js.add_stream(name=stream, subjects=[f"{stream}.>"], compression=compression)
     done.streams[stream] = {}
     done.begun = ""
     for i in range(count):
@@ -103,6 +107,9 @@ async def take_steps(js: JetStreamContext, done: Confirmed) -> None:
     await js.add_consumer("A", ConsumerConfig(durable_name="C"))
     done.consumers.add("C")
     await fill(js, done, "B", 3)
+    done.begun = "erase 5"
+    await js.delete_msg("A", 5)
+    done.erased.add(5)
     done.begun = "purge A.1"
     await js.purge_stream("A", subject="A.1")
     done.purged = {seq for seq, payload in done.streams["A"].items() if int(payload.split()[0]) % 2}
@@ -130,12 +137,14 @@ async def verify(url: str, done: Confirmed) -> None:
         assert info.state.last_seq >= max(messages, default=0)
         for seq, payload in messages.items():
             doubtful = done.begun == "purge A.1" and stream == "A" and int(payload.split()[0]) % 2
+            doubtful = doubtful or (done.begun == "erase 5" and stream == "A" and seq == 5)
+            gone = stream == "A" and (seq in done.purged or seq in done.erased)
             try:
                 stored = await js.get_msg(stream, seq)
             except NotFoundError:
-                assert doubtful or (stream == "A" and seq in done.purged), (stream, seq)
+                assert doubtful or gone, (stream, seq)
                 continue
-            assert not (stream == "A" and seq in done.purged), (stream, seq)
+            assert not gone, (stream, seq)
             assert stored.data == payload
     if done.begun.startswith("create "):
         # whole or absent

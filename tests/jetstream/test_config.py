@@ -146,7 +146,7 @@ def test_sealing_fixes_the_rest() -> None:
     "fields",
     [
         {"mirror": {"name": "A", "consumer": {"name": "C", "deliver_subject": "d"}}, "subjects": []},
-        {"sources": [{"name": "A", "consumer": {"name": "C", "deliver_subject": "d"}}]}, {"compression": "s2"},
+        {"sources": [{"name": "A", "consumer": {"name": "C", "deliver_subject": "d"}}]},
         {"allow_atomic": True},
         {"allow_batched": True}, {"allow_msg_counter": True}, {"allow_msg_schedules": True},
     ],

@@ -40,6 +40,12 @@ def kill(store: Store) -> None:
     os.close(store._lock_fd)
 
 
+async def packed(store: Store) -> None:
+    """Wait until every segment that can be packed is."""
+    while store._packer._task is not None:
+        await asyncio.wait([store._packer._task])
+
+
 def matches(pattern: bytes, subject: bytes) -> bool:
     """Naive subject matching."""
     wanted, tokens = pattern.split(b"."), subject.split(b".")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from typing import Any
+from typing import Any, ClassVar
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -20,13 +20,14 @@ SUBJECTS = st.sampled_from([b"a.1", b"a.2", b"a.3", b"b.1", b"b.2", b"b.x.y", b"
 
 class LogMachine(RuleBasedStateMachine):
     storage = "file"
+    config: ClassVar[dict[str, str]] = {}
 
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
         self.path = tempfile.mkdtemp()
         self.store: Store = self.wait(self.open())
-        self.log = self.wait(self.store.create_stream(ACCOUNT, "S", {}, self.storage, 1))
+        self.log = self.wait(self.store.create_stream(ACCOUNT, "S", self.config, self.storage, 1))
         self.model = Model(30, 4) if self.storage == "file" else Model(16, 0)
 
     async def open(self) -> Store:
