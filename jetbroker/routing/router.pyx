@@ -6,9 +6,10 @@ from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memchr, memcmp, memcpy
+from libc.string cimport memchr, memcmp
 
-from jetbroker.routing.sublist cimport Node, Sublist
+from jetbroker.routing.literals cimport Members, hash_subject
+from jetbroker.routing.sublist cimport Sublist, used_once
 from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, Tick, TickTask
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.subjects cimport has_wildcard, pattern_matches
@@ -60,34 +61,10 @@ cdef class ReplyRoute:
     """Who gets the one-off subjects below a prefix."""
 
 
-cdef inline uint64_t hash_subject(const char* p, Py_ssize_t n) noexcept nogil:
-    cdef uint64_t h = 0x9E3779B97F4A7C15ULL ^ <uint64_t>n
-    cdef uint64_t word
-    while n >= 8:
-        memcpy(&word, p, 8)
-        h = (h ^ word) * 0xFF51AFD7ED558CCDULL
-        h ^= h >> 32
-        p += 8
-        n -= 8
-    word = 0
-    memcpy(&word, p, n)
-    h = (h ^ word) * 0xC4CEB9FE1A85EC53ULL
-    return h ^ (h >> 29)
-
-
 cdef inline uint32_t hash_first(const char* p, Py_ssize_t n) noexcept nogil:
     """Of the first token."""
     cdef const char* dot = <const char*>memchr(p, c'.', n)
     return <uint32_t>hash_subject(p, n if dot == NULL else dot - p)
-
-
-cdef inline bint used_once(const char* p, Py_ssize_t n) noexcept nogil:
-    """Reply and ack subjects are made for one message: they would only push useful routes out of the cache."""
-    if n <= 7:
-        return False
-    if p[0] == c'_':
-        return memcmp(p, b"_INBOX.", 7) == 0 or memcmp(p, b"_R_.", 4) == 0
-    return p[0] == c'$' and memcmp(p, b"$JS.ACK", 7) == 0
 
 
 cdef int REPLY_ROUTES = 64             # inboxes and consumers that are busy at the same time
@@ -202,7 +179,7 @@ cdef class Router:
         cdef Route route = Route.__new__(Route)
         cdef list nodes = []
         cdef dict groups = {}
-        cdef Node node
+        cdef Members node
         cdef Subscription sub
         cdef RouteSlot slot
         self.builds += 1
@@ -288,12 +265,18 @@ cdef class Router:
         return self.deliver_once(skip, msg)
 
     cdef int deliver_once(self, Receiver skip, const Message* msg) except -1:
-        cdef list nodes = []
-        cdef Node node
+        cdef Sublist sublist = <Sublist>self.sublist
+        cdef list nodes
+        cdef Members node
         cdef Subscription sub
         cdef int count = 0
         self.builds += 1
-        (<Sublist>self.sublist).match(msg.subject, msg.subject_len, nodes)
+        if msg.subject_len and sublist.is_literal_only(msg.subject, msg.subject_len):
+            sub = sublist.literals.alone(msg.subject, msg.subject_len)
+            if sub is not None:
+                return sub.receiver.deliver(sub, None, msg) if sub.receiver is not skip else 0
+        nodes = []
+        sublist.match(msg.subject, msg.subject_len, nodes)
         for node in nodes:
             if node.queues is not None:
                 # group names may span nodes: the route knows how to merge them
@@ -334,7 +317,7 @@ cdef class Router:
 
     cdef bint has_interest(self, const char* subject, Py_ssize_t n) except -1:
         cdef list nodes = []
-        cdef Node node
+        cdef Members node
         (<Sublist>self.sublist).match(subject, n, nodes)
         for node in nodes:
             if node.single is not None or node.plain is not None or node.queues is not None:
@@ -348,7 +331,7 @@ cdef class Router:
     cpdef bint has_queue_interest(self, bytes subject, bytes queue) except -1:
         """Is there a member of this queue group that has subscribed to just this literal subject?"""
         cdef list nodes = []
-        cdef Node node
+        cdef Members node
         cdef Subscription sub
         (<Sublist>self.sublist).match(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject), nodes)
         for node in nodes:
@@ -499,7 +482,7 @@ cdef class Router:
         """Every subscription a message on this literal subject may reach, all members of queue groups included."""
         cdef list nodes = []
         cdef list found = []
-        cdef Node node
+        cdef Members node
         (<Sublist>self.sublist).match(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject), nodes)
         for node in nodes:
             found.extend(node.plain_members())

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""The trie of one account's subscriptions, by subject token (see sublist.pxd).
+"""One account's subscriptions (see sublist.pxd).
 
 '*' and '>' are wildcards only as whole tokens, and only in subscriptions: a published `a.*` is matched as a literal
 by wildcards of its length (nats-server does the same).
@@ -8,16 +8,18 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.string cimport memchr, memcmp
 
+from jetbroker.routing.literals cimport Literals, Members, members_of
 from jetbroker.routing.router cimport Subscription
+from jetbroker.wire.subjects cimport has_wildcard
 
 
 @cython.no_gc  # as Subscription
-cdef class Node:
+cdef class Node(Members):
     """One token's place in the trie."""
 
     cdef bint is_empty(self) noexcept:
-        return (self.token is None and self.literals is None and self.single is None and self.plain is None
-                and self.queues is None and self.one is None and self.rest is None)
+        return (self.token is None and self.literals is None and self.one is None and self.rest is None
+                and not self.has_members())
 
     cdef Node literal(self, const char* token, Py_ssize_t n):
         """The child for a token, None when there is none."""
@@ -57,22 +59,22 @@ cdef class Node:
             return self.literals.values()
         return () if self.child is None else (self.child,)
 
-    cdef object plain_members(self):
-        if self.plain is not None:
-            return self.plain
-        return () if self.single is None else (self.single,)
-
 
 cdef class Sublist:
     """All subscriptions of an account."""
 
     def __init__(self) -> None:
         self.root = Node()
+        self.literals = Literals()
 
     cdef int insert(self, Subscription sub) except -1:
         cdef Node node = self.root
         cdef Node child
         cdef bytes token
+        if _stands_apart(sub):
+            self.literals.insert(sub)
+            self.count += 1
+            return 0
         for token in sub.subject.split(b"."):
             if token == b"*":
                 if node.one is None:
@@ -88,25 +90,19 @@ cdef class Sublist:
                     child = Node()
                     node.set_literal(token, child)
                 node = child
-        if sub.queue is None:
-            if node.plain is not None:
-                node.plain[sub] = None
-            elif node.single is None:
-                node.single = sub
-            else:
-                node.plain = {node.single: None, sub: None}
-                node.single = None
-        else:
-            if node.queues is None:
-                node.queues = {}
-            (<dict>node.queues.setdefault(sub.queue, {}))[sub] = None
+        node.put_in(sub)
         self.count += 1
         return 0
 
     cdef bint remove(self, Subscription sub) except -1:
         cdef list path = []
+        cdef bint found
         cdef Node node = self.root
         cdef bytes token
+        if _stands_apart(sub):
+            found = self.literals.remove(sub)
+            self.count -= found
+            return found
         for token in sub.subject.split(b"."):
             path.append((node, token))
             if token == b"*":
@@ -117,7 +113,7 @@ cdef class Sublist:
                 node = node.literal(PyBytes_AS_STRING(token), PyBytes_GET_SIZE(token))
             if node is None:
                 return False
-        if not _take_out(node, sub):
+        if not node.take_out(sub):
             return False
         self.count -= 1
         _prune(path, node)
@@ -126,23 +122,29 @@ cdef class Sublist:
     cdef int match(self, const char* subject, Py_ssize_t n, list nodes) except -1:
         if n == 0 or _has_empty_token(subject, subject + n):
             return 0
-        return _match(self.root, subject, subject + n, nodes)
+        return _match(self.root, subject, subject + n, self.literals.members(subject, n), nodes)
+
+    cdef bint is_literal_only(self, const char* subject, Py_ssize_t n) except -1:
+        cdef const char* stop
+        if self.root.one is not None or self.root.rest is not None:
+            return False
+        if self.root.token is None and self.root.literals is None:
+            return True
+        stop = <const char*>memchr(subject, c'.', n)
+        return self.root.literal(subject, n if stop == NULL else stop - subject) is None
 
     cdef int collect(self, Py_ssize_t start, Py_ssize_t stop, list found) except -1:
         cdef list stack = [self.root]
         cdef Py_ssize_t seen = 0
+        cdef size_t at = 0
         cdef Node node
+        while self.literals.slots != NULL and at <= self.literals.mask and seen < stop:
+            if self.literals.slots[at].holder != NULL:
+                seen = _collect_from(members_of(self.literals.slots[at].holder), start, stop, seen, found)
+            at += 1
         while stack and seen < stop:
             node = <Node>stack.pop()
-            groups = [node.plain_members()]
-            if node.queues is not None:
-                groups.extend(node.queues.values())
-            for members in groups:
-                if seen + len(members) > start:
-                    found.extend(list(members)[max(start - seen, 0):stop - seen])
-                seen += len(members)
-                if seen >= stop:
-                    break
+            seen = _collect_from(node, start, stop, seen, found)
             if node.rest is not None:
                 stack.append(node.rest)
             if node.one is not None:
@@ -164,27 +166,11 @@ cdef class Sublist:
         return subs
 
 
-cdef bint _take_out(Node node, Subscription sub) except -1:
-    cdef dict members
-    if sub.queue is None:
-        if node.single is sub:
-            node.single = None
-            return True
-        if node.plain is None or sub not in node.plain:
-            return False
-        del node.plain[sub]
-        if not node.plain:
-            node.plain = None
-        return True
-    members = None if node.queues is None else <dict>node.queues.get(sub.queue)
-    if members is None or sub not in members:
-        return False
-    del members[sub]
-    if not members:
-        del node.queues[sub.queue]
-        if not node.queues:
-            node.queues = None
-    return True
+cdef bint _stands_apart(Subscription sub) noexcept:
+    """Is it in the hash table?"""
+    cdef const char* p = PyBytes_AS_STRING(sub.subject)
+    cdef Py_ssize_t n = PyBytes_GET_SIZE(sub.subject)
+    return not has_wildcard(p, n) and not used_once(p, n)
 
 
 cdef int _prune(list path, Node node) except -1:
@@ -203,8 +189,26 @@ cdef int _prune(list path, Node node) except -1:
     return 0
 
 
-cdef int _match(Node node, const char* p, const char* end, list nodes) except -1:
-    """Walk down; recursion only where both a literal and a '*' child go on, so the work is bounded by the trie."""
+cdef Py_ssize_t _collect_from(Members members, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t seen,
+                              list found) except -1:
+    """Appends those of its subscriptions that are number start..stop-1; the first one is number `seen`."""
+    groups = [members.plain_members()]
+    if members.queues is not None:
+        groups.extend(members.queues.values())
+    for group in groups:
+        if seen + len(group) > start:
+            found.extend(list(group)[max(start - seen, 0):stop - seen])
+        seen += len(group)
+        if seen >= stop:
+            break
+    return seen
+
+
+cdef int _match(Node node, const char* p, const char* end, Members exact, list nodes) except -1:
+    """Walk down; recursion only where both a literal and a '*' child go on, so the work is bounded by the trie.
+
+    `exact` comes where a walk of literals alone would find it.
+    """
     cdef const char* stop
     cdef Node literal
     while True:
@@ -217,18 +221,23 @@ cdef int _match(Node node, const char* p, const char* end, list nodes) except -1
         if stop == end:
             if literal is not None:
                 nodes.append(literal)
+            if exact is not None:
+                nodes.append(exact)
             if node.one is not None:
                 nodes.append(node.one)
             return 0
         p = stop + 1
-        if literal is None:
-            if node.one is None:
-                return 0
+        if node.one is not None and (literal is not None or exact is not None):
+            _match(node.one, p, end, None, nodes)
+        if literal is not None:
+            node = literal
+        elif exact is not None:
+            nodes.append(exact)
+            return 0
+        elif node.one is not None:
             node = node.one
         else:
-            if node.one is not None:
-                _match(node.one, p, end, nodes)
-            node = literal
+            return 0
 
 
 cdef bint _descend(Node node, const char* p, const char* end, int rest, list nodes) except -1:

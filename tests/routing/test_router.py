@@ -1,6 +1,7 @@
 """Interest and delivery, held against a naive matcher."""
 
 import asyncio
+import random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -132,6 +133,42 @@ def test_one_off_subjects_reach_whom_a_naive_matcher_says(interest, published):
         matching = [entry for entry in live if naive_match(subject, entry[0])]
         expected = sum(1 for entry in matching if entry[1] is None) + len({q for _, q in matching if q is not None})
         assert bench.publish(subject) == expected
+    bench.loop.close()
+
+
+def test_very_many_literal_subjects_that_come_and_go():
+    """The table of literals grows and shrinks; some subjects have several subscriptions, some of them in a queue."""
+    bench = Bench()
+    rng = random.Random(7)
+    live: list = []
+    expected: dict[bytes, int] = {}
+
+    def check(subject):
+        assert bench.publish(subject) == expected.get(subject, 0)
+        assert len(bench.router.matching(subject)) == sum(entry.subject == subject for entry in live)
+
+    for step in range(6000):
+        subject = b"s.%d" % rng.randrange(4000)
+        if step % 7 == 0 and expected.get(subject, 0) < 2:
+            live.append(bench.subscribe(subject, b"q", []))
+            expected[subject] = sum(entry.subject == subject and entry.queue is None for entry in live) + 1
+        elif not expected.get(subject, 0):
+            live.append(bench.subscribe(subject, None, []))
+            expected[subject] = 1
+    assert {id(sub) for sub in bench.router.subscription_list(0, 10_000)} == {id(sub) for sub in live}
+    pages = [bench.router.subscription_list(at, 500) for at in range(0, len(live), 500)]
+    assert sum(map(len, pages)) == len({id(sub) for page in pages for sub in page}) == len(live)
+    for number in rng.sample(range(4000), 200):
+        check(b"s.%d" % number)
+    rng.shuffle(live)
+    while live:
+        sub = live.pop()
+        bench.router.unsubscribe(sub)
+        same = [entry for entry in live if entry.subject == sub.subject]
+        expected[sub.subject] = sum(entry.queue is None for entry in same) + any(entry.queue for entry in same)
+        if len(live) % 16 == 0:
+            check(sub.subject)
+    assert bench.router.subscription_list(0, 10) == []
     bench.loop.close()
 
 

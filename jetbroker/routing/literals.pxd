@@ -1,0 +1,92 @@
+"""The subscriptions to literal subjects, by the hash of the whole subject."""
+from cpython.object cimport PyObject
+from libc.stdint cimport uint64_t
+from libc.string cimport memcpy
+
+from jetbroker.routing.router cimport Subscription
+
+cdef extern from *:
+    """
+    static inline unsigned long long fold_product(unsigned long long a, unsigned long long b) {
+        unsigned __int128 product = (unsigned __int128) a * b;
+        return (unsigned long long) product ^ (unsigned long long) (product >> 64);
+    }
+    """
+    uint64_t fold_product(uint64_t a, uint64_t b) noexcept nogil
+
+
+# Random, other ones in each process: nobody can choose subjects that meet in one place.
+cdef uint64_t hash_seed
+cdef uint64_t hash_factor
+
+
+cdef inline uint64_t hash_subject(const char* p, Py_ssize_t n) noexcept nogil:
+    cdef uint64_t h = hash_seed ^ <uint64_t>n
+    cdef uint64_t word = 0
+    cdef Py_ssize_t at = 0
+    if n < 8:
+        memcpy(&word, p, n)
+        return fold_product(h ^ word, hash_factor)
+    while at < n - 8:
+        memcpy(&word, p + at, 8)
+        h = fold_product(h ^ word, hash_factor)
+        at += 8
+    memcpy(&word, p + n - 8, 8)  # the last ones, some of them for a second time
+    return fold_product(h ^ word, hash_factor)
+
+
+cdef class Members:
+    """The subscriptions to one subject."""
+    cdef Subscription single    # the only plain subscription
+    cdef dict plain             # Subscription -> None (an ordered set: many may share a subject) when there are several
+    cdef dict queues            # queue name -> {Subscription: None}, None when empty
+
+    cdef bint has_members(self) noexcept
+    cdef object plain_members(self)    # every plain subscription, in their order
+    cdef int put_in(self, Subscription sub) except -1
+    cdef bint take_out(self, Subscription sub) except -1
+
+
+cdef class Literal(Members):
+    """Those to a literal one."""
+    cdef bytes subject
+
+
+cdef inline bint is_alone(PyObject* holder) noexcept:
+    """A Subscription, not a Literal."""
+    return type(<object>holder) is Subscription
+
+
+cdef inline Members members_of(PyObject* holder):
+    """What a slot holds, as Members."""
+    cdef Literal made
+    if not is_alone(holder):
+        return <Members><object>holder
+    made = Literal.__new__(Literal)
+    made.single = <Subscription><object>holder
+    made.subject = made.single.subject
+    return made
+
+
+cdef struct LiteralSlot:
+    uint64_t hash
+    PyObject* holder            # owned: a plain Subscription that is alone, else a Literal; NULL: free
+
+
+cdef class Literals:
+    """By subject: open addressing. A look-up visits few places in memory (each costs more than all that is computed)
+    and makes no Python object."""
+    cdef LiteralSlot* slots
+    cdef size_t mask            # number of slots - 1; they are a power of two
+    cdef readonly size_t count
+
+    # The slot of a subject, NULL when it has none; for the next call only.
+    cdef LiteralSlot* find(self, const char* subject, Py_ssize_t n) noexcept
+    # The subscription to it when that is plain and the only one, else None.
+    cdef Subscription alone(self, const char* subject, Py_ssize_t n)
+    # All subscriptions to it, None when there are none.
+    cdef Members members(self, const char* subject, Py_ssize_t n)
+    cdef int insert(self, Subscription sub) except -1
+    cdef bint remove(self, Subscription sub) except -1
+    cdef int resize(self, size_t capacity) except -1
+    cdef int drop(self, size_t at) except -1
