@@ -4,6 +4,7 @@ The broker itself is imported last, so that `--version`, `-t` and `--signal` ans
 """
 
 import gc
+import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -126,6 +127,8 @@ def _run(line: flags.CommandLine, program: str) -> int:
     if line.actions.get("test"):
         return _test(str(line.actions.get("config", "")), program)
     gc.disable()  # a start keeps nearly all it makes; the broker switches it on again when it is ready
+    # Until the broker handles signals itself an interrupt ends the process at once, not with a traceback
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     options = load_options(line)
     from jetbroker import broker
 

@@ -309,6 +309,7 @@ cdef class Consumer(ConsumerDelivery):
     def info(self) -> dict:
         """ConsumerInfo, with nats-server's fields in its order."""
         self.cursor.count()
+        self.waiting.take_unwanted(self.router)
         tracker = self.tracker
         delivered = {"consumer_seq": tracker.delivered_cseq, "stream_seq": tracker.delivered_seq}
         if self.last_delivered_ns:
@@ -466,6 +467,7 @@ cdef class Consumer(ConsumerDelivery):
             at_hand = self.cursor.ahead + self.tracker.redeliveries.size
             if at_hand == 0 and not wanted.expires:
                 return texts.NO_MESSAGES
+            self.waiting.take_unwanted(self.router)
             if 0 < at_hand < self.waiting.wanted_messages():
                 return texts.REQUESTS_PENDING
         request = WaitingRequest(reply, wanted, self.now_ns)

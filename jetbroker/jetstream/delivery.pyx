@@ -300,8 +300,11 @@ cdef class ConsumerDelivery(ConsumerEvents):
 
     cdef int on_interest_changed(self) except -1:
         self.now_ns = self.monotonic()
-        if self.waiting.count and self.waiting.take_unwanted(self.router) and self.inactive_ns:
-            self.inactive_at_ns = self.now_ns + self.inactive_ns
+        if self.waiting.count:
+            # Nothing is dropped yet: a requester that reconnects may be back before there is something to send
+            if self.inactive_ns:
+                self.inactive_at_ns = self.now_ns + self.inactive_ns
+            return 0
         return self.wake()
 
     cdef int leave_route(self) except -1:

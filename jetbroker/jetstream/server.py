@@ -62,7 +62,7 @@ class JetStreamServer:
             if account.name in stored:
                 await self._start_account(account, self.store)
             else:
-                self._waiting.append(_WaitingAccount(account, self.tick))
+                self._waiting.append(_WaitingAccount(account, self.tick, self.options.jetstream.domain))
 
     def start_waiting(self) -> None:
         """Begin with the accounts that have no streams yet: called when the server is ready."""
@@ -77,7 +77,7 @@ class JetStreamServer:
         known = {*self.by_account, *(waiting.account.name for waiting in self._waiting)}
         for account in filter(has_own_api, self.accounts.values()):
             if account.name not in known:
-                self._waiting.append(_WaitingAccount(account, self.tick))
+                self._waiting.append(_WaitingAccount(account, self.tick, self.options.jetstream.domain))
         self.start_waiting()
 
     async def stop(self) -> None:
@@ -199,16 +199,20 @@ def has_own_api(account: Account) -> bool:
 class _WaitingAccount:
     """Holds an account's API requests until its JetStream is there."""
 
-    def __init__(self, account: Account, tick: Tick) -> None:
+    def __init__(self, account: Account, tick: Tick, domain: str) -> None:
         self.account = account
         self._requests: list[tuple[bytes, bytes | None, bytes, bytes]] = []
         receiver = CallbackReceiver(tick, lambda *request: self._requests.append(request[:4]))
-        self._subscription: Subscription = account.router.subscribe(receiver, b"$JS.API.>")
+        subjects = ["$JS.API.>", f"$JS.{domain}.API.>"] if domain else ["$JS.API.>"]
+        self._subscriptions: list[Subscription] = [
+            account.router.subscribe(receiver, subject.encode()) for subject in subjects
+        ]
 
     def release(self) -> None:
         """Hand the requests on; 503 to those nobody answers (pulls and direct gets of what there is not)."""
         router = self.account.router
-        router.unsubscribe(self._subscription)
+        for subscription in self._subscriptions:
+            router.unsubscribe(subscription)
         for subject, reply, headers, payload in self._requests:
             if not router.publish_bytes(subject, reply, headers, payload) and reply:
                 router.publish_bytes(reply, None, _NO_RESPONDERS % subject, b"")

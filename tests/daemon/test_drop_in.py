@@ -194,3 +194,12 @@ def has_ipv6_loopback() -> bool:
     except OSError:
         return False
     return True
+
+
+def test_the_first_request_may_name_the_domain(tmp_path: Path) -> None:
+    (tmp_path / "conf").write_text("jetstream { domain: ABC }\n")
+    arguments = ["-js", "-sd", str(tmp_path / "store"), "-c", str(tmp_path / "conf")]
+    with Daemon(*arguments) as daemon, daemon.open() as client:
+        client.exchange(CONNECT + b"SUB r 1\r\n")
+        client.send(b"PUB $JS.ABC.API.INFO r 0\r\n\r\n")
+        assert b"\r\nMSG r 1 " in client.until(b"account_info_response")

@@ -53,6 +53,17 @@ def load(daemon: Daemon, subject: bytes) -> Iterator[None]:
         subscriber.close()
 
 
+def test_an_interrupt_before_the_broker_runs_ends_it_without_a_word() -> None:
+    program = (
+        "import signal\n"
+        "from jetbroker import cli\n"
+        "cli.load_options = lambda line: signal.raise_signal(signal.SIGINT)\n"
+        "cli.main([])\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
+
+
 @pytest.mark.parametrize(("number", "name"), [(signal.SIGTERM, "terminated"), (signal.SIGINT, "interrupt")])
 def test_ends_promptly_under_load(number: signal.Signals, name: str, tmp_path: Path) -> None:
     with Daemon("-js", "-sd", str(tmp_path)) as daemon:
