@@ -93,6 +93,9 @@ class Verdict(NamedTuple):
     loud: bool = False
 
 
+NO_PROXY = Verdict(None, reason=PROXY_REQUIRED, told="proxy connection required")
+
+
 class Renewal(Enum):
     """What becomes of a connected client when the logins are other ones."""
 
@@ -116,6 +119,7 @@ class Authenticator:
     """The logins of a configuration. `no_auth_user` must name somebody: checked before the start."""
 
     def __init__(self, options: Options) -> None:
+        self._proxy_required = options.authorization.proxy_required
         self._dearest = passwords.Dearest()
         self._decoy = secrets.token_hex()  # stands for the password of somebody unknown
         self._users: dict[str, Login] = {}
@@ -212,9 +216,13 @@ class Authenticator:
                 # a hash is nobody's password: who has one does not come in without giving it
                 open_to_all = login.allows(claim.kind) and not is_bcrypt(login.secret)
                 return self._with_proxy(login) if open_to_all else Verdict(None, who=login.user)
+            if not claim.user and self._proxy_required:
+                return NO_PROXY
             return self._judge_user(self._users.get(claim.user), claim, claim.password)
         if listener.single is None:
             return Verdict(None)
+        if listener.single.proxy_required:
+            return NO_PROXY
         given = claim.token if listener.single.by_token else claim.password
         known = listener.single.by_token or listener.single.user == claim.user
         return self._judge_user(listener.single if known else None, claim, given)
@@ -228,22 +236,25 @@ class Authenticator:
         return self.find(claim)
 
     def _with_proxy(self, login: Login) -> Verdict:
-        return Verdict(None, None, PROXY_REQUIRED, login.user) if login.proxy_required else Verdict(login)
+        return NO_PROXY._replace(who=login.user) if login.proxy_required else Verdict(login)
 
     def _judge_nkey(self, claim: Claim, listener: _Listener) -> Verdict:
         login = self._nkeys.get(claim.nkey)
         if login is None or not login.allows(claim.kind):
             return Verdict(None)
         if login.proxy_required:
-            return Verdict(None, reason=PROXY_REQUIRED)
+            return NO_PROXY
         if login.nkey == listener.no_auth_user:
             return Verdict(login)
+        if not claim.signature:
+            return Verdict(None, told="Signature missing")
         signature = nkeys.decode_signature(claim.signature)
-        if not signature or not claim.nonce:
-            return Verdict(None)
+        if signature is None:
+            return Verdict(None, told="Signature not valid base64")
         public = decode(USER, claim.nkey)
-        is_good = public is not None and is_signed(public, claim.nonce, signature)
-        return Verdict(login if is_good else None)
+        if public is not None and claim.nonce and is_signed(public, claim.nonce, signature):
+            return Verdict(login)
+        return Verdict(None, told="Signature not verified")
 
     def _judge_certificate(self, claim: Claim) -> Verdict:
         login = self._mapped(claim)
@@ -254,20 +265,21 @@ class Authenticator:
 
     def _judge_user(self, login: Login | None, claim: Claim, given: str) -> Verdict:
         """Somebody with a password or token; `login` is None when nobody has that name."""
-        reason = FAILED
+        refusal = Verdict(None)
         if login is not None and not login.allows(claim.kind):
             login = None
         if login is not None and login.proxy_required:
-            login, reason = None, PROXY_REQUIRED
+            login, refusal = None, NO_PROXY
         if login is not None and self._needs_certificate(login, claim.kind):
+            refusal = Verdict(None, told=f'User "{login.user}" requires a client certificate')
             login = None
         if login is not None and is_bcrypt(login.secret):
-            return Verdict(login, self._check_of(login.secret, given), reason)
+            return Verdict(login, self._check_of(login.secret, given))
         if passwords.is_equal(self._decoy if login is None else login.secret, given):
-            return Verdict(login, None, reason)
+            return refusal if login is None else Verdict(login)
         if claim.says_nothing or not self._dearest.cost:
-            return Verdict(None, None, reason)
-        return Verdict(None, self._spend, reason)
+            return refusal
+        return refusal._replace(check=self._spend)
 
     def _check_of(self, secret: str, given: str) -> Callable[[], bool]:
         def check() -> bool:

@@ -31,6 +31,7 @@ cdef class ClientProtocol(ClientInput):
     cdef bint echo
     cdef bint no_responders
     cdef public bint connected         # CONNECT was seen
+    cdef public bint anonymous         # or it was let in without
     cdef public bint greeted           # the second INFO was sent
     cdef public int protocol_level
     cdef public object close_reason

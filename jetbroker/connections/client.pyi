@@ -18,6 +18,7 @@ class ClientProtocol(ClientInput):
     nonce: bytes | None
     cid: int
     connected: bool
+    anonymous: bool
     greeted: bool
     close_reason: str | None
     protocol_level: int

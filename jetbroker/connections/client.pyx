@@ -340,6 +340,7 @@ cdef class ClientProtocol(ClientInput):
         self.lang = options.lang
         self.version = options.version
         self.login_due = False
+        self.anonymous = False
         self.connected = True
         self._answered()
         if self.verbose:
@@ -349,7 +350,7 @@ cdef class ClientProtocol(ClientInput):
         """A client that began without CONNECT was let in as `no_auth_user`."""
         self._enter(router, account, permissions)
         self.login_due = False
-        self.connected = True
+        self.connected = self.anonymous = True
 
     def _choose_path(self) -> None:
         self.last_route = None

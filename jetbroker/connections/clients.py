@@ -350,6 +350,6 @@ class Clients:
             program = [f"v{client.version}" if client.version else "", client.lang, client.name]
             if any(program):
                 described += f" - {quoted(':'.join(word for word in program if word).encode())}"
-            if client.user:
+            if client.user and not client.anonymous:
                 described += f" - {quoted(f'{client.account.label}/{self.logins.label(client)}'.encode())}"
         return described

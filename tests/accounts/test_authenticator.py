@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jetbroker.auth import authenticator, passwords
-from jetbroker.auth.authenticator import NATS, NOBODY, WEBSOCKET, Authenticator, Claim, Login, Renewal
+from jetbroker.auth.authenticator import NATS, NOBODY, WEBSOCKET, Authenticator, Claim, Login, Renewal, Verdict
 from jetbroker.config.checks import is_bcrypt
 from jetbroker.config.options import AccountOptions, AuthorizationOptions, Options, TlsOptions, UserOptions
 from tests.support.nkeys import UserKey
@@ -214,7 +214,7 @@ def test_plain_passwords_cost_nothing(work: Work) -> None:
     options = Options()
     options.authorization.users = [UserOptions(user="u", password="p")]
     for name in ("u", "nobody"):
-        assert Authenticator(options).find(Claim(user=name, password="x")) == (None, None, "Authentication Failure", "")
+        assert Authenticator(options).find(Claim(user=name, password="x")) == Verdict(None)
     assert work.done == 0
 
 
