@@ -10,7 +10,9 @@ from libc.string cimport memset
 
 from jetbroker.jetstream.ingest cimport Ingest, SubjectEntry, with_ttl
 from jetbroker.jetstream.interest cimport StreamConsumer
-from jetbroker.jetstream.publish_headers cimport PublishHeaders, scan_publish_headers, parse_sequence, without_header
+from jetbroker.jetstream.publish_headers cimport (
+    PublishHeaders, has_schedule_headers, parse_sequence, scan_publish_headers, without_header,
+)
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.ttl cimport TTL_INVALID, TTL_NONE, expiry_ns, parse_ttl
 from jetbroker.store.format cimport RECORD_HEADER
@@ -26,8 +28,7 @@ from jetbroker.errors import StorageError
 from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.gotext import quote
 from jetbroker.jetstream.metadata import API_LEVEL
-from jetbroker.jetstream.publish_headers import is_valid_increment
-from jetbroker.wire.headers import header_value
+from jetbroker.jetstream.publish_headers import header_text, is_valid_increment
 
 cdef Py_ssize_t MAX_HEADER_BYTES = limits.JS_HEADER_BYTES
 cdef Py_ssize_t MAX_BATCH_BYTES = limits.JS_BATCH_BYTES
@@ -57,6 +58,7 @@ cdef class Judged:
     cdef bytes payload
     cdef bytes msg_id                  # b"": none
     cdef bytes rollup                  # b"", b"sub", b"all"
+    cdef bytes ends                    # subject of the schedule that ends with it, b"": none
     cdef int64_t ttl
     cdef uint16_t flags
     cdef bint wanted                   # False: an interest stream without interest in it uses the sequence up only
@@ -141,8 +143,8 @@ cdef class AtomicBatches:
         """Put the message to its batch, and store that when it ends there; returns what refuses it."""
         cdef uint64_t seq
         cdef StagedBatch batch
-        cdef bytes commit = header_value(headers, b"Nats-Batch-Commit")
-        text = header_value(headers, b"Nats-Batch-Sequence") or b""
+        cdef bytes commit = header_text(headers, b"Nats-Batch-Commit")
+        text = header_text(headers, b"Nats-Batch-Sequence") or b""
         if not text.isdigit() or int(text) >= 1 << 64:
             return api_error("atomic_publish_missing_seq")
         seq = int(text)
@@ -160,7 +162,7 @@ cdef class AtomicBatches:
         if commit is not None and commit not in (b"1", b"eob"):
             self.forget(batch)
             return api_error("atomic_publish_invalid_batch_commit")
-        level = header_value(headers, b"Nats-Required-Api-Level")
+        level = header_text(headers, b"Nats-Required-Api-Level")
         if level:
             if not is_level(level):
                 self._abandon(batch, "unsupported")
@@ -191,10 +193,7 @@ cdef class AtomicBatches:
             self._answer(reply, None)
             return None
         self.forget(batch)
-        if ends_before:
-            subject, headers, payload = batch.messages[len(batch.messages) - 1]
-            batch.messages[len(batch.messages) - 1] = (subject, with_commit(headers), payload)
-        return self._commit(batch, reply)
+        return self._commit(batch, reply, ends_before)
 
     cdef StagedBatch _begin(self, str name):
         cdef StagedBatch batch = StagedBatch.__new__(StagedBatch)
@@ -235,11 +234,14 @@ cdef class AtomicBatches:
 
     # --- commit ---
 
-    cdef object _commit(self, StagedBatch batch, bytes reply):
-        """Judge all messages, then store them; returns what refuses the batch."""
+    cdef object _commit(self, StagedBatch batch, bytes reply, bint ends_before):
+        """Judge all messages, then store them; returns what refuses the batch.
+
+        `ends_before`: the message that commits is not stored, and the last one before it gets its header.
+        """
         cdef Ingest ingest = self.ingest
         cdef Judgement so_far = Judgement()
-        cdef Judged judged
+        cdef Judged judged = None
         cdef list all_judged = []
         cdef int64_t now = wall_clock_ns()
         for subject, headers, payload in batch.messages:
@@ -251,6 +253,8 @@ cdef class AtomicBatches:
             if refusal is not None:
                 return refusal
             all_judged.append(judged)
+        if ends_before:
+            judged.headers = with_commit(judged.headers)
         if ingest.account_bytes >= 0 and not ingest._account_has_room(so_far.cost):
             return api_error("account_resources_exceeded")
         if ingest.accepted_bytes - ingest.committed_bytes > MAX_UNCOMMITTED_BYTES:
@@ -276,7 +280,7 @@ cdef class AtomicBatches:
         msg.subject = judged.subject
         msg.subject_len = len(judged.subject)
         judged.entry = self.ingest.entry_of(None, &msg)
-        judged.msg_id = judged.rollup = b""
+        judged.msg_id = judged.rollup = judged.ends = b""
         judged.wanted = not self.ingest.interest_only or self.ingest._has_interest(judged.entry, &msg)
         if scan_publish_headers(judged.headers, len(judged.headers), &found):
             refusal = self._judge_features(&found, judged, so_far, now)
@@ -349,7 +353,16 @@ cdef class AtomicBatches:
         return None
 
     cdef object _judge_schedule(self, PublishHeaders* found, Judged judged, Judgement so_far):
-        return self.ingest._check_schedule(found)
+        if not has_schedule_headers(found):
+            return None
+        verdict = self.ingest.judge_schedule(judged.subject, judged.headers, so_far.subjects)
+        if verdict.is_schedule:
+            judged.flags |= FLAG_SCHEDULE
+            judged.headers = verdict.block
+            scan_publish_headers(judged.headers, len(judged.headers), found)
+        if found.schedule_next.n:
+            judged.ends = found.scheduler.p[:found.scheduler.n]
+        return verdict.refusal
 
     cdef object _judge_rollup(self, PublishHeaders* found, Judged judged, Judgement so_far):
         refusal = self.ingest._check_rollup(found.rollup)
@@ -427,6 +440,8 @@ cdef class AtomicBatches:
                     ingest.on_first_id()
             if judged.rollup:
                 self._roll_up(judged)
+            if judged.ends:
+                ingest.end_schedule(judged.ends, judged.seq)
             if not judged.wanted:
                 continue
             if ingest.republisher is not None:
@@ -434,6 +449,8 @@ cdef class AtomicBatches:
                                  judged.payload, len(judged.payload))
             if judged.ttl > 0:
                 ingest.ttls.add(judged.seq, expiry_ns(max(now, ingest.log.last_time_ns), judged.ttl))
+            if judged.flags & FLAG_SCHEDULE:
+                ingest.schedules.add(judged.seq, judged.headers, now)
         if ingest.max_per_subject:
             for judged in all_judged:
                 if judged.wanted:

@@ -105,7 +105,14 @@ cdef class Ingest(Receiver):
     cdef int _deliver_with_headers(self, SubjectEntry entry, const Message* msg) except -1
     cdef int _put_into_batch(self, const Message* msg, bytes block, Text batch_id) except -1
     cdef object _check_features(self, PublishHeaders* found, int64_t ttl)
-    cdef object _check_schedule(self, PublishHeaders* found)
+    # The Verdict on a publish with schedule headers (schedule_headers.py); `staged`: of its batch, or None.
+    cdef object judge_schedule(self, bytes subject, bytes block, dict staged)
+    # The schedules stored on `subject` below `seq` (0: all of them) end.
+    cdef int end_schedule(self, bytes subject, uint64_t seq) except -1
+    # Store a message that a schedule has made; 0: refused.
+    cdef uint64_t store_generated(self, bytes subject, bytes headers, bytes payload) except? 0
+    cdef uint64_t _store_judged(self, SubjectEntry entry, const Message* msg, bytes stored, PublishHeaders* found,
+                                bytes msg_id, int64_t ttl, uint16_t flags, int64_t now_ns) except? 0
     cdef object _check_size(self, Py_ssize_t headers_len, Py_ssize_t payload_len)
     cdef object _check_expectations(self, SubjectEntry entry, PublishHeaders* found)
     cdef object _check_last_msg_id(self, PublishHeaders* found)

@@ -15,7 +15,7 @@ from jetbroker.jetstream.dedup cimport DedupWindow
 from jetbroker.jetstream.interest cimport StreamConsumer
 from jetbroker.jetstream.pub_acks cimport PubAckQueue
 from jetbroker.jetstream.publish_headers cimport (
-    PublishHeaders, Text, parse_sequence, scan_publish_headers, without_header, without_status,
+    PublishHeaders, Text, has_schedule_headers, parse_sequence, scan_publish_headers, without_header, without_status,
 )
 from jetbroker.jetstream.republish cimport Republisher
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
@@ -23,7 +23,7 @@ from jetbroker.jetstream.ttl cimport TTL_INVALID, TTL_NONE, TtlHeap, expiry_ns, 
 from jetbroker.routing.router cimport Receiver, RouteSlot, Subscription
 from jetbroker.routing.transform cimport Transform
 from jetbroker.store.log cimport (
-    FLAG_MSG_ID, FLAG_TTL, READ_MISSING, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState,
+    FLAG_MSG_ID, FLAG_SCHEDULE, FLAG_TTL, READ_MISSING, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState,
 )
 from jetbroker.tick cimport PHASE_EVENTS
 from jetbroker.wire.buffer cimport OutputBuffer
@@ -97,6 +97,11 @@ cdef class Ingest(Receiver):
         self.allow_atomic = config.allow_atomic
         if self.batches is not None and not self.allow_atomic:
             self.batches.drop()
+        if config.allow_msg_schedules and self.schedules is None:
+            from jetbroker.jetstream.schedules import Schedules
+            self.schedules = Schedules(self)
+        if self.schedules is not None:
+            self.schedules.configure(config)
         # a subject that keeps one message only never shows an older one when the newest is gone
         self.least_ttl = config.subject_delete_marker_ttl // SECOND_NS if config.max_msgs_per_subject != 1 else 0
         self.interest_only = config.retention == "interest"
@@ -217,6 +222,13 @@ cdef class Ingest(Receiver):
         cdef object refusal = self._check_features(found, ttl)
         if refusal is None:
             refusal = self._check_expectations(entry, found)
+        if refusal is None and has_schedule_headers(found):
+            verdict = self.judge_schedule(msg.subject[:msg.subject_len], block, None)
+            refusal = verdict.refusal
+            if verdict.is_schedule:
+                flags = FLAG_SCHEDULE
+                stored = block = verdict.block
+                scan_publish_headers(block, len(block), found)
         if refusal is None:
             if found.msg_id.n and self.dedup.window_ns > 0:
                 msg_id = found.msg_id.p[:found.msg_id.n]
@@ -232,11 +244,18 @@ cdef class Ingest(Receiver):
             refusal = self._check_size(len(stored), msg.body_len - msg.headers_len) or api_error("message_ttl_invalid")
         if refusal is not None:
             return self.refuse(msg, refusal)
+        seq = self._store_judged(entry, msg, stored, found, msg_id, ttl, flags, now_ns)
+        return self.ack(msg, seq, False) if seq else 0
+
+    cdef uint64_t _store_judged(self, SubjectEntry entry, const Message* msg, bytes stored, PublishHeaders* found,
+                                bytes msg_id, int64_t ttl, uint16_t flags, int64_t now_ns) except? 0:
+        """Store what has passed the checks of its headers, and do what they ask for; 0: refused."""
+        cdef uint64_t seq
         if 0 < ttl < self.least_ttl:
             ttl = self.least_ttl
             stored = with_ttl(stored, ttl)
         if ttl != TTL_NONE:
-            flags = FLAG_TTL
+            flags |= FLAG_TTL
         if msg_id is not None:
             flags |= FLAG_MSG_ID
         seq = self.store(entry, msg, <const char*>stored, len(stored), flags, now_ns)
@@ -252,7 +271,11 @@ cdef class Ingest(Receiver):
                 self.on_first_id()
         if found.rollup.n:
             self._roll_up(entry, found.rollup)
-        return self.ack(msg, seq, False)
+        if flags & FLAG_SCHEDULE:
+            self.schedules.add(seq, stored, now_ns)
+        if found.schedule_next.n == 5 and memcmp(found.schedule_next.p, b"purge", 5) == 0:
+            self.end_schedule(found.scheduler.p[:found.scheduler.n], seq)
+        return seq
 
     cdef uint64_t store(self, SubjectEntry entry, const Message* msg, const char* headers, Py_ssize_t headers_len,
                         uint16_t flags, int64_t now_ns) except? 0:
@@ -314,7 +337,7 @@ cdef class Ingest(Receiver):
         return None
 
     cdef object _check_expectations(self, SubjectEntry entry, PublishHeaders* found):
-        """Expected last sequences, and schedules; None: go on."""
+        """Expected last sequences; None: go on."""
         cdef uint64_t last
         if found.expected_last_subject_sequence.n:
             if found.expected_last_subject.n:
@@ -328,17 +351,7 @@ cdef class Ingest(Receiver):
         if (found.expected_last_sequence.n
                 and parse_sequence(found.expected_last_sequence) != <long long>self.log.last_seq):
             return api_error("stream_wrong_last_sequence", seq=self.log.last_seq)
-        return self._check_schedule(found)
-
-    cdef object _check_schedule(self, PublishHeaders* found):
-        """Schedules are off; a lone half of "this message ends that schedule" has an error of its own."""
-        if found.schedule.n:
-            return api_error("message_schedules_disabled")
-        if not found.scheduler.n and not found.schedule_next.n:
-            return None
-        if found.scheduler.n and found.schedule_next.n == 5 and memcmp(found.schedule_next.p, b"purge", 5) == 0:
-            return api_error("message_schedules_disabled")
-        return api_error("message_schedules_scheduler_invalid")
+        return None
 
     cdef object _check_size(self, Py_ssize_t headers_len, Py_ssize_t payload_len):
         if self.max_msg_size >= 0 and headers_len + payload_len > self.max_msg_size:
@@ -485,6 +498,48 @@ cdef class Ingest(Receiver):
             consumer.on_purged()
         return 0
 
+    # --- schedules ---
+
+    cdef object judge_schedule(self, bytes subject, bytes block, dict staged):
+        from jetbroker.jetstream.schedule_headers import NO_SCHEDULES, judge
+        rules = NO_SCHEDULES if self.schedules is None else self.schedules.rules
+        return judge(subject, block, rules, self._headers_of_last, staged)
+
+    def _headers_of_last(self, bytes subject not None) -> bytes | None:
+        cdef StoredMessage stored
+        cdef uint64_t seq = self.log.last_by_subject(subject)
+        if not seq or self.log.read(seq, &stored) != READ_OK:
+            return None
+        return stored.headers[:stored.headers_len] if stored.headers_len else b""
+
+    cdef int end_schedule(self, bytes subject, uint64_t seq) except -1:
+        cdef StreamConsumer consumer
+        self._note_rolled_up(SubjectFilter(subject), self.log.first_seq)
+        if self.log.purge(subject, seq, 0):
+            for consumer in self.consumers:
+                consumer.on_purged()
+        return 0
+
+    cdef uint64_t store_generated(self, bytes subject, bytes headers, bytes payload) except? 0:
+        cdef bytes body = headers + payload
+        cdef PublishHeaders found
+        cdef SubjectEntry entry
+        cdef Message msg
+        memset(&msg, 0, sizeof(Message))
+        msg.subject = subject
+        msg.subject_len = len(subject)
+        msg.body = body
+        msg.headers_len = len(headers)
+        msg.body_len = len(body)
+        if self.sealed:
+            return 0
+        entry = self.transformed_entry(None, &msg)
+        msg.subject = PyBytes_AS_STRING(entry.state.subject)
+        msg.subject_len = PyBytes_GET_SIZE(entry.state.subject)
+        scan_publish_headers(headers, len(headers), &found)
+        return self._store_judged(entry, &msg, headers, &found, None, parse_ttl(found.ttl.p, found.ttl.n), 0,
+                                  wall_clock_ns())
+
     # --- expiry ---
 
     cdef int remove_expired(self, uint64_t seq) except -1:
@@ -608,6 +663,8 @@ cdef class Ingest(Receiver):
             self.log.restore(restored)
         for reply in self.acks.fail_from(first_lost):
             self._refuse_reply(reply, refusal)
+        if self.schedules is not None:
+            self.schedules.look_again(first_lost, restored)
         return restored
 
     cdef int run_tick(self) except -1:

@@ -23,6 +23,12 @@ cdef struct PublishHeaders:
     Text schedule_time_zone
 
 
+# Is there a header that only schedules have?
+cdef inline bint has_schedule_headers(const PublishHeaders* found) noexcept nogil:
+    return (found.schedule.n or found.scheduler.n or found.schedule_next.n
+            or found.schedule_time_zone.p != NULL)
+
+
 # Fills `out`; the first header of a name counts. True when there is at least one of them.
 cdef bint scan_publish_headers(const char* block, Py_ssize_t n, PublishHeaders* out) noexcept nogil
 # The number, or -1 when the text is anything but digits that fit.

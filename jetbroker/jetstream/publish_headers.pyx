@@ -112,3 +112,11 @@ _INCREMENT = re.compile(rb"[+-]?[0-9]+")
 def is_valid_increment(bytes text not None) -> bool:
     """Is this a Nats-Incr the server would take: a whole number of any size?"""
     return _INCREMENT.fullmatch(text) is not None
+
+
+def header_text(bytes block not None, bytes name not None) -> bytes | None:
+    """The value of the first header of this name, None when there is none; blanks at its end belong to it."""
+    cdef Py_ssize_t start = block.find(b"\n" + name + b":") + 1
+    if not start:
+        return None
+    return block[start + len(name) + 1 : block.find(b"\r\n", start)].lstrip(b" ")

@@ -70,6 +70,8 @@ cdef class Stream(LogObserver):
         self.ingest.on_first_id = self._on_first_id
         self.ingest.enforce_limits()
         self.expiry.start()
+        if self.ingest.schedules is not None:
+            self.ingest.schedules.start()
 
     def stop(self) -> None:
         """Take all interest back; what has been accepted still commits and is acked as long as the log works."""
@@ -77,6 +79,8 @@ cdef class Stream(LogObserver):
         if self.origins is not None:
             self.origins.stop()
         self.expiry.stop()
+        if self.ingest.schedules is not None:
+            self.ingest.schedules.stop()
         for subscription in [*self.subscriptions.values(), *self.direct_subscriptions]:
             self.router.unsubscribe(subscription)
         self.subscriptions = {}
@@ -102,6 +106,8 @@ cdef class Stream(LogObserver):
             return
         self._subscribe(config)
         self._follow_origins(config)
+        if self.ingest.schedules is not None:
+            self.ingest.schedules.start()
         self.ingest.enforce_limits()
         for consumer in self.ingest.consumers:
             consumer.on_purged()

@@ -106,7 +106,6 @@ def refuse_unsupported_stream(config: StreamConfig) -> None:
         "sources.consumer": any(source.consumer is not None for source in config.sources),
         "allow_msg_counter": config.allow_msg_counter,
         "allow_batched": config.allow_batched,
-        "allow_msg_schedules": config.allow_msg_schedules,
     }
     feature = next((name for name, is_wanted in wanted.items() if is_wanted), "")
     if feature:

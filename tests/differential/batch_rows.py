@@ -98,7 +98,7 @@ def _commit() -> list[tuple[str, list[Publish], dict[str, Any]]]:
         ("last id is unsupported", whole("b", A, alone("Nats-Expected-Last-Msg-Id", "1")), {}),
         ("last id before a wrong stream", whole("b", ("s.a", (("Nats-Expected-Stream", "X"),)),
                                                 alone("Nats-Expected-Last-Msg-Id", "1")), {}),
-        ("the stream", whole("b", alone("Nats-Expected-Stream", "S"), B), {}),
+        ("the stream", whole("b", alone("Nats-Expected-Stream", "STREAM"), B), {}),
         ("another stream", whole("b", A, alone("Nats-Expected-Stream", "T"), B), {}),
         ("ttl disabled", whole("b", A, alone(ttl, "5")), {}),
         ("bad ttl, disabled", whole("b", A, alone(ttl, "x")), {}),

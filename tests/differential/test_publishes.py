@@ -9,12 +9,14 @@ import pytest
 import pytest_asyncio
 
 from tests.differential.batch_rows import cases as batch_cases
+from tests.differential.schedule_rows import cases as schedule_cases
 from tests.support.process import ServerProcess
 from tests.support.publishes import Case, Publisher
 
 pytestmark = [pytest.mark.differential, pytest.mark.asyncio(loop_scope="module")]
 
 BATCHES = batch_cases()
+SCHEDULES = schedule_cases()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -30,5 +32,11 @@ async def both(reference_server: ServerProcess, broker: ServerProcess) -> AsyncI
 
 @pytest.mark.parametrize("case", BATCHES, ids=[case.name for case in BATCHES])
 async def test_atomic_batches(both: list[Publisher], case: Case) -> None:
+    expected, got = both
+    assert await got.play(case) == await expected.play(case)
+
+
+@pytest.mark.parametrize("case", SCHEDULES, ids=[case.name for case in SCHEDULES])
+async def test_schedules(both: list[Publisher], case: Case) -> None:
     expected, got = both
     assert await got.play(case) == await expected.play(case)

@@ -25,7 +25,10 @@ class Publish:
 
 @dataclass(frozen=True)
 class Case:
-    """`config`: of the stream S beside its name and subjects `s.>`. `config` in `updates` is given before step n."""
+    """`config`: of the stream beside its name and subjects `s.>`; `updates`: what changes of it before step n.
+
+    A header whose value is STREAM gets the name of the stream.
+    """
 
     name: str
     publishes: Sequence[Publish]
@@ -45,7 +48,13 @@ class Publisher:
     def __init__(self, client: Client) -> None:
         self.client = client
         self.inbox = client.new_inbox()
+        # a name of its own for each play: nats-server may find the messages of a deleted stream of the same name
+        self.plays = 0
         self.answers: asyncio.Queue[Msg] = asyncio.Queue()
+
+    @property
+    def stream(self) -> str:
+        return f"S{self.plays}"
 
     async def start(self) -> None:
         async def take(msg: Msg) -> None:
@@ -66,7 +75,11 @@ class Publisher:
         return msg.data, msg.headers
 
     async def _put(self, publish: Publish, reply: str) -> None:
-        text = block(publish.headers) if publish.headers else b""
+        text = (
+            block(publish.headers).replace(b": STREAM\r\n", b": %b\r\n" % self.stream.encode())
+            if publish.headers
+            else b""
+        )
         if text:
             sizes = f"HPUB {publish.subject}{reply} {len(text)} {len(text) + len(publish.payload)}\r\n"
         else:
@@ -83,26 +96,27 @@ class Publisher:
 
     async def play(self, case: Case) -> list[Any]:
         """Answers, then the stream's state and messages. The stream is made before and deleted afterwards."""
-        config = {"name": "S", "subjects": ["s.>"], **case.config}
-        await self.api("STREAM.CREATE.S", config)
+        self.plays += 1
+        config = {"name": self.stream, "subjects": ["s.>"], **case.config}
+        await self.api(f"STREAM.CREATE.{self.stream}", config)
         try:
             heard: list[Any] = []
             for step, publish in enumerate(case.publishes):
                 if step in case.updates:
-                    await self.api("STREAM.UPDATE.S", config | case.updates[step])
+                    await self.api(f"STREAM.UPDATE.{self.stream}", config | case.updates[step])
                 heard.append(await self.ask(publish))
             return heard + await self.stored()
         finally:
-            await self.api("STREAM.DELETE.S")
+            await self.api(f"STREAM.DELETE.{self.stream}")
 
     async def stored(self) -> list[Any]:
-        """What is in the stream S."""
-        state = (await self.api("STREAM.INFO.S", {"deleted_details": True}))["state"]
+        """What is in the stream."""
+        state = (await self.api(f"STREAM.INFO.{self.stream}", {"deleted_details": True}))["state"]
         if not state["messages"]:
             return [state["last_seq"]]
         found: list[Any] = [{key: state.get(key) for key in ("messages", "first_seq", "last_seq", "bytes", "deleted")}]
         for seq in range(state["first_seq"], state["last_seq"] + 1):
             if seq not in (state.get("deleted") or ()):
-                message = (await self.api("STREAM.MSG.GET.S", {"seq": seq}))["message"]
+                message = (await self.api(f"STREAM.MSG.GET.{self.stream}", {"seq": seq}))["message"]
                 found.append({key: message.get(key) for key in ("seq", "subject", "hdrs", "data")})
         return found
