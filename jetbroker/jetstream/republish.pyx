@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
 
 from jetbroker.jetstream.header_lines cimport append_header, append_number, append_time, begin_block
-from jetbroker.routing.router cimport Router
+from jetbroker.routing.router cimport Route, Router
 from jetbroker.routing.transform cimport Transform
 from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.message cimport Message
@@ -146,6 +146,9 @@ cdef class Republisher:
         cdef const char* headers = subject + entry.subject_len
         cdef OutputBuffer out = self.out
         cdef Message msg
+        cdef Route route = self.router.frequent_route(destination, entry.destination_len)
+        if route is not None and not route.plain and route.queues is None:
+            return 0                           # nobody listens
         out.clear()
         begin_block(out, headers, entry.headers_len)
         append_header(out, b"Nats-Stream: ", 13, PyBytes_AS_STRING(self.name), PyBytes_GET_SIZE(self.name))
@@ -168,7 +171,10 @@ cdef class Republisher:
         msg.size_text_len = 0
         msg.tail = NULL
         msg.tail_len = 0
-        self.router.publish(None, &msg)
+        if route is not None:
+            self.router.deliver(route, None, &msg)
+        else:
+            self.router.deliver_once(None, &msg)
         return 0
 
     cdef int drop_from(self, uint64_t first_lost) except -1:
