@@ -1,8 +1,9 @@
 """The life of a stream's origins: of the one it mirrors, or of those it sources from.
 
-Each origin is asked for a consumer by its API, as any client would ask, so that it makes no difference whether it is
-in this account, behind an account's imports or in another domain. What the consumer delivers is taken by an
-OriginIngest; this module makes the connection, finds out that it is broken, and makes it again.
+Each origin is asked for a consumer by its API (or to reset one that was made beforehand), as any client would ask, so
+that it makes no difference whether it is in this account, behind an account's imports or in another domain. What the
+consumer delivers is taken by an OriginIngest; this module makes the connection, finds out that it is broken, and makes
+it again.
 
 Where a source goes on after a restart is recorded once per tick beside the stream. The record is written no later than
 the messages are given out, so no message that consumers have removed since is forgotten; those stored after the last
@@ -88,8 +89,8 @@ class Origin:
         self._direct = []
 
     def delete_consumer(self) -> None:
-        """Tell the origin, without waiting for an answer."""
-        if self.consumer:
+        """Tell the origin, without waiting for an answer; a consumer that was made beforehand stays."""
+        if self.consumer and self.source.consumer is None:
             self._request(f"CONSUMER.DELETE.{self.source.name}.{self.consumer}", None, b"", b"")
             self.consumer = ""
 
@@ -135,6 +136,21 @@ class Origin:
     def _connect(self) -> None:
         self._disconnect()
         self._has_asked = True
+        js = self.stream.js
+        reply = f"$JSC.R.{random_name()}".encode()
+        self._reply = js.router.subscribe(CallbackReceiver(js.tick, self._answered), reply)
+        self._timer = js.tick.loop.call_later(ANSWER_SECONDS, self._retry, None)
+        if self.source.consumer is not None:
+            # one made beforehand goes back to what we have confirmed
+            self._deliver_subject = self.source.consumer.deliver_subject
+            asked = self._request(f"CONSUMER.RESET.{self.source.name}.{self.source.consumer.name}", reply, b"", b"")
+        else:
+            asked = self._ask_for_consumer(reply)
+        if not asked:
+            self._retry(self.error)
+
+    def _ask_for_consumer(self, reply: bytes) -> int:
+        """How many took the request."""
         prefix = self.source.external.deliver if self.source.external is not None else ""
         kind = "S" if self.name else "M"
         self._deliver_subject = f"{prefix or '$JS'}.{kind}.{random_name()}".replace("..", ".")
@@ -142,13 +158,8 @@ class Origin:
         subject = f"CONSUMER.CREATE.{self.source.name}"
         if "filter_subject" in wanted:
             subject += f".{wanted['name']}.{wanted['filter_subject']}"
-        js = self.stream.js
-        reply = f"$JSC.R.{random_name()}".encode()
-        self._reply = js.router.subscribe(CallbackReceiver(js.tick, self._answered), reply)
-        self._timer = js.tick.loop.call_later(ANSWER_SECONDS, self._retry, None)
         body = dumps({"stream_name": self.source.name, "config": wanted, "action": ""})
-        if not self._request(subject, reply, _LEVEL_HEADER if self._is_sourcing else b"", body):
-            self._retry(self.error)
+        return self._request(subject, reply, _LEVEL_HEADER if self._is_sourcing else b"", body)
 
     def _request(self, subject: str, reply: bytes | None, headers: bytes, body: bytes) -> int:
         prefix = self.source.external.api if self.source.external is not None else ""
@@ -228,7 +239,11 @@ class Origin:
         delivered = int(answer["delivered"]["stream_seq"])
         pending = int(answer.get("num_pending", 0))
         self.consumer = str(answer["name"])
-        deliver_subject = str(answer["config"]["deliver_subject"]).encode()
+        if self.source.consumer is None:
+            self._deliver_subject = str(answer["config"]["deliver_subject"])
+        elif answer["config"]["ack_policy"] != "flow_control":
+            self._retry(api_error(f"{'source' if self.name else 'mirror'}_consumer_requires_ack_fc"))
+            return
         self._disconnect()
         try:
             self.ingest.begin(max(delivered, self.ingest.stream_seq) if self.name else delivered)
@@ -236,7 +251,7 @@ class Origin:
             self._retry(api_error("stream_store_failed", err=error))
             return
         self.error = None
-        self._deliveries = router.subscribe(self.ingest, deliver_subject)
+        self._deliveries = router.subscribe(self.ingest, self._deliver_subject.encode())
         self._timer = self.stream.js.tick.loop.call_later(CHECK_SECONDS, self._check)
         if pending < CAUGHT_UP:
             self._answer_direct_gets()

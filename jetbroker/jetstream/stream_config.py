@@ -102,8 +102,6 @@ _FORBIDDEN_CHANGES: tuple[tuple[str, Callable[[StreamConfig, StreamConfig], bool
 def refuse_unsupported_stream(config: StreamConfig) -> None:
     """Refuse what is well-formed but not built, so that no setting is ever silently without effect."""
     wanted = {
-        "mirror.consumer": config.mirror is not None and config.mirror.consumer is not None,
-        "sources.consumer": any(source.consumer is not None for source in config.sources),
         "allow_msg_counter": config.allow_msg_counter,
         "allow_batched": config.allow_batched,
     }

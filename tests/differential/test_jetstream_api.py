@@ -24,7 +24,7 @@ ROWS = conversations()
 SILENCE_S = 0.5
 # What is refused here and not by nats-server. Each is answered with "<feature> not supported yet".
 NOT_BUILT = {
-    "mirror.consumer", "sources.consumer", "allow_msg_counter", "allow_atomic",
+    "allow_msg_counter", "allow_atomic",
     "allow_batched", "allow_msg_schedules", "priority_groups",
 }  # fmt: skip
 # Where the answers differ on purpose, or where nats-server's depends on its inner workings: conversation -> why.

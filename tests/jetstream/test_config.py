@@ -145,8 +145,6 @@ def test_sealing_fixes_the_rest() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"mirror": {"name": "A", "consumer": {"name": "C", "deliver_subject": "d"}}, "subjects": []},
-        {"sources": [{"name": "A", "consumer": {"name": "C", "deliver_subject": "d"}}]},
         {"allow_atomic": True},
         {"allow_batched": True}, {"allow_msg_counter": True}, {"allow_msg_schedules": True},
     ],

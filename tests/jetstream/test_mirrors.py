@@ -196,8 +196,30 @@ async def test_configurations(streams: Streams) -> None:
     await streams.create("B", mirror={"name": "A"})
     assert (await streams.update("S", subjects=["s"], sources=[{"name": "B"}]))["error"] == {
         "code": 500, "err_code": 10052, "description": "detected cycle"}  # fmt: skip
-    with_consumer = {"name": "S", "consumer": {"name": "C", "deliver_subject": "d"}}
-    assert await streams.refusal("M", mirror=with_consumer) == (10052, "mirror.consumer not supported yet")
+
+
+@pytest.mark.parametrize("retention", ["limits", "workqueue"])
+async def test_a_consumer_made_beforehand(streams: Streams, retention: str) -> None:
+    await streams.create("S", subjects=["s.*"], retention=retention)
+    consumer = {"durable_name": "C", "deliver_subject": "d", "ack_policy": "flow_control", "filter_subject": "s.a"}
+    made = await streams.api("CONSUMER.CREATE.S.C.s.a", {"stream_name": "S", "config": consumer})
+    assert "error" not in made, made
+    await streams.publish("s.a", "1", "2")
+    await streams.publish("s.b", "3")
+    await streams.create("M", mirror={"name": "S", "consumer": {"name": "C", "deliver_subject": "d"}})
+    await streams.until_last("M", 2)
+    await streams.publish("s.a", "4")
+    await streams.until_last("M", 4)
+    assert await streams.payloads("M") == ["1", "2", "4"]
+    left = 1 if retention == "workqueue" else 4
+    await streams.until("S", lambda info: info["state"]["messages"] == left)
+    await streams.api("STREAM.DELETE.M")
+    assert (await streams.api("CONSUMER.NAMES.S"))["consumers"] == ["C"]
+    plain = {"durable_name": "P", "deliver_subject": "p", "ack_policy": "explicit", "filter_subject": "s.b"}
+    await streams.api("CONSUMER.CREATE.S.P.s.b", {"stream_name": "S", "config": plain})
+    await streams.create("T", sources=[{"name": "S", "consumer": {"name": "P", "deliver_subject": "p"}}])
+    refused = await streams.until("T", lambda info: "error" in info["sources"][0])
+    assert refused["sources"][0]["error"]["err_code"] == 10217
 
 
 async def test_killed_while_it_copies(tmp_path: Path) -> None:

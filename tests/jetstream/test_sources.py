@@ -184,8 +184,8 @@ async def test_configurations(streams: Streams) -> None:
             (10021, "stream external api prefix $JS.API must not overlap with $JS.API"),
         ),
         (
-            [{"name": "A", "consumer": {"name": "C", "deliver_subject": "d"}}],
-            (10052, "sources.consumer not supported yet"),
+            [{"name": "A", "opt_start_seq": 5, "consumer": {"name": "C", "deliver_subject": "d"}}],
+            (10215, "stream source consumer config is invalid"),
         ),
     ):
         assert await streams.refusal("T", subjects=["t"], sources=sources) == refusal
