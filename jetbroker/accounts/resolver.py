@@ -56,15 +56,23 @@ class Resolver:
         name = self._options.system_account
         if name and name != SYSTEM_ACCOUNT:
             try:
-                self.find(name)
+                self._take(*self._found(name))
             except TokenError as error:
                 raise ConfigError(f"error resolving system account: {error}") from None
+            self._apply()
 
     def find(self, name: str) -> KnownAccount:
         """An account, read in when it is used for the first time. Raises TokenError."""
         known = self._known.get(name)
         if known is None:
-            self._load(name)
+            try:
+                token, claims = self._found(name)
+            except TokenError as error:
+                if str(error) == MISSING:
+                    self._log.warn(f"Account fetch failed: {MISSING}")
+                raise
+            self._log.debug(f"Updating account claims: {name}/{claims.name}")
+            self._take(token, claims)
             self._apply()
             return self._known[name]
         if known.expired:
@@ -100,6 +108,7 @@ class Resolver:
         claims = self._verified(token)
         if claims.subject != name:
             raise TokenError(INVALID)
+        self._log.debug(f"Updating account claims: {name}/{claims.name}")
         self._take(token, claims)
         self._apply()
         self._effects.changed(known, self._known[name])
@@ -123,6 +132,7 @@ class Resolver:
                 self._known[name] = before
                 options.accounts[name] = self._options_of(claims)
                 continue
+            self._log.debug(f"Updating account claims: {name}/{claims.name}")
             self._take(token, claims)
             changed.append((before, self._known[name]))
         self._apply()
@@ -145,7 +155,6 @@ class Resolver:
             raise TokenError("will only fetch valid account keys")
         token = self._options.operator.preload.get(name)
         if token is None:
-            self._log.warn(f"Account fetch failed: {MISSING}")
             raise TokenError(MISSING)
         return token
 
@@ -156,13 +165,13 @@ class Resolver:
             raise TokenError(INVALID)
         return claims
 
-    def _load(self, name: str) -> None:
-        """Read an account and all that it imports from. Raises TokenError."""
+    def _found(self, name: str) -> tuple[str, AccountClaims]:
+        """The token of an account and what it says. Raises TokenError."""
         token = self._fetch(name)
         claims = self._verified(token)
         if claims.subject != name:
             raise TokenError(INVALID)
-        self._take(token, claims)
+        return token, claims
 
     def _take(self, token: str, claims: AccountClaims) -> None:
         """Take over what a token says. Accounts that it imports from are read too, one after the other."""
@@ -170,7 +179,6 @@ class Resolver:
         while waiting:
             text, found = waiting.pop()
             known = KnownAccount.of(text, found, self._options.operator.strict_keys)
-            self._log.debug(f"Updating account claims: {known.name}/{found.name}")
             self._known[known.name] = known
             self._options.accounts[known.name] = self._options_of(found)
             self._expect_end(known)
@@ -179,8 +187,7 @@ class Resolver:
                 if entry.account in self._known or any(entry.account == other.subject for _, other in waiting):
                     continue
                 try:
-                    needed = self._fetch(entry.account)
-                    waiting.append((needed, self._verified(needed)))
+                    waiting.append(self._found(entry.account))
                 except TokenError as error:
                     what = f"for import of [{entry.subject}] {entry.kind} (err={error})"
                     self._log.error(f"Can't locate account [{entry.account}] {what}")

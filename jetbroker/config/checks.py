@@ -147,6 +147,8 @@ def _has_plain_passwords(options: Options) -> bool:
     """A user without a password counts too, unless it can be known by its certificate."""
     if options.authorization.password and not is_bcrypt(options.authorization.password):
         return True
+    if options.operator.enabled:
+        return False
     blocks = (options.tls, options.websocket.tls)
     by_certificate = any(block is not None and block.verify_and_map for block in blocks)
     named = [user.password for user in options.all_users() if not user.nkey]

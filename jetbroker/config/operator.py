@@ -23,7 +23,8 @@ _BLOCK = re.compile(r"\s*(?:(?:-{3,}.*-{3,}\r?\n)([\w\-.=]+)(?:\r?\n-{3,}.*-{3,}
 _NO_RESOLVER = (
     'error parsing account resolver, should be MEM or  URL("url") or a map containing dir and type state=[FULL|CACHE])'
 )
-_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_PARTS = ("major", "minor", "update")
 
 
 class OperatorKeys:
@@ -78,7 +79,7 @@ class OperatorKeys:
         for found in self.options.trusted_keys:
             if not is_public_key("operator", found):
                 what = f"trust key {quoted(found)} required to be a valid public operator nkey"
-                self.report.fail(node.place, what)
+                self.report.fail(node.value[-1].place if isinstance(node.value, list) else node.place, what)
 
     def _resolver(self, key: str, node: Node) -> None:
         """Where accounts come from: MEMORY, the tokens of this file, is what there is."""
@@ -233,14 +234,16 @@ def _check_version(claims: OperatorClaims) -> None:
     text = claims.assert_server_version
     if not text:
         return
-    found, own = _VERSION.fullmatch(text), _VERSION.match(NATS_VERSION)
-    if found is None or own is None:
+    words = text.split(".")
+    wrong = next((word for word in words if not _NUMBER.fullmatch(word)), None)
+    why = f"asserted server version cant parse {wrong} to int"
+    if len(words) != len(_PARTS):
         why = "asserted server version must be of the form <major>.<minor>.<update>"
+    if wrong is not None or len(words) != len(_PARTS):
         raise ConfigError(f"operator {claims.subject} expects version {text} got error instead: {why}")
-    for name, wanted, there in zip(("major", "minor", "update"), found.groups(), own.groups(), strict=True):
-        if int(wanted) > int(there):
-            raise ConfigError(
-                f"operator {claims.subject} expected {name} version {wanted} > server {name} version {there}"
-            )
-        if int(wanted) < int(there):
+    for name, wanted, own in zip(_PARTS, map(int, words), map(int, NATS_VERSION.split(".")), strict=True):
+        if wanted > own:
+            what = f"expected {name} version {wanted} > server {name} version {own}"
+            raise ConfigError(f"operator {claims.subject} {what}")
+        if wanted < own:
             return

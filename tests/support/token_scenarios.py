@@ -93,9 +93,8 @@ def signing_keys(world: World) -> Told:
     gone, stays, scoped = account_key(), account_key(), account_key()
     scope = {"kind": "user_scope", "key": scoped.public, "role": "", "template": {"pub": {"allow": ["x"]}}}
     world.a.more["signing_keys"] = [gone.public, stays.public, scope]
-    system = world.sys()
-    told: Told = []
-    told.append(world.update(system, world.a))
+    system, first = world.sys(), world.member(world.a)
+    told: Told = [first.greeting, world.update(system, world.a)]
     members = [
         world.member(world.a),
         world.member(world.a, signer=gone),
@@ -215,7 +214,7 @@ def share_services(world: World) -> Told:
     ]
     asker, server = world.member(world.a, name="asker"), world.member(world.b)
     told: Told = [world.update(system, world.b), world.update(system, world.a)]
-    server.says("SUB svc.> 1\r\nSUB many 1\r\nSUB none 1\r\n")
+    server.says("SUB svc.> 1\r\nSUB many 2\r\nSUB none 3\r\n")
     for subject in ("l.one", "old.two", "many", "in.q", "none", "svc.one"):
         told += [asker.says(f"SUB r 1\r\nPUB {subject} r 1\r\n1\r\nUNSUB 1\r\n"), server.hears()]
     world.b.more["exports"] = []
