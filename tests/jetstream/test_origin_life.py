@@ -1,0 +1,215 @@
+"""The connection of a stream to one origin, which the test plays: order, gaps, flow control, errors, failed writes."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+
+from jetbroker.jetstream import origins
+from jetbroker.jetstream.gotext import MILLISECOND
+from jetbroker.routing.router import CallbackReceiver
+from jetbroker.store.statelog import StateLog
+from tests.store.support import FaultyDisk
+from tests.support.streams import StreamBench
+
+ANSWER_SECONDS = 10.0
+
+
+class PlayedOrigin:
+    """Answers requests for consumers, and delivers what it is told to."""
+
+    def __init__(self, bench: StreamBench) -> None:
+        self.bench = bench
+        self.requests: asyncio.Queue[tuple[str, bytes, dict[str, Any]]] = asyncio.Queue()
+        self.answers: asyncio.Queue[tuple[bytes, bytes]] = asyncio.Queue()
+        self.deliver_subject = b""
+        bench.js.log = SimpleNamespace(warn=lambda line: None)
+        bench.js.store = SimpleNamespace(begin_consumer=self._begin_consumer)
+        for pattern, take in ((b"$JS.API.CONSUMER.>", self._asked), (b"$JS.FC.>", self._flow)):
+            bench.router.subscribe(CallbackReceiver(bench.tick, take), pattern)
+
+    def _begin_consumer(self, account: str, stream: str, name: str, *rest: object) -> StateLog:
+        return StateLog.in_memory(self.bench.tick, {"name": name, "config": {}})
+
+    def _asked(self, subject: bytes, reply: bytes | None, headers: bytes, payload: bytes, origin: object) -> None:
+        if reply is not None:
+            self.requests.put_nowait((subject.decode(), reply, orjson.loads(payload)["config"]))
+
+    def _flow(self, subject: bytes, reply: bytes | None, headers: bytes, payload: bytes, origin: object) -> None:
+        self.answers.put_nowait((subject, headers))
+
+    async def accept(self, delivered: int = 0) -> dict[str, Any]:
+        """Answer the next request; returns the configuration that was asked for."""
+        _, reply, config = await asyncio.wait_for(self.requests.get(), ANSWER_SECONDS)
+        answer = {"name": "C", "delivered": {"stream_seq": delivered}, "num_pending": 0, "config": config}
+        self.bench.router.publish_bytes(reply, None, b"", orjson.dumps(answer))
+        self.deliver_subject = config["deliver_subject"].encode()
+        while not self.bench.router.interested(self.deliver_subject):
+            await asyncio.sleep(0)
+        return config
+
+    async def refuse(self, error: dict[str, Any] | bytes) -> tuple[str, dict[str, Any]]:
+        """Answer the next request with an error, or with these bytes; returns its subject and configuration."""
+        subject, reply, config = await asyncio.wait_for(self.requests.get(), ANSWER_SECONDS)
+        body = error if isinstance(error, bytes) else orjson.dumps({"error": error})
+        self.bench.router.publish_bytes(reply, None, b"", body)
+        return subject, config
+
+    def deliver(self, stream_seq: int, consumer_seq: int, count: int = 1, payload: bytes = b"x") -> None:
+        reply = b"$JS.ACK.O.C.%d.%d.%d.1700000000000000000.0" % (count, stream_seq, consumer_seq)
+        self.bench.router.publish_bytes(self.deliver_subject, reply, b"", payload)
+
+    def heartbeat(self, consumer_seq: int) -> None:
+        status = b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: %d\r\nNats-Last-Stream: 0\r\n\r\n" % consumer_seq
+        self.bench.router.publish_bytes(self.deliver_subject, None, status, b"")
+
+    def ask_flow(self, subject: bytes) -> None:
+        status = b"NATS/1.0 100 FlowControl Request\r\n\r\n"
+        self.bench.router.publish_bytes(self.deliver_subject, subject, status, b"")
+
+
+KINDS: list[dict[str, Any]] = [{"mirror": {"name": "O"}, "subjects": []}, {"sources": [{"name": "O"}], "subjects": []}]
+
+
+def open_stream(bench: StreamBench, kind: dict[str, Any]) -> Any:
+    return bench.open(storage="file", **kind)
+
+
+def origin_of(stream: Any) -> dict[str, Any]:
+    info = stream.origins.info()
+    found: dict[str, Any] = info["mirror"] if "mirror" in info else info["sources"][0]
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["mirror", "source"])
+async def test_order(tmp_path: Path, kind: dict[str, Any]) -> None:
+    bench = StreamBench(tmp_path)
+    origin = PlayedOrigin(bench)
+    stream = open_stream(bench, kind)
+    first = await origin.accept()
+    assert (first["deliver_policy"], first["direct"], first["sourcing"]) == ("all", True, True)
+    assert (first["ack_policy"], first["flow_control"], first["idle_heartbeat"]) == ("none", True, 1_000_000_000)
+    origin.deliver(1, 1)
+    origin.deliver(1, 1, count=2)  # a redelivery
+    origin.deliver(2, 2)
+    origin.deliver(2, 3)  # old, but it counts
+    origin.deliver(5, 4)  # 3 and 4 are gone at the origin
+    origin.heartbeat(4)
+    assert stream.log.messages == 3
+    assert stream.log.last_seq == (5 if "mirror" in kind else 3)
+    origin.deliver(9, 8)  # three deliveries are missing
+    again = await origin.accept(delivered=5)
+    assert (again["deliver_policy"], again["opt_start_seq"]) == ("by_start_sequence", 6)
+    assert again["deliver_subject"] != first["deliver_subject"]
+    origin.deliver(6, 1)
+    origin.heartbeat(3)
+    assert (await origin.accept(delivered=6))["opt_start_seq"] == 7
+    assert stream.log.messages == 4
+    await bench.close()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["mirror", "source"])
+async def test_flow_control_is_answered_when_all_is_on_disk(tmp_path: Path, kind: dict[str, Any]) -> None:
+    goes_on = threading.Event()
+
+    def rule(call: str, path: str, size: int) -> int | None:
+        if call == "fdatasync":
+            goes_on.wait(ANSWER_SECONDS)
+        return None
+
+    goes_on.set()
+    bench = StreamBench(tmp_path, disk=FaultyDisk(rule))
+    origin = PlayedOrigin(bench)
+    stream = open_stream(bench, kind)
+    await origin.accept()
+    origin.ask_flow(b"$JS.FC.O.C.none")
+    assert await origin.answers.get() == (b"$JS.FC.O.C.none", b"")
+    goes_on.clear()
+    origin.deliver(4, 1)
+    origin.ask_flow(b"$JS.FC.O.C.one")
+    origin.heartbeat(1)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert origin.answers.empty() and stream.log.committed < stream.log.last_seq
+    goes_on.set()
+    subject, headers = await asyncio.wait_for(origin.answers.get(), ANSWER_SECONDS)
+    assert subject == b"$JS.FC.O.C.one"
+    assert headers == b"NATS/1.0\r\nNats-Last-Consumer: 1\r\nNats-Last-Stream: 4\r\n\r\n"
+    assert stream.log.committed == stream.log.last_seq
+    await bench.close()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["mirror", "source"])
+async def test_what_could_not_be_written_is_asked_for_again(tmp_path: Path, kind: dict[str, Any]) -> None:
+    is_full = False
+
+    def rule(call: str, path: str, size: int) -> int | None:
+        if is_full and call == "write":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return None
+
+    bench = StreamBench(tmp_path, disk=FaultyDisk(rule))
+    origin = PlayedOrigin(bench)
+    stream = open_stream(bench, kind)
+    await origin.accept()
+    origin.deliver(1, 1)
+    await stream.commit()
+    is_full = True
+    origin.deliver(2, 2)
+    origin.deliver(3, 3)
+    origin.ask_flow(b"$JS.FC.O.C.lost")
+    asked = await origin.accept(delivered=1)
+    assert asked["opt_start_seq"] == 2 and origin.answers.empty()
+    is_full = False
+    while stream.log.messages < 3:  # a failed log lets one append through to see whether writing works again
+        start = asked["opt_start_seq"]
+        for seq in range(start, 4):
+            origin.deliver(seq, seq + 1 - start)
+        if stream.log.messages < 3:
+            asked = await origin.accept(delivered=start - 1)
+    await stream.commit()
+    assert (stream.log.messages, stream.log.last_seq) == (3, 3)
+    await bench.close()
+
+
+async def test_answers_that_say_no(tmp_path: Path) -> None:
+    bench = StreamBench(tmp_path)
+    origin = PlayedOrigin(bench)
+    stream = open_stream(bench, {"sources": [{"name": "O", "filter_subject": "a.*"}], "subjects": []})
+    subject, config = await origin.refuse({"code": 412, "err_code": 10185, "description": "too new"})
+    assert subject == f"$JS.API.CONSUMER.CREATE.O.{config['name']}.a.*"
+    _, older = await origin.refuse({"code": 404, "err_code": 10059, "description": "stream not found"})
+    assert "sourcing" not in older and older["name"].startswith(config["name"] + "_")
+    while "error" not in origin_of(stream):
+        await asyncio.sleep(0)
+    assert origin_of(stream)["error"]["err_code"] == 10059 and origin_of(stream)["active"] == -1
+    await origin.refuse(b"nothing")
+    await origin.refuse(b'{"name": 5}')
+    _, config = await origin.refuse({"code": 500, "err_code": 1, "description": "again"})
+    assert config["sourcing"] is True
+    await origin.accept()
+    assert "error" not in origin_of(stream) and origin_of(stream)["active"] >= 0
+    await bench.close()
+
+
+async def test_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(origins, "ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr(origins, "CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(origins, "SILENT_NS", 10 * MILLISECOND)
+    bench = StreamBench(tmp_path)
+    origin = PlayedOrigin(bench)
+    stream = open_stream(bench, {"mirror": {"name": "O"}, "subjects": []})
+    await asyncio.wait_for(origin.requests.get(), ANSWER_SECONDS)  # never answered
+    await origin.accept()
+    origin.deliver(1, 1)
+    assert (await origin.accept(delivered=1))["opt_start_seq"] == 2
+    stream.stop()
+    assert not bench.router.interested(origin.deliver_subject)
+    await bench.close()
