@@ -29,7 +29,18 @@ class JetStreamBlock:
         options.enabled = True
         blocks: dict[str, Callable[[str, Node], None]] = dict.fromkeys(keys.STORE_DIR, self.store_dir)
         blocks.update(dict.fromkeys(("sync", "sync_interval"), self._sync_interval))
+        blocks["limits"] = self._limits
         self.report.fill(options, node.value, keys.JETSTREAM, blocks, keys.JETSTREAM_UNSUPPORTED)
+
+    def _limits(self, key: str, node: Node) -> None:
+        found = self.report.map(node, f"Expected a map to define JetStreamLimits, got {values.type_name(node.value)}")
+        if found is not None:
+            self.report.fill(self.options, found, {}, {"batch": self._batches}, keys.JETSTREAM_LIMITS_UNSUPPORTED)
+
+    def _batches(self, key: str, node: Node) -> None:
+        found = self.report.map(node, f"Expected a map to define batch limits, got {values.type_name(node.value)}")
+        if found is not None:
+            self.report.fill(self.options.batches, found, keys.JETSTREAM_BATCHES, {})
 
     def store_dir(self, key: str, node: Node) -> None:
         """The store directory."""

@@ -160,6 +160,13 @@ JETSTREAM: Table = {
     "max_buffered_size": ("max_buffered_size", values.storage_size),
 }
 
+JETSTREAM_BATCHES: Table = {
+    "max_msgs": ("max_msgs", values.integer),
+    "max_inflight_per_stream": ("max_inflight_per_stream", values.integer),
+    "max_inflight_total": ("max_inflight_total", values.integer),
+    "timeout": ("timeout", values.duration),
+}
+
 OPERATOR_MODE = (
     "operator operators root roots root_operator root_operators trusted trusted_keys resolver account_resolver "
     "accounts_resolver resolver_preload resolver_pinned_accounts"
@@ -183,9 +190,10 @@ TLS_UNSUPPORTED = frozenset(
     "ocsp_peer cert_store cert_match_by cert_match cert_match_skip_invalid ca_certs_match".split()
 )
 ACCOUNT_JETSTREAM_UNSUPPORTED = frozenset(("cluster_traffic",))
+JETSTREAM_LIMITS_UNSUPPORTED = frozenset("duplicate_window max_ack_pending max_ha_assets max_request_batch".split())
 JETSTREAM_UNSUPPORTED = frozenset(
     (
-        "cipher ek encryption_key extension_hint info_queue_limit key limits max_concurrent_io "
+        "cipher ek encryption_key extension_hint info_queue_limit key max_concurrent_io "
         "max_outstanding_catchup meta_compact meta_compact_size meta_compact_sync prev_encryption_key prev_key "
         "request_queue_limit tpm unique_tag"
     ).split()

@@ -286,6 +286,16 @@ class OperatorOptions:
 
 
 @dataclass(slots=True)
+class BatchOptions:
+    """`jetstream { limits { batch {} } }`: of atomic batches. 0 and below: nats-server's default."""
+
+    max_msgs: int = 0
+    max_inflight_per_stream: int = 0
+    max_inflight_total: int = 0
+    timeout: float = 0.0  # seconds without a message until a batch is given up
+
+
+@dataclass(slots=True)
 class JetStreamOptions:
     """`jetstream {}`. Sizes in bytes; -1: taken from the machine (75% of memory, 75% of the free disk)."""
 
@@ -298,6 +308,7 @@ class JetStreamOptions:
     strict: bool = True  # refuse API requests with unknown fields
     max_buffered_msgs: int = 0  # accepted, without effect yet (checks.warnings says so)
     max_buffered_size: int = 0  # the same
+    batches: BatchOptions = field(default_factory=BatchOptions)
 
 
 @dataclass(slots=True)

@@ -298,6 +298,13 @@ def _bounds(field: str, name: str) -> Row:
     return Row(path, field, _attribute(path), _grown(name), _bounds_differ(field))
 
 
+def _jetstream_limits(options: Options) -> str:
+    """As nats-server shows all of them; those before the batches' are not built."""
+    batches = options.jetstream.batches
+    numbers = f"{batches.max_inflight_per_stream} {batches.max_inflight_total} {batches.max_msgs}"
+    return f"{{0 0 0 0s {numbers} {format_duration(batches.timeout)}}}"
+
+
 _ROWS: tuple[Row, ...] = (
     _plain("server_name", "ServerName"),
     _plain("host", "Host"),
@@ -344,6 +351,7 @@ _ROWS: tuple[Row, ...] = (
     _plain("jetstream.domain", "JetStreamDomain"),
     _plain("jetstream.max_buffered_msgs", "StreamMaxBufferedMsgs"),
     _plain("jetstream.max_buffered_size", "StreamMaxBufferedSize"),
+    Row("jetstream.limits", "JetStreamLimits", _jetstream_limits),
     Row("jetstream.store_dir", "StoreDir", _attribute("jetstream.store_dir"), differs=_store_dir_differs),
     Row("jetstream.sync_interval", "SyncInterval", _sync_interval),
     Row("jetstream.sync_always", "SyncAlways", _sync_always),

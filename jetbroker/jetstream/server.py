@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from jetbroker.accounts.account import Account
 from jetbroker.config.options import Options
-from jetbroker.jetstream.contracts import ServerInfo, ServerReservations
+from jetbroker.jetstream.contracts import BatchLimits, ServerInfo, ServerReservations
 from jetbroker.logs import Logger
 from jetbroker.routing.router import CallbackReceiver, Subscription
 from jetbroker.store.store import Store
@@ -161,7 +161,14 @@ class JetStreamServer:
         if storage < 0:
             disk = os.statvfs(self.options.store_path)  # what shutil gives, without its imports
             storage = int(disk.f_bavail * disk.f_frsize * DEFAULT_SHARE)
-        return ServerReservations(max_memory=memory, max_storage=storage)
+        wanted, usual = self.options.jetstream.batches, BatchLimits()
+        batches = BatchLimits(
+            messages=wanted.max_msgs if wanted.max_msgs > 0 else usual.messages,
+            per_stream=wanted.max_inflight_per_stream if wanted.max_inflight_per_stream > 0 else usual.per_stream,
+            total=wanted.max_inflight_total if wanted.max_inflight_total > 0 else usual.total,
+            idle_seconds=wanted.timeout if wanted.timeout > 0 else usual.idle_seconds,
+        )
+        return ServerReservations(max_memory=memory, max_storage=storage, batches=batches)
 
     def _log_settings(self, server: ServerReservations) -> None:
         wanted = self.options.jetstream
