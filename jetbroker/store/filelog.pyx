@@ -31,6 +31,9 @@ from jetbroker.tick cimport PHASE_LOGS, Tick
 DEFAULT_SEGMENT_BYTES = 64 * 1024 * 1024
 # Ranges in one D record: 1 MiB
 cdef Py_ssize_t RANGES_PER_RECORD = 65536
+# Sealed segments whose columns stay in memory; more when segments are small.
+cdef Py_ssize_t LOADED_SEGMENTS = 4
+cdef Py_ssize_t LOADED_SMALL = 16
 # Written bytes stay in memory for readers that follow closely; more than this is given back.
 cdef Py_ssize_t TAIL_KEEP_BYTES = 4 * 1024 * 1024
 # After a failed write the next one is tried this much later, seconds.
@@ -77,7 +80,7 @@ cdef class FileLog(SegmentedLog):
         self.message_cost = 30
         self.headers_cost = 4
         self.blocks = BlockCache()
-        self.loaded_bound = 4
+        self.loaded_bound = LOADED_SEGMENTS
         self.pending = Ranges()
         self.in_flight = Ranges()
         self.last_batch = Ranges()
@@ -111,6 +114,7 @@ cdef class FileLog(SegmentedLog):
     def set_packing(self, bint on, uint64_t segment_bytes):
         """From now on sealed segments are packed or not, and segments end at `segment_bytes`."""
         self.packs = on
+        self.loaded_bound = LOADED_SMALL if on else LOADED_SEGMENTS
         self.segment_bytes = min(segment_bytes, 0xF0000000)
         if on:
             self.packer.wake(self)

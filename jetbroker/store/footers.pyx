@@ -6,8 +6,6 @@ column as byte planes: all first bytes, then all second ones.  The rest of the f
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
 
 from jetbroker.store.format cimport (
     OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, SIZE_MASK, FooterLayout, load_u32, load_u64, parse_footer, store_u64,
@@ -17,36 +15,33 @@ from jetbroker.store.frames import decompress
 cdef int LENGTH_BYTES = 8              # u64: bytes of the plain footer, in front
 
 
-cdef int split_planes(char* column, Py_ssize_t n, int width) except -1:
-    """Make byte planes of a column, in place."""
-    cdef char* planes = <char*>malloc(max(n * width, 1))
+cdef void split_planes(const char* column, char* planes, Py_ssize_t n, int width) noexcept nogil:
+    """Byte planes of a column of n numbers."""
     cdef Py_ssize_t i
     cdef int k
-    if planes == NULL:
-        raise MemoryError
-    with nogil:
-        for k in range(width):
-            for i in range(n):
-                planes[k * n + i] = column[i * width + k]
-        memcpy(column, planes, n * width)
-    free(planes)
-    return 0
+    cdef char* plane
+    for k in range(width):
+        plane = planes + k * n
+        for i in range(n):
+            plane[i] = column[i * width + k]
 
 
-cdef int join_planes(char* column, Py_ssize_t n, int width) except -1:
-    """The reverse of split_planes."""
-    cdef char* planes = <char*>malloc(max(n * width, 1))
+cdef void join_planes_4(const unsigned char* planes, uint32_t* column, Py_ssize_t n) noexcept nogil:
+    """The reverse of split_planes, for u32."""
     cdef Py_ssize_t i
-    cdef int k
-    if planes == NULL:
-        raise MemoryError
-    with nogil:
-        memcpy(planes, column, n * width)
-        for k in range(width):
-            for i in range(n):
-                column[i * width + k] = planes[k * n + i]
-    free(planes)
-    return 0
+    for i in range(n):
+        column[i] = (planes[i] | <uint32_t>planes[n + i] << 8 | <uint32_t>planes[2 * n + i] << 16
+                     | <uint32_t>planes[3 * n + i] << 24)
+
+
+cdef void join_planes_8(const unsigned char* planes, uint64_t* column, Py_ssize_t n) noexcept nogil:
+    """The reverse of split_planes, for 64 bits."""
+    cdef const unsigned char* high = planes + 4 * n
+    cdef Py_ssize_t i
+    for i in range(n):
+        column[i] = (planes[i] | <uint64_t>planes[n + i] << 8 | <uint64_t>planes[2 * n + i] << 16
+                     | <uint64_t>planes[3 * n + i] << 24 | <uint64_t>high[i] << 32 | <uint64_t>high[n + i] << 40
+                     | <uint64_t>high[2 * n + i] << 48 | <uint64_t>high[3 * n + i] << 56)
 
 
 cdef uint32_t record_end(const char* p, const FooterLayout* f, Py_ssize_t slot, uint32_t offset) noexcept nogil:
@@ -98,39 +93,43 @@ def pack_footer(bytes footer not None, compressor):
     """The footer of a plain segment as a packed one has it. `compressor` is one of frames.new_compressor."""
     cdef Py_ssize_t n = PyBytes_GET_SIZE(footer)
     cdef bytes work = PyBytes_FromStringAndSize(PyBytes_AS_STRING(footer), n)
+    cdef bytes out = PyBytes_FromStringAndSize(PyBytes_AS_STRING(footer), n)
     cdef char* p = PyBytes_AS_STRING(work)
+    cdef char* planes = PyBytes_AS_STRING(out)
     cdef char length[8]
     cdef FooterLayout f
     if parse_footer(p, n, &f) != 0:
         raise ValueError("the footer's parts do not fit each other")
-    take_differences(p, &f)
-    split_planes(p + f.offsets_at, f.slots, 4)
-    split_planes(p + f.times_at, f.slots, 8)
-    split_planes(p + f.sizes_at, f.slots, 4)
-    split_planes(p + f.subject_ids_at, f.slots, 4)
+    with nogil:
+        take_differences(p, &f)
+        split_planes(p + f.offsets_at, planes + f.offsets_at, f.slots, 4)
+        split_planes(p + f.times_at, planes + f.times_at, f.slots, 8)
+        split_planes(p + f.sizes_at, planes + f.sizes_at, f.slots, 4)
+        split_planes(p + f.subject_ids_at, planes + f.subject_ids_at, f.slots, 4)
     store_u64(length, n)
-    return length[:LENGTH_BYTES] + compressor.compress(work)
+    return length[:LENGTH_BYTES] + compressor.compress(out)
 
 
 cdef bytes unpack_footer(bytes stored):
     cdef Py_ssize_t n
+    cdef bytes work
     cdef bytes footer
+    cdef const unsigned char* planes
     cdef char* p
     cdef FooterLayout f
     if PyBytes_GET_SIZE(stored) <= LENGTH_BYTES:
         return None
     n = load_u64(PyBytes_AS_STRING(stored))
-    footer = decompress(stored[LENGTH_BYTES:], n)
-    if footer is None:
+    work = decompress(stored[LENGTH_BYTES:], n)
+    if work is None or parse_footer(PyBytes_AS_STRING(work), n, &f) != 0:
         return None
+    planes = <const unsigned char*>PyBytes_AS_STRING(work)
+    footer = PyBytes_FromStringAndSize(PyBytes_AS_STRING(work), n)
     p = PyBytes_AS_STRING(footer)
-    if parse_footer(p, n, &f) != 0:
-        return None
-    # nobody else has seen these bytes yet
-    join_planes(p + f.offsets_at, f.slots, 4)
-    join_planes(p + f.times_at, f.slots, 8)
-    join_planes(p + f.sizes_at, f.slots, 4)
-    join_planes(p + f.subject_ids_at, f.slots, 4)
+    join_planes_4(planes + f.offsets_at, <uint32_t*>(p + f.offsets_at), f.slots)
+    join_planes_8(planes + f.times_at, <uint64_t*>(p + f.times_at), f.slots)
+    join_planes_4(planes + f.sizes_at, <uint32_t*>(p + f.sizes_at), f.slots)
+    join_planes_4(planes + f.subject_ids_at, <uint32_t*>(p + f.subject_ids_at), f.slots)
     add_differences(p, &f)
     return footer
 

@@ -459,16 +459,17 @@ def test_a_read_that_was_planned_before_packing_goes_on_after_it(tmp_path: Path)
         schema = pa.schema([("seq", pa.int64()), ("data", pa.binary())])
         # one segment is open already, the others are opened when they are packed
         started = read_part(snapshot.parts[0], query, schema, 1)
-        seen = [next(started)["seq"].to_pylist()]
+        seen = next(started)["seq"].to_pylist()
         for seq in range(25, 49):
             log.append_message(b"a.%d" % (seq % 3), payload(seq, 400), b"", seq)
         await log.commit()
         await store.update_stream(ACCOUNT, "S", S2)
         await packed(store)
         assert all(is_packed(file) for file in files(tmp_path)[:-1])
-        seen += [batch["seq"].to_pylist() for batch in started]
-        seen += [b["seq"].to_pylist() for part in snapshot.parts[1:] for b in read_part(part, query, schema, 1)]
-        assert sum(seen, []) == list(range(1, 25))
+        seen += [seq for batch in started for seq in batch["seq"].to_pylist()]
+        for part in snapshot.parts[1:]:
+            seen += [seq for batch in read_part(part, query, schema, 1) for seq in batch["seq"].to_pylist()]
+        assert seen == list(range(1, 25))
         await store.close()
 
     run(scenario())
