@@ -63,6 +63,7 @@ UNITS = {
     "rate_100k": Unit("msg/s", True),
     "rate_1m": Unit("msg/s", True),
     "flatness": Unit("", True, 2),
+    "disturbance": Unit("", False, 2),
 }
 
 
@@ -161,7 +162,8 @@ def _core_case(
 
 def all_cases() -> list[Case]:
     """Every case, in the order of the report."""
-    from benchmarks.scale import scale_cases  # it needs the names above
+    from benchmarks.hostile import hostile_cases  # it needs the names above
+    from benchmarks.scale import scale_cases
 
     return [
         _core_case("core-1-1-16", "core 1 to 1, 16 B", 10_000_000, 5.0, 16),
@@ -200,4 +202,5 @@ def all_cases() -> list[Case]:
             ),
         ),
         *scale_cases(),
+        *hostile_cases(),
     ]

@@ -99,6 +99,7 @@ class Server:
     def __init__(self, variant: Variant, nats_server: str | None) -> None:
         self.variant = variant
         self.port = 0
+        self.options = ""  # further lines of the configuration
         self.process: subprocess.Popen[str] | None = None
         self._nats_server = nats_server
         self._log: deque[str] = deque(maxlen=20)
@@ -122,7 +123,8 @@ class Server:
         sync = f'sync_interval: "{self.variant.sync_interval}"\n' if self.variant.sync_interval else ""
         config = self._directory / "server.conf"
         config.write_text(
-            f'listen: "127.0.0.1:{self.port}"\njetstream {{\n  store_dir: "{self._directory / "store"}"\n  {sync}}}\n'
+            f'listen: "127.0.0.1:{self.port}"\n{self.options}'
+            f'jetstream {{\n  store_dir: "{self._directory / "store"}"\n  {sync}}}\n'
         )
         if self.variant.server == "jetbroker":
             return [sys.executable, "-m", "jetbroker", "-c", str(config)]
