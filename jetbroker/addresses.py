@@ -8,6 +8,7 @@ _ANY = ("0.0.0.0", "::")
 _MAPPED = "::ffff:"  # an IPv4 address on a socket for both (RFC 4291, section 2.5.5.2)
 _NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT)
 _REACHABLE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+_opened: dict[tuple[str, int], socket.socket] = {}
 
 
 def joined(host: str, port: int) -> str:
@@ -34,8 +35,28 @@ def reachable(host: str) -> str:
     return _REACHABLE.get(host, host)
 
 
+def open_early(host: str, port: int, backlog: int) -> None:
+    """Listen before anybody accepts: who connects meanwhile waits a moment instead of being refused.
+
+    :func:`bound_socket` gives that socket then. What goes wrong here goes wrong there again, where it is told.
+    """
+    try:
+        listener = bound_socket(host, port)
+    except OSError:
+        return
+    try:
+        listener.listen(backlog)
+    except OSError:
+        listener.close()
+    else:
+        _opened[host, port] = listener
+
+
 def bound_socket(host: str, port: int) -> socket.socket:
     """A socket to listen with. All IPv4 addresses mean all of IPv6 too, as in Go. Raises OSError, socket.gaierror."""
+    opened = _opened.pop((host, port), None)
+    if opened is not None:
+        return opened
     if host in _ANY and socket.has_ipv6:
         try:
             return _bound(socket.AF_INET6, ("::", port), both=True)

@@ -4,6 +4,7 @@ The broker itself is imported last, so that `--version`, `-t` and `--signal` ans
 """
 
 import gc
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -130,9 +131,23 @@ def _run(line: flags.CommandLine, program: str) -> int:
     # Until the broker handles signals itself an interrupt ends the process at once, not with a traceback
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     options = load_options(line)
+    _open_port(options)
     from jetbroker import broker
 
     return broker.run(options)
+
+
+def _open_port(options: "Options") -> None:
+    """Open the clients' port before the broker is loaded, where it will be served as soon as that is done.
+
+    Not with streams on disk: to recover many takes longer than a client waits for INFO.
+    """
+    from jetbroker import addresses, limits
+
+    others = (options.http_port, options.https_port, options.websocket.port)
+    recovers = options.jetstream.enabled and os.path.exists(options.store_path)
+    if options.port > 0 and options.port not in others and not recovers:
+        addresses.open_early(options.host, options.port, limits.LISTEN_BACKLOG)
 
 
 def _show(what: str, program: str) -> None:

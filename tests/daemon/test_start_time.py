@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import resource
+import subprocess
 import sys
 from pathlib import Path
 
 from tests.support.daemon import Daemon
+from tests.support.process import ROOT, free_port
 
 # Each of these costs milliseconds and is not needed before a client, a file or a failure asks for it.
 LATE = {
@@ -49,3 +51,22 @@ def test_the_limit_of_open_files_is_raised() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     (line,) = [line for line in limits.splitlines() if line.startswith("Max open files")]
     assert line.split()[3:5] == [str(hard), str(hard)]
+
+
+def test_the_port_is_open_before_the_broker_is_loaded_unless_it_recovers_streams(tmp_path: Path) -> None:
+    loaded = (
+        "import socket, sys, types\n"
+        "def run(options):\n"
+        "    with socket.socket() as client:\n"
+        "        print(client.connect_ex(('127.0.0.1', options.port)) == 0)\n"
+        "    return 0\n"
+        "sys.modules['jetbroker.broker'] = types.SimpleNamespace(run=run)\n"
+        "from jetbroker import broker, cli\n"
+        "cli.main(sys.argv[1:])\n"
+    )
+    address = ["-a", "127.0.0.1", "-p", str(free_port())]
+    arguments = [sys.executable, "-c", loaded, *address, "-js", "-sd", str(tmp_path)]
+    for expected in ("True\n", "False\n"):
+        ended = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=True)
+        assert (ended.stdout, ended.stderr) == (expected, "")
+        (tmp_path / "jetstream").mkdir(exist_ok=True)
