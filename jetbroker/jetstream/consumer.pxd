@@ -1,10 +1,11 @@
 """The consumer engine: one consumer's life, timers, requests and state around its delivery."""
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.jetstream.delivery cimport ConsumerDelivery
 
 
 cdef class Consumer(ConsumerDelivery):
+    cdef uint64_t reset_to                 # where the last reset made it begin, 0: none did
     cdef int take_requests(self) except -1
     # Deliver nothing now: True while a pause lasts. Tells of its end.
     cdef bint paused(self) except -1

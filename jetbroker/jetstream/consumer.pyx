@@ -132,7 +132,9 @@ cdef class Consumer(ConsumerDelivery):
             self._drop_removed()
             start = max(self.tracker.delivered_seq + 1, 1)
             self.cursor = StreamCursor(self.log, self.filter, start)
-            if state.resume:
+            if self.config.deliver_policy != "last_per_subject":
+                self.reset_to = state.resume
+            elif state.resume:
                 self.cursor.choose_last_per_subject(state.resume, self.tracker.delivered_seq)
         else:
             start = self._first_sequence()
@@ -249,7 +251,9 @@ cdef class Consumer(ConsumerDelivery):
         """
         self._check_reset(seq)
         seq = seq or self.tracker.floor_seq + 1
-        self.write_state()
+        self.settle()
+        if self.config.deliver_policy != "last_per_subject":
+            self.reset_to = seq
         self.tracker.begin_at(seq)
         self.cursor.move_to(seq)
         self.cursor.count()
@@ -352,6 +356,9 @@ cdef class Consumer(ConsumerDelivery):
 
     cdef uint64_t delivered_up_to(self) except? 0:
         return self.tracker.delivered_seq
+
+    cdef uint64_t begun_at(self) except? 0:
+        return self.reset_to
 
     cdef int on_removed(self, uint64_t seq) except -1:
         self.cursor.removed(seq)
@@ -577,7 +584,7 @@ cdef class Consumer(ConsumerDelivery):
             wall, self.tracker.delivered_cseq, self.tracker.delivered_seq,
             self.tracker.floor_cseq, self.tracker.floor_seq,
         )
-        return consumer_state.encode_snapshot(self.cursor.resume, positions, entries, self.tracker.waits(now))
+        return consumer_state.encode_snapshot(self.cursor.resume or self.reset_to, positions, entries, self.tracker.waits(now))
 
     # --- timers ---
 

@@ -10,7 +10,7 @@ the last readable record always gives delivered and floor; the operations only r
               then entries of 32 bytes: u64 seq, u64 cseq, i64 delivered wall ns, u32 deliveries, u32 exhausted,
               then an OP_WAIT for each that does not wait as its delivery says
 
-`resume` is where a last_per_subject consumer leaves its first pass.
+`resume` is where a last_per_subject consumer leaves its first pass; for the others, where a reset has made it begin.
 """
 import struct
 from dataclasses import dataclass, field

@@ -19,6 +19,8 @@ cdef class StreamConsumer(TickTask):
     # The highest stream sequence given out so far (0: none). Used once, in Stream.add_consumer, to finish removals
     # that a crash cut short: what is below it and no longer needed is acked again.
     cdef uint64_t delivered_up_to(self) except? 0
+    # Where a reset has made it begin (0: none did): what lies below was not necessarily given out, or acked.
+    cdef uint64_t begun_at(self) except? 0
     # One message has been removed from the middle (delete, per-subject limit, roll-up).
     cdef int on_removed(self, uint64_t seq) except -1
     # Any number of messages have been removed by a purge: look at the log again.

@@ -238,6 +238,10 @@ cdef class Stream(LogObserver):
         """How many entries the stream keeps of messages that have a TTL; some may be of messages that are gone."""
         return self.expiry.ttls.count
 
+    def waiting_schedules(self) -> int:
+        """How many schedules the stream keeps; some may be of messages that are gone."""
+        return 0 if self.ingest.schedules is None else len(self.ingest.schedules)
+
     # --- consumers and retention ---
 
     def add_consumer(self, consumer: StreamConsumer) -> None:
@@ -302,7 +306,10 @@ cdef class Stream(LogObserver):
         for consumer in self.ingest.consumers:
             delivered = consumer.delivered_up_to()
             if delivered:
-                (<RetentionSweep>self.sweep).add(consumer, consumer.interest(), delivered)
+                # a message of a work queue that was skipped by a reset is not done with
+                (<RetentionSweep>self.sweep).add(
+                    consumer, consumer.interest(), delivered,
+                    consumer.begun_at() if self.retention == RETAIN_WORKQUEUE else 0)
         return 0
 
     cdef int wake_consumers(self) except -1:
@@ -353,11 +360,11 @@ cdef class RetentionSweep(TickTask):
         self.stream = stream
         self.jobs = deque()
 
-    cdef int add(self, StreamConsumer consumer, SubjectFilter matching, uint64_t last) except -1:
-        """Look at messages up to `last`: those `consumer` no longer needs; None: those nobody needs."""
+    cdef int add(self, StreamConsumer consumer, SubjectFilter matching, uint64_t last, uint64_t start=0) except -1:
+        """Look at messages from `start` to `last`: those `consumer` no longer needs; None: those nobody needs."""
         if matching is None:
             matching = SubjectFilter()
-        self.jobs.append([consumer, matching, self.stream.log.first_seq, last])
+        self.jobs.append([consumer, matching, max(start, self.stream.log.first_seq), last])
         self.stream.tick.schedule(PHASE_EVENTS, self)
         return 0
 

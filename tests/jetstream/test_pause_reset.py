@@ -13,6 +13,7 @@ import nats
 import pytest
 from nats.aio.client import Client
 from nats.js import JetStreamContext
+from nats.js.api import RetentionPolicy
 
 from jetbroker.jetstream.gotext import Timestamp
 from tests.support import process
@@ -136,9 +137,7 @@ async def test_nothing_is_delivered_after_the_answer_to_a_pause(server: process.
     await client.subscribe("in.*", cb=keep)
     for number in range(31):
         await client.publish("$JS.API.CONSUMER.MSG.NEXT.S.c", b"200", reply=f"in.{number}")
-    async with asyncio.timeout(20):
-        while not seen:
-            await asyncio.sleep(0)
+    # right behind the requests: their messages go out some at a time
     assert (await api(client, "CONSUMER.PAUSE.S.c", {"pause_until": FAR}))["paused"]
     await client.flush()
     before, delivered = len(seen), (await api(client, "CONSUMER.INFO.S.c"))["delivered"]["stream_seq"]
@@ -237,3 +236,25 @@ async def test_a_reset_forgets_redeliveries_and_what_was_given_up(tmp_path: Path
     mailbox = await bench.pull({"batch": 4})
     assert [one.numbers[:3] for one in mailbox.take()] == [(1, 3, 2), (1, 4, 3)]
     await bench.close()
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+async def test_what_a_reset_skips_stays_in_a_work_queue(server: process.ServerProcess, how: str) -> None:
+    client, js = await connect(server)
+    await js.add_stream(name="S", subjects=["s"], retention=RetentionPolicy.WORK_QUEUE)
+    settings = {"durable_name": "c", "ack_policy": "explicit", "ack_wait": 3600 * SECOND}
+    await api(client, "CONSUMER.CREATE.S.c", {"stream_name": "S", "config": settings})
+    for number in range(6):
+        await js.publish("s", b"%d" % number)
+    await api(client, "CONSUMER.RESET.S.c", {"seq": 3})
+    sub = await js.pull_subscribe_bind("c", "S")
+    for message in await sub.fetch(2):
+        await message.ack_sync()
+    for _ in range(2):
+        restart(server, how)
+        client, js = await connect(server)
+        state = (await api(client, "STREAM.INFO.S"))["state"]
+        assert (state["messages"], state["first_seq"]) == (4, 1)
+    await api(client, "CONSUMER.RESET.S.c", {"seq": 1})
+    assert await fetched(js) == [b"0", b"1", b"4", b"5"]
+    await client.close()
