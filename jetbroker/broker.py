@@ -140,16 +140,16 @@ class Broker:
         await self._stop_jetstream()
         self.jetstream = self._jetstream_end = None
 
-    def apply_accounts(self, graph: "Graph") -> None:
+    def apply_accounts(self, graph: "Graph", only: set[str] | None = None) -> None:
         """For a reload: the accounts of `options`, which has been brought up to date, and what they give each other.
 
         An account that stays keeps its clients, subscriptions and streams. Clients of one that is gone are closed by
-        whoever judges their logins next.
+        whoever judges their logins next. `only`: nothing has changed but these accounts.
         """
         accounts = make_accounts(self.options, self.tick, self.accounts)
         self.accounts.clear()
         self.accounts.update(accounts)
-        self._share(graph)
+        self._share(graph, only)
         self._attach_services()
 
     def _attach_services(self) -> None:
@@ -183,9 +183,9 @@ class Broker:
 
         return partial(update, self.resolver, self.log)
 
-    def _tokens_read(self, graph: "Graph") -> None:
+    def _tokens_read(self, graph: "Graph", only: set[str] | None) -> None:
         """There are other accounts than before, or they give each other something else."""
-        self.apply_accounts(graph)
+        self.apply_accounts(graph, only)
         if self.jetstream is not None:
             self.jetstream.follow_new()
 
@@ -210,14 +210,14 @@ class Broker:
 
         return TokenClients(self.clients)
 
-    def _share(self, graph: "Graph") -> None:
+    def _share(self, graph: "Graph", only: set[str] | None = None) -> None:
         if self._sharing is None:
             if not graph:
                 return
             from jetbroker.accounts.sharing import Sharing  # most brokers do without
 
             self._sharing = Sharing(self.info.server_name, self.options.system_account or SYSTEM_ACCOUNT)
-        self._sharing.apply(self.accounts, graph)
+        self._sharing.apply(self.accounts, graph, only)
 
     def _monitored(self) -> "Sources":
         """What the system services look at."""

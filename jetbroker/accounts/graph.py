@@ -4,8 +4,8 @@ Nothing here touches a running broker: a start, a reload and `-t` all ask `check
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import astuple, dataclass, field
 from typing import NamedTuple
 
 from jetbroker import limits
@@ -84,7 +84,7 @@ class ServiceImport:
     local: bytes
     subject: bytes
     export: Export
-    transform: Transform | None
+    transform: Transform | None = field(compare=False)
     published: bool
     share: bool
 
@@ -125,17 +125,28 @@ def check(options: Options) -> Graph:
     return graph
 
 
-def work_out(options: Options) -> tuple[Graph, list[Flaw]]:
-    """The same, and what is wrong with it: that is left out."""
+def work_out(
+    options: Options, before: Graph | None = None, only: Collection[str] | None = None
+) -> tuple[Graph, list[Flaw]]:
+    """The same, and what is wrong with it: that is left out. Exports that are as `before` stay the same objects.
+
+    `only`: nothing has changed but these accounts.
+    """
     flaws: list[Flaw] = []
     accounts = dict(options.accounts)
     accounts.setdefault(GLOBAL_ACCOUNT, AccountOptions(GLOBAL_ACCOUNT))
-    graph = {name: AccountGraph(name) for name in accounts}
+    graph = {} if only is None or before is None else dict(before)
+    if only is not None:
+        accounts = {name: accounts[name] for name in only}
+    graph |= {name: AccountGraph(name) for name in accounts}
     for name, account in accounts.items():
         sources = [*account.mappings, *(options.mappings if name == GLOBAL_ACCOUNT else ())]
         graph[name].mappings = _mappings(name, sources, flaws)
         for export in account.exports:
             _add_export(graph[name], export, flaws)
+        if before is not None and name in before:
+            _keep_exports(graph[name].stream_exports, before[name].stream_exports)
+            _keep_exports(graph[name].service_exports, before[name].service_exports)
     for kind, add in (("stream", _add_stream), ("service", _add_service)):
         for name, account in accounts.items():
             for entry in account.imports:
@@ -188,6 +199,13 @@ def _add_export(account: AccountGraph, options: ExportOptions, flaws: list[Flaw]
     export.single = export.single and options.response_type == "Singleton"
     if options.response_threshold:
         export.threshold = options.response_threshold
+
+
+def _keep_exports(now: dict[bytes, Export], before: dict[bytes, Export]) -> None:
+    for subject, export in now.items():
+        known = before.get(subject)
+        if known is not None and astuple(known) == astuple(export):
+            now[subject] = known
 
 
 def _add_import(

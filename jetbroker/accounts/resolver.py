@@ -29,11 +29,11 @@ _LONGEST_TIMER_SECONDS = 86_400.0
 class Effects(NamedTuple):
     """What the resolver asks of the broker.
 
-    `apply`: the accounts of `Options.accounts` are to be as they say, with this graph between them; `changed`: an
-    account has another token; `expired`: nobody may stay in it.
+    `apply`: the accounts of `Options.accounts` are to be as they say, with this graph between them (where a set comes
+    with it, only these have changed); `changed`: an account has another token; `expired`: nobody may stay in it.
     """
 
-    apply: "Callable[[Graph], None]"
+    apply: "Callable[[Graph, set[str] | None], None]"
     changed: Callable[[KnownAccount, KnownAccount], None]
     expired: Callable[[KnownAccount], None]
 
@@ -50,6 +50,8 @@ class Resolver:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._activation_timer: asyncio.TimerHandle | None = None
         self._told: set[Flaw] = set()
+        self._graph: Graph = {}
+        self._importers: dict[str, set[str]] = {}  # by the account they import from
 
     def start(self) -> None:
         """Read the system account. Raises ConfigError when there is none."""
@@ -59,7 +61,7 @@ class Resolver:
                 self._take(*self._found(name))
             except TokenError as error:
                 raise ConfigError(f"error resolving system account: {error}") from None
-            self._apply()
+            self._apply(None)
 
     def find(self, name: str) -> KnownAccount:
         """An account, read in when it is used for the first time. Raises TokenError."""
@@ -72,8 +74,7 @@ class Resolver:
                     self._log.warn(f"Account fetch failed: {MISSING}")
                 raise
             self._log.debug(f"Updating account claims: {name}/{claims.name}")
-            self._take(token, claims)
-            self._apply()
+            self._apply(self._take(token, claims))
             return self._known[name]
         if known.expired:
             self._log.debug(f"Requested account [{name}] has expired")
@@ -110,7 +111,7 @@ class Resolver:
             raise TokenError(INVALID)
         self._log.debug(f"Updating account claims: {name}/{claims.name}")
         self._take(token, claims)
-        self._apply()
+        self._apply(None)
         self._effects.changed(known, self._known[name])
         return True
 
@@ -135,7 +136,7 @@ class Resolver:
             self._log.debug(f"Updating account claims: {name}/{claims.name}")
             self._take(token, claims)
             changed.append((before, self._known[name]))
-        self._apply()
+        self._apply(None)
         for before, now in changed:
             self._effects.changed(before, now)
 
@@ -173,17 +174,23 @@ class Resolver:
             raise TokenError(INVALID)
         return token, claims
 
-    def _take(self, token: str, claims: AccountClaims) -> None:
-        """Take over what a token says. Accounts that it imports from are read too, one after the other."""
+    def _take(self, token: str, claims: AccountClaims) -> set[str]:
+        """Take over what a token says. Accounts that it imports from are read too, one after the other.
+
+        Returns these accounts and those that waited for them.
+        """
         waiting = [(token, claims)]
+        touched: set[str] = set()
         while waiting:
             text, found = waiting.pop()
             known = KnownAccount.of(text, found, self._options.operator.strict_keys)
             self._known[known.name] = known
             self._options.accounts[known.name] = self._options_of(found)
+            touched |= {known.name, *(self._importers.get(known.name, set()) & self._known.keys())}
             self._expect_end(known)
             self._tell_unsupported(known)
             for entry in found.imports:
+                self._importers.setdefault(entry.account, set()).add(known.name)
                 if entry.account in self._known or any(entry.account == other.subject for _, other in waiting):
                     continue
                 try:
@@ -191,6 +198,7 @@ class Resolver:
                 except TokenError as error:
                     what = f"for import of [{entry.subject}] {entry.kind} (err={error})"
                     self._log.error(f"Can't locate account [{entry.account}] {what}")
+        return touched
 
     def _options_of(self, claims: AccountClaims) -> AccountOptions:
         options = account_options(claims)
@@ -217,25 +225,28 @@ class Resolver:
 
     # --- what follows ---
 
-    def _apply(self) -> None:
-        """Make the accounts what the tokens say."""
-        self._effects.apply(self.graph())
+    def _apply(self, only: set[str] | None) -> None:
+        """Make the accounts, or only these, what the tokens say."""
+        if not self._graph:
+            only = None
+        self._effects.apply(self._work_out(only), only)
         self._expect_activation_end()
 
-    def graph(self) -> "Graph":
+    def _work_out(self, only: set[str] | None) -> "Graph":
         """What the accounts that are in use give each other."""
         if not self._options.uses_sharing:
             return {}
         from jetbroker.accounts.graph import work_out
 
-        found, flaws = work_out(self._options)
+        found, flaws = work_out(self._options, self._graph, only)
+        self._graph = found
         told = set(flaws)
         for flaw in flaws:
             if flaw not in self._told:
                 known = self._known.get(flaw.account)
                 label = flaw.account if known is None else known.label
                 self._log.debug(f"Error adding {flaw.what} to account [{label}]: {flaw.why}")
-        self._told = told
+        self._told = told if only is None else self._told | told
         return found
 
     def _expect_end(self, known: KnownAccount) -> None:
@@ -273,4 +284,4 @@ class Resolver:
         ]
         if ends:
             seconds = min(min(ends) - now, _LONGEST_TIMER_SECONDS)
-            self._activation_timer = self._loop.call_later(seconds, self._apply)
+            self._activation_timer = self._loop.call_later(seconds, self._apply, None)

@@ -1,5 +1,7 @@
 """Puts a graph of exports, imports and mappings to work in the accounts' routers."""
 
+from collections.abc import Collection
+
 from jetbroker.accounts.account import Account
 from jetbroker.accounts.client_info import ClientInfo
 from jetbroker.accounts.graph import AccountGraph, Graph, ServiceImport, StreamImport
@@ -15,6 +17,7 @@ class Imports:
         self.router = router
         self.streams: list[tuple[StreamImport, Router]] = []
         self.services: list[Subscription] = []
+        self._rules: list[tuple[ServiceImport, Imports]] = []
         self._responses: Responses | None = None
 
     @property
@@ -64,6 +67,9 @@ class Imports:
 
     def set_services(self, services: list[tuple[ServiceImport, "Imports"]], describe: ClientInfo) -> None:
         """Import these services. Requests that are under way are still answered."""
+        if services == self._rules:
+            return
+        self._rules = services
         for sub in self.services:
             self.router.unsubscribe(sub)
         self.services = [
@@ -76,7 +82,7 @@ class Imports:
         self.set_streams([])
         for sub in self.services:
             self.router.unsubscribe(sub)
-        self.services = []
+        self.services, self._rules = [], []
         if self._responses is not None:
             self._responses.clear()
 
@@ -88,21 +94,29 @@ class Sharing:
         self._describe = ClientInfo(server_name, system_account)
         self._imports: dict[str, Imports] = {}
 
-    def apply(self, accounts: dict[str, Account], graph: Graph) -> None:
+    def apply(self, accounts: dict[str, Account], graph: Graph, only: Collection[str] | None = None) -> None:
         """Mappings, imports and exports become those of `graph` (accounts.graph.check), at a start and at a reload.
 
         `accounts` holds every account that the graph names; one that it holds no longer loses what it took and gave.
-        Nothing can fail here. No client is dropped: subscriptions get from now on what the new graph gives them.
+        `only`: nothing has changed but these accounts. Nothing can fail here. No client is dropped: subscriptions get
+        from now on what the new graph gives them.
         """
         for name in self._imports.keys() - accounts.keys():
             self._imports.pop(name).close()
-        parts = {name: self._part(account) for name, account in accounts.items()}
-        for name, part in parts.items():
+        parts: dict[str, Imports] = {}
+
+        def part_of(name: str) -> Imports:
+            if name not in parts:
+                parts[name] = self._part(accounts[name])
+            return parts[name]
+
+        for name in accounts if only is None else only:
+            part = part_of(name)
             account = graph.get(name) or AccountGraph(name)
             part.router.mappings = account.mappings
             accounts[name].services = tuple(rule.local for rule in account.services)
-            part.set_streams([(stream, parts[stream.exporter].router) for stream in account.streams])
-            part.set_services([(rule, parts[rule.exporter]) for rule in account.services], self._describe)
+            part.set_streams([(stream, part_of(stream.exporter).router) for stream in account.streams])
+            part.set_services([(rule, part_of(rule.exporter)) for rule in account.services], self._describe)
 
         for part in parts.values():
             part.router.imports = part if part.is_needed else None

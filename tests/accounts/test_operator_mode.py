@@ -13,6 +13,7 @@ from typing import Any
 
 import nats
 import nats.errors
+import nats.js.errors
 import pytest
 
 from tests.support.daemon import Daemon
@@ -27,6 +28,7 @@ from tests.support.jwts import (
     operator_key,
     user_key,
 )
+from tests.support.process import ROOT
 from tests.support.token_clients import Member, update
 
 REFUSED = ["-ERR 'Authorization Violation'", "(closed)"]
@@ -77,6 +79,32 @@ async def test_creds_file(daemon: Daemon, tmp_path: Path) -> None:
         await opened(daemon, creds(tmp_path, Account("C").user("c")))
     await client.close()
     await other.close()
+
+
+async def test_the_example(tmp_path: Path) -> None:
+    """configs/operator.conf and its creds files."""
+    pytest.importorskip("nkeys")
+    folder = ROOT / "configs"
+    with Daemon("-c", str(folder / "operator.conf"), "-sd", str(tmp_path)) as running:
+        shop, partner, system = [
+            await opened(running, str(folder / "operator" / f"{name}.creds")) for name in ("shop", "partner", "sys")
+        ]
+        news = await partner.subscribe("news.>")
+        await partner.flush()
+
+        async def price(message: Any) -> None:
+            await message.respond(b"5")
+
+        await shop.subscribe("prices.*", cb=price)
+        await shop.publish("news.today", b"1")
+        await shop.flush()
+        assert (await news.next_msg(5)).data == b"1"
+        assert (await partner.request("shop.prices.x", timeout=5)).data == b"5"
+        await shop.jetstream().add_stream(name="NEWS", subjects=["news.*"])
+        with pytest.raises(nats.js.errors.APIError):
+            await partner.jetstream().add_stream(name="NEWS", subjects=["news.*"])
+        for client in (shop, partner, system):
+            await client.close()
 
 
 async def test_streams_of_an_account_outlive_the_process(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from jetbroker.config.tokens.fields import Fields, TokenError
 
 LATEST_VERSION = 2
 _ALGORITHMS = ("ed25519", "ed25519-nkey")
-_ALPHABET = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 _KEY_PREFIXES = (USER, ACCOUNT, OPERATOR, SERVER)
 # who may issue which kind of token
 _ISSUERS = {
@@ -94,11 +94,11 @@ def _check_issuer(issuer: str, kind: str) -> None:
 def _decoded(part: str) -> bytes:
     """base64url without padding; Go's decoder skips line ends."""
     data = part.encode("utf-8", "replace").replace(b"\r", b"").replace(b"\n", b"")
-    wrong = next((at for at, letter in enumerate(data) if letter not in _ALPHABET), None)
-    if wrong is None and len(data) % 4 == 1:
-        wrong = len(data)
-    if wrong is not None:
+    if data.translate(None, _ALPHABET):
+        wrong = next(at for at, letter in enumerate(data) if letter not in _ALPHABET)
         raise TokenError(f"illegal base64 data at input byte {wrong}")
+    if len(data) % 4 == 1:
+        raise TokenError(f"illegal base64 data at input byte {len(data)}")
     return base64.urlsafe_b64decode(data + b"=" * (-len(data) % 4))
 
 
