@@ -2,8 +2,10 @@
 
     python -m fuzz.guided config .build/fuzz/config -runs=1000000
 
-What follows the target's name goes to libFuzzer. Only Python code guides it: the configuration reader, the reader of
-CONNECT, and for the compiled parser the model it is compared with. Needs the extra `fuzz`.
+What follows the target's name goes to libFuzzer. Python code guides it: the configuration reader, the reader of
+CONNECT, and for the compiled parser the model it is compared with. `protocol-fast` is guided by what its compiled
+player reaches: which events follow which, which errors follow them, the lengths of a message's parts. Needs the extra
+`fuzz`.
 """
 
 from __future__ import annotations
@@ -27,9 +29,12 @@ with atheris.instrument_imports(
     from fuzz import generate
     from fuzz.checks import Target
     from fuzz.targets import TARGETS
+    from jetbroker.testing.splitting import MOST_REACHED, SplitPlayer
 
 FRESH = 0.1  # share of inputs that start anew
 LIBFUZZER = 0.3  # share of mutations that are libFuzzer's own
+COMPILED = "protocol-fast"
+MODEL_EVERY = 4097  # inputs of the compiled player: the model reads one of so many
 
 
 def mutator(target: Target, data: bytes, max_size: int, seed: int) -> bytes:
@@ -44,6 +49,31 @@ def mutator(target: Target, data: bytes, max_size: int, seed: int) -> bytes:
     return generate.mutate(random, data)[:max_size]
 
 
+class CompiledGuide:
+    """Plays and changes inputs in compiled code; libFuzzer hears of each feature once, with its first input."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._player = SplitPlayer()
+        self._counters = [atheris._reserve_counter() for _ in range(MOST_REACHED)]
+        self._played = 0
+
+    def check(self, data: bytes) -> None:
+        """As the target's own, which is asked about one input in many and about each finding."""
+        for feature in self._player.reach(data):
+            atheris._trace_branch(self._counters[feature])
+        self._played += 1
+        if self._played % MODEL_EVERY == 0 or not self._player.check(data or b"\0"):
+            self._target.check(data)
+
+    def custom(self, data: bytes, max_size: int, seed: int) -> bytes:
+        """One in 16 is libFuzzer's own mutation and one in 16 a new input."""
+        if seed & 15 == 0 and data:
+            mutated: bytes = atheris.Mutate(data, max_size)
+            return mutated
+        return self._player.change(b"" if seed & 15 == 1 else data, seed, max_size)
+
+
 def main() -> None:
     """Does not return: libFuzzer ends the process."""
     target = TARGETS[sys.argv[1]]
@@ -54,7 +84,11 @@ def main() -> None:
     def custom(data: bytes, max_size: int, seed: int) -> bytes:
         return mutator(target, data, max_size, seed)
 
-    atheris.Setup([sys.argv[0], *sys.argv[2:]], target.check, custom_mutator=custom)
+    check = target.check
+    if target.name == COMPILED:
+        guide = CompiledGuide(target)
+        check, custom = guide.check, guide.custom
+    atheris.Setup([sys.argv[0], *sys.argv[2:]], check, custom_mutator=custom)
     atheris.Fuzz()
 
 

@@ -12,11 +12,14 @@ from jetbroker.wire.parser cimport Parser
 
 from jetbroker.errors import ProtocolError
 
+MOST_REACHED = FEATURES
+
 # unless the settings of an input say 8 and 40
 cdef Py_ssize_t MAX_PAYLOAD = 1048576, MAX_LINE = 4096
 
 cdef enum:
     CAPACITY = 1024    # bytes; no input gets near it
+    CHANGEABLE = 512   # bytes of input that is changed
     LONG = 256         # a long input's payloads, and what its commands add to 60 bytes
     MOST_FINDINGS = 10
     SUBJECTS = 15
@@ -29,6 +32,16 @@ cdef enum:
     TEXTS = 6
     LETTERS = 8
     WORDS = 40
+    KINDS = 19         # letters of events, and the beginning, as remainders of this
+    BEGINNING = 18
+    # what an input may reach that none before it did: numbers of these ranges
+    AFTER = 0          # one kind of event behind another
+    LENGTHS = 384      # of a message's five parts, by their bits
+    ERRORS = 512       # one of 64 texts behind a kind of event
+    SETTINGS = 1728    # of input that is read to its end, or not
+    UNFINISHED = 1760  # bytes that wait for more, by their bits
+    COUNTS = 1776      # of events
+    FEATURES = 1808
 
 cdef const char* subjects[SUBJECTS]
 cdef const char* sids[SIDS]
@@ -208,6 +221,27 @@ cdef class Maker:
         elif self.below(4) == 0:  # the end is still on its way
             self.n -= self.below(min(self.n, <Py_ssize_t>8))
 
+    cdef void change(self) noexcept nogil:
+        """One change of the input that is there; a command more, more often than damage."""
+        cdef Py_ssize_t kind = self.below(16)
+        if kind < 3:
+            self.n = 1 + self.below(self.n)
+        if kind < 13:
+            self.command(self.below(7))
+        elif kind == 13:
+            self.data[0] = <char>self.below(16)
+        else:
+            self.damage()
+
+
+cdef Py_ssize_t bits(Py_ssize_t n) noexcept nogil:
+    """Of a length, 15 at most."""
+    cdef Py_ssize_t found = 0
+    while n > 0 and found < 15:
+        n >>= 1
+        found += 1
+    return found
+
 
 cdef class HashingParser(Parser):
     """Folds what it is told into 64 bits."""
@@ -215,6 +249,17 @@ cdef class HashingParser(Parser):
     cdef uint64_t hash
     cdef bint pausing                  # be stopped after each event, as by a login that takes its time
     cdef bint failed
+    # what the input played last has reached as the first one
+    cdef bint noting
+    cdef Py_ssize_t before, events, reached
+    cdef bint known[FEATURES]
+    cdef short fresh[FEATURES]
+
+    cdef void note(self, Py_ssize_t feature) noexcept:
+        if self.noting and not self.known[feature]:
+            self.known[feature] = True
+            self.fresh[self.reached] = <short>feature
+            self.reached += 1
 
     cdef inline void fold(self, uint64_t value) noexcept:
         self.hash = (self.hash ^ value) * <uint64_t>0x9E3779B97F4A7C15
@@ -247,11 +292,15 @@ cdef class HashingParser(Parser):
     cdef void kind(self, char letter) noexcept:
         self.stopped = self.pausing
         self.fold(letter)
+        if self.noting:
+            self.note(AFTER + self.before * KINDS + letter % KINDS)
+            self.before = letter % KINDS
+            self.events += 1
 
     cdef void begin(self, int settings, bint pausing) noexcept:
         """As a new parser with the settings of an input's first byte."""
         self.hash = self.skipping = 0
-        self.failed = False
+        self.failed = self.noting = False
         self.pausing = pausing
         self.headers = settings & 1 == 0
         self.login_due = settings & 2 != 0
@@ -271,6 +320,7 @@ cdef class HashingParser(Parser):
             self.failed = True
             self.fold(<uint64_t><Py_ssize_t>hash(error.text))
             self.fold(<uint64_t><Py_ssize_t>hash(error.reason))
+            self.note(ERRORS + self.before * 64 + ((<Py_ssize_t>hash(error.text) ^ <Py_ssize_t>hash(error.reason)) & 63))
             return used
 
     cdef uint64_t answer(self, Py_ssize_t unfinished) noexcept:
@@ -292,6 +342,12 @@ cdef class HashingParser(Parser):
         self.field(msg.body + msg.headers_len, msg.body_len - msg.headers_len)
         self.field(msg.size_text, msg.size_text_len)
         self.field(msg.tail, msg.tail_len)
+        if self.noting:
+            self.note(LENGTHS + bits(msg.subject_len))
+            self.note(LENGTHS + 16 + bits(msg.reply_len))
+            self.note(LENGTHS + 32 + bits(msg.headers_len))
+            self.note(LENGTHS + 48 + bits(msg.body_len))
+            self.note(LENGTHS + 64 + bits(msg.tail_len))
         return 0
 
     cdef int on_subscribe(self, bytes subject, bytes queue, bytes sid) except -1:
@@ -393,6 +449,41 @@ cdef class SplitPlayer:
     def check(self, bytes data not None) -> bool:
         """Has this input, at least the byte that chooses settings, one answer?"""
         return len(data) > 0 and self.same(data, len(data))
+
+    def reach(self, bytes data not None) -> list[int]:
+        """Play this input whole; what no input given here before has reached, as numbers below :data:`MOST_REACHED`."""
+        cdef HashingParser parser = self.stepping
+        cdef Py_ssize_t n = len(data) - 1, used
+        cdef int settings = data[0] & 15 if n >= 0 else 0
+        if n < 0:
+            return []
+        parser.begin(settings, False)
+        parser.noting = True
+        parser.before, parser.events, parser.reached = BEGINNING, 0, 0
+        used = parser.take(<const char*>data + 1, n)
+        parser.note(SETTINGS + settings * 2 + parser.failed)
+        parser.note(UNFINISHED + bits(n - used))
+        parser.note(COUNTS + min(parser.events, <Py_ssize_t>31))
+        return [parser.fresh[at] for at in range(parser.reached)]
+
+    def change(self, bytes data not None, uint64_t seed, Py_ssize_t most) -> bytes:
+        """This input with one change, at most `most` bytes of it."""
+        cdef Maker maker = self.maker
+        cdef Py_ssize_t n = min(len(data), <Py_ssize_t>CHANGEABLE)
+        maker.state = seed * <uint64_t>0x9E3779B97F4A7C15 | 1
+        if n == 0:
+            maker.make()
+        else:
+            memcpy(maker.data, <const char*>data, n)
+            maker.n = n
+            if maker.below(4):
+                # what is behind an error is not read, and errors cost most time
+                self.other.begin(data[0], True)
+                n = self.other.take(<const char*>data + 1, n - 1)
+                if self.other.failed:
+                    maker.n = n + 1
+            maker.change()
+        return maker.data[:min(maker.n, most)]
 
     def play(self, uint64_t seed, Py_ssize_t inputs) -> list[bytes]:
         """Makes and plays so many inputs; returns those with more than one answer, and ends early when they are many."""
