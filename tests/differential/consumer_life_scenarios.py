@@ -104,7 +104,7 @@ async def reset_requests(probe: Probe, name: str) -> Any:
     await probe.consumer(name, "c")
     inbox = await probe.pull(name, "c", b"3")
     replies = [(await inbox.raw()).reply for _ in range(3)]
-    await probe.ack(replies[0])
+    await probe.client.request(replies[0], b"", timeout=5)
     seen: list[Any] = []
     for body in (
         b"", {"seq": 0}, {"seq": 4}, {"seq": 1}, {"seq": 100}, b"{}", b"x", b"[]", {"seq": -1}, {"seq": "a"},
@@ -113,7 +113,7 @@ async def reset_requests(probe: Probe, name: str) -> Any:
         answer = _shown(await probe.api(f"CONSUMER.RESET.{name}.c", body))
         seen.append((body, answer, await _info(probe, name, "c")))
     inbox = await probe.pull(name, "c", {"batch": 9, "no_wait": True})
-    return seen, await inbox.rest(), await probe.state(name, "c")
+    return seen, [await inbox.next() for _ in range(4)], await probe.state(name, "c")
 
 
 async def reset_by_policy(probe: Probe, name: str) -> Any:
@@ -143,12 +143,13 @@ async def reset_while_pending(probe: Probe, name: str) -> Any:
     await probe.consumer(name, "c")
     inbox = await probe.pull(name, "c", b"3")
     replies = [(await inbox.raw()).reply for _ in range(3)]
-    await probe.ack(replies[1], b"-NAK 1h")
+    await probe.client.request(replies[1], b"-NAK 1h", timeout=5)
     seen: list[Any] = [_shown(await probe.api(f"CONSUMER.RESET.{name}.c"))]
     seen += [await probe.ack(reply) for reply in replies]
-    seen.append(await (await probe.pull(name, "c", b"4")).rest())
+    again = await probe.pull(name, "c", b"4")
+    seen.append([await again.next() for _ in range(4)])
     waiting = await probe.pull(name, "c", b"2")
-    seen += [_shown(await probe.api(f"CONSUMER.RESET.{name}.c", {"seq": 4})), await waiting.rest()]
+    seen += [_shown(await probe.api(f"CONSUMER.RESET.{name}.c", {"seq": 4})), await waiting.next()]
     return seen, await probe.state(name, "c")
 
 
