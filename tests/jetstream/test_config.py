@@ -254,8 +254,7 @@ def test_updates_of_a_consumer() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"priority_policy": "overflow", "priority_groups": ["g"]},
-     {"sourcing": True}, {"deliver_subject": "d", "ack_policy": "flow_control"}],
+    [{"priority_policy": "overflow", "priority_groups": ["g"]}],
     ids=str,
 )  # fmt: skip
 def test_consumers_that_are_not_built_are_refused(fields: dict[str, Any]) -> None:
