@@ -8,7 +8,6 @@ stored anything later.
 import heapq
 
 from libc.stdint cimport int64_t, uint64_t
-from libc.string cimport memset
 
 from jetbroker.jetstream.ingest cimport Ingest
 from jetbroker.jetstream.interest cimport StreamConsumer

@@ -24,8 +24,8 @@ ROWS = conversations()
 SILENCE_S = 0.5
 # What is refused here and not by nats-server. Each is answered with "<feature> not supported yet".
 NOT_BUILT = {
-    "allow_msg_counter", "allow_atomic",
-    "allow_batched", "allow_msg_schedules", "priority_groups",
+    "allow_msg_counter",
+    "allow_batched", "priority_groups",
 }  # fmt: skip
 # Where the answers differ on purpose, or where nats-server's depends on its inner workings: conversation -> why.
 AUDITED = "the stream stores the API's own advisories; ours know less of the client"

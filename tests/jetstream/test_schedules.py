@@ -1,0 +1,275 @@
+"""Message schedules: what they make and when, and what is left of them after failures and restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from jetbroker.jetstream.gotext import format_time
+from jetbroker.jetstream.schedule_patterns import load_zone, parse_pattern
+from jetbroker.jetstream.stream import Stream
+from jetbroker.store.store import Store
+from tests.jetstream.test_ttl import FullDisk, header, stored
+from tests.support.streams import StreamBench, stream_config
+
+SECOND = 1_000_000_000
+FIELDS: dict[str, Any] = {"allow_msg_schedules": True, "storage": "file"}
+
+
+def ns(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp()) * SECOND
+
+
+def soon(seconds: float = 0.2) -> str:
+    return "@at " + format_time(time.time_ns() + int(seconds * SECOND))
+
+
+def schedule(pattern: str, **more: str) -> bytes:
+    return header(**{"Nats_Schedule": pattern, "Nats_Schedule_Target": "s.t", **more})
+
+
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():
+            await asyncio.sleep(0.005)
+
+
+# --- patterns ---
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "since", "expected"),
+    [
+        ("* * * * * *", "UTC", "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"),
+        ("0 0 * * * *", "UTC", "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"),
+        ("59 59 23 31 12 *", "UTC", "2026-12-31T23:59:59Z", "2027-12-31T23:59:59Z"),
+        ("0 0 0 29 2 *", "UTC", "2026-01-01T00:00:00Z", "2028-02-29T00:00:00Z"),
+        ("0 0 0 29 2 *", "UTC", "2097-01-01T00:00:00Z", ""),  # 2100 has none, 2104 is too far
+        ("0 0 0 30 2 *", "UTC", "2026-01-01T00:00:00Z", ""),
+        ("*/20 * * * * *", "UTC", "2026-01-01T00:00:41Z", "2026-01-01T00:01:00Z"),
+        ("10/20 * * * * *", "UTC", "2026-01-01T00:00:00Z", "2026-01-01T00:00:10Z"),
+        ("0 0 12 13 * fri", "UTC", "2026-01-01T00:00:00Z", "2026-01-02T12:00:00Z"),  # one of the two
+        ("0 0 12 * * fri", "UTC", "2026-01-03T00:00:00Z", "2026-01-09T12:00:00Z"),
+        ("0 0 12 */2 * fri", "UTC", "2026-01-01T00:00:00Z", "2026-01-01T12:00:00Z"),
+        ("0 0 12 1-7 * mon", "UTC", "2026-01-08T00:00:00Z", "2026-01-12T12:00:00Z"),
+        ("@weekly", "UTC", "2026-01-01T00:00:00Z", "2026-01-04T00:00:00Z"),
+        ("@monthly", "Asia/Kathmandu", "2026-01-01T00:00:00Z", "2026-01-31T18:15:00Z"),
+        ("0 30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-30T00:30:00Z"),  # the clocks skip it
+        ("0 30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", "2026-10-25T00:30:00Z"),
+        ("0 30 2 * * *", "Europe/Berlin", "2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"),  # and come to it again
+        ("0 30 2 * * *", "Europe/Berlin", "2026-10-25T01:30:00Z", "2026-10-26T01:30:00Z"),
+        ("0 0 0 * * *", "America/Havana", "2026-03-08T00:00:00Z", "2026-03-09T04:00:00Z"),  # a day without midnight
+        ("0 15 * * * *", "Australia/Lord_Howe", "2026-04-04T14:00:00Z", "2026-04-04T14:15:00Z"),
+        ("0 15 * * * *", "America/New_York", "2026-11-01T05:15:00Z", "2026-11-01T06:15:00Z"),
+    ],
+)
+def test_when_cron_patterns_are_due(text: str, zone: str, since: str, expected: str) -> None:
+    pattern = parse_pattern(text, ZoneInfo(zone))
+    assert pattern is not None
+    due = pattern.first(ns(since))
+    assert (
+        "" if due is None else datetime.fromtimestamp(due // SECOND, UTC).isoformat().replace("+00:00", "Z")
+    ) == expected
+
+
+def test_intervals_begin_at_whole_seconds_and_leave_out_what_was_missed() -> None:
+    pattern = parse_pattern("@every 1.5s", None)
+    assert pattern is not None
+    assert pattern.first(10 * SECOND + SECOND // 2) == 12 * SECOND + SECOND // 2
+    assert pattern.following(12 * SECOND, 0) == 13 * SECOND + SECOND // 2
+    assert pattern.following(12 * SECOND, 100 * SECOND) == 101 * SECOND + SECOND // 2
+
+
+def test_times_are_shown_in_the_time_zone_of_the_schedule() -> None:
+    pattern = parse_pattern("0 0 12 * * *", load_zone("America/St_Johns"))
+    assert pattern is not None
+    due = pattern.first(ns("2026-07-01T00:00:00Z"))
+    assert due is not None
+    assert pattern.text(due) == "2026-07-01T12:00:00-02:30"
+
+
+# --- firing ---
+
+
+@pytest.mark.parametrize("storage", ["memory", "file"])
+async def test_a_schedule_fires_once_and_is_gone(tmp_path: Path, storage: str) -> None:
+    bench = StreamBench(tmp_path)
+    stream = bench.open(**FIELDS | {"storage": storage, "allow_msg_ttl": True})
+    at = soon()
+    more = {"A": "b", "Nats_Schedule_TTL": "1h", "Nats_Schedule_Rollup": "sub", "Nats_Msg_Id": "1", "Nats_TTL": "2h"}
+    assert (await bench.ask("s.a", b"x", schedule(at, **more)))["seq"] == 1
+    await until(lambda: stream.log.last_seq == 2)
+    assert time.time_ns() >= ns(at[4:23] + "Z")
+    expected = header(A="b", Nats_Scheduler="s.a", Nats_Schedule_Next="purge", Nats_TTL="1h", Nats_Rollup="sub")
+    assert stored(stream) == [(2, "s.t", expected)]
+    assert stream.next_message(">", 1)[3] == b"x"
+    await bench.close()
+
+
+async def test_a_schedule_in_the_past_fires_at_once(tmp_path: Path) -> None:
+    bench = StreamBench(tmp_path)
+    stream = bench.open(**FIELDS)
+    await bench.ask("s.a", b"x", schedule("@at 2020-01-01T00:00:00Z"))
+    await until(lambda: stream.log.last_seq == 2)
+    assert stored(stream) == [(2, "s.t", header(Nats_Scheduler="s.a", Nats_Schedule_Next="purge"))]
+    await bench.close()
+
+
+async def test_every_second_with_the_content_of_another_subject(tmp_path: Path) -> None:
+    bench = StreamBench(tmp_path)
+    stream = bench.open(**FIELDS)
+    await bench.ask("s.a", b"own", schedule("@every 1s", Nats_Schedule_Source="s.b", A="own"))
+    await until(lambda: stream.log.last_seq == 2)
+    await bench.ask("s.b", b"other", header(B="other", Nats_Expected_Stream="S"))
+    await until(lambda: stream.log.last_seq == 4)
+    first, second = stream.log.get(2), stream.log.get(4)
+    assert (first[1], first[3], second[3]) == (b"s.t", b"own", b"other")
+    assert first[2].startswith(b"NATS/1.0\r\nA: own\r\nNats-Scheduler: s.a\r\nNats-Schedule-Next: 20")
+    assert second[2].startswith(b"NATS/1.0\r\nB: other\r\nNats-Scheduler: s.a\r\nNats-Schedule-Next: 20")
+    assert [seq for seq, _, _ in stored(stream)] == [1, 2, 3, 4]
+    await bench.close()
+
+
+async def test_what_takes_the_place_of_a_schedule_ends_it(tmp_path: Path) -> None:
+    bench = StreamBench(tmp_path)
+    stream = bench.open(**FIELDS)
+    at = soon(0.3)
+    for subject in ("replaced", "purged", "deleted", "ended", "fires"):
+        await bench.ask(f"s.{subject}", b"", schedule(at))
+    await bench.ask("s.replaced", b"plain")
+    stream.purge("s.purged")
+    stream.delete_message(3)
+    await bench.ask("s.x", b"", header(Nats_Scheduler="s.ended", Nats_Schedule_Next="purge"))
+    await until(lambda: stream.log.last_seq == 8)
+    await until(lambda: time.time_ns() > ns(at[4:23] + "Z") + SECOND)
+    assert [subject for _, subject, _ in stored(stream)] == ["s.replaced", "s.replaced", "s.x", "s.t"]
+    await bench.close()
+
+
+async def test_a_firing_that_cannot_be_stored_comes_when_there_is_room(tmp_path: Path) -> None:
+    disk = FullDisk()
+    bench = StreamBench(tmp_path, disk=disk)
+    stream = bench.open(**FIELDS)
+    await bench.ask("s.a", b"x", schedule(soon(1.5)))
+    disk.full = True
+    await until(lambda: stream.log.failed is not None)
+    assert [subject for _, subject, _ in stored(stream)] == ["s.a"]
+    disk.full = False
+    await until(lambda: [subject for _, subject, _ in stored(stream)] == ["s.t"])
+    await stream.commit()
+    await bench.close()
+
+
+# --- restarts ---
+
+
+class Restarts:
+    """A stream in a store that is closed, or left as by kill -9, and opened again."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.bench = StreamBench(directory)
+        self.store: Store | None = None
+
+    async def open(self) -> Any:
+        config = stream_config(**FIELDS)
+        self.store = Store.open(str(self.directory / "store"), self.bench.tick)
+        recovered = self.store.recover("$G")
+        log: Any = (
+            recovered[0].log
+            if recovered
+            else await self.store.create_stream("$G", "S", config.to_json(), "file", time.time_ns())
+        )
+        self.bench.stream = Stream(self.bench.js, config, log, 1)
+        self.bench.stream.start()
+        return self.bench.stream
+
+    async def close(self) -> None:
+        self.bench.stream.stop()
+        if self.store is not None:
+            await self.store.close()
+
+    async def crash(self) -> None:
+        """What is on disk now is all that is left."""
+        await self.bench.stream.commit()
+        shutil.copytree(self.directory / "store", self.directory / "copy")
+        await self.close()
+        shutil.rmtree(self.directory / "store")
+        (self.directory / "copy").rename(self.directory / "store")
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_schedules_outlive_a_restart(tmp_path: Path, killed: bool) -> None:
+    restarts = Restarts(tmp_path)
+    stream = await restarts.open()
+    bench = restarts.bench
+    await bench.ask("s.later", b"", schedule("@at 2090-01-01T00:00:00Z"))
+    await bench.ask("s.missed", b"missed", schedule(soon(0.15)))
+    await bench.ask("s.repeats", b"", schedule("0 0 0 1 1 *"))
+    await (restarts.crash() if killed else restarts.close())
+    await until(lambda: time.time_ns() > ns(datetime.now(UTC).isoformat()[:19] + "Z") + SECOND // 2)
+    stream = await restarts.open()
+    await until(lambda: stream.log.last_seq == 4)
+    assert [subject for _, subject, _ in stored(stream)] == ["s.later", "s.repeats", "s.t"]
+    assert stored(stream)[2][2] == header(Nats_Scheduler="s.missed", Nats_Schedule_Next="purge")
+    assert stream.waiting_schedules() == 2
+    await restarts.close()
+    await bench.close()
+
+
+async def test_missed_firings_are_made_up_by_one(tmp_path: Path) -> None:
+    restarts = Restarts(tmp_path)
+    stream = await restarts.open()
+    await restarts.bench.ask("s.a", b"", schedule("@every 1s"))
+    await until(lambda: stream.log.last_seq == 2)
+    await restarts.crash()
+    stopped = time.time_ns()
+    await until(lambda: time.time_ns() > stopped + 2.6 * SECOND)
+    stream = await restarts.open()
+    begun = time.time_ns()
+    await until(lambda: stream.log.last_seq == 3)
+    following = stream.log.get(3)[2].split(b"Next: ")[1].split(b"\r\n")[0].decode()
+    assert begun // SECOND <= ns(following) // SECOND <= begun // SECOND + 3
+    await until(lambda: stream.log.last_seq == 4)
+    assert stream.log.get(4)[4] // SECOND == ns(following) // SECOND
+    await restarts.close()
+    await restarts.bench.close()
+
+
+async def test_a_schedule_that_has_fired_does_not_fire_again_when_its_removal_is_lost(tmp_path: Path) -> None:
+    restarts = Restarts(tmp_path)
+    stream = await restarts.open()
+    await restarts.bench.ask("s.a", b"", schedule(soon()))
+    await until(lambda: stream.log.last_seq == 2)
+    await restarts.crash()
+    # the last record says that the schedule is removed
+    (segment,) = (tmp_path / "store").rglob("*.seg")
+    whole = segment.read_bytes()
+    segment.write_bytes(whole[: whole.rindex(b"\xabJBD")])
+    stream = await restarts.open()
+    assert [(seq, subject) for seq, subject, _ in stored(stream)] == [(2, "s.t")]
+    await restarts.close()
+    await restarts.bench.close()
+
+
+async def test_firings_whose_messages_are_gone_are_not_repeated(tmp_path: Path) -> None:
+    restarts = Restarts(tmp_path)
+    stream = await restarts.open()
+    await restarts.bench.ask("s.a", b"", schedule("@every 1s"))
+    await until(lambda: stream.log.last_seq == 2)
+    fired = stream.log.get(2)[4]
+    stream.purge("s.t")
+    await restarts.crash()
+    stream = await restarts.open()
+    await until(lambda: stream.log.last_seq == 3)
+    assert stream.log.get(3)[4] - fired > SECOND * 9 // 10
+    await restarts.close()
+    await restarts.bench.close()
