@@ -165,7 +165,7 @@ CASES = [
             {"nkey": ANN.public, "sig": "x"},
             {"nkey": ANN.public, "sig": "!!!"},
             {"sig": ANN.signature},
-            _sig(_padded),
+            _sig(lambda raw: "-" + _padded(raw)[1:]),
             _sig(_standard),
             _sig(lambda raw: "+" + _standard(raw).rstrip("=")[1:]),
             _sig(lambda raw: _padded(raw)[:40] + "\n" + _padded(raw)[40:].rstrip("=")),
