@@ -1,6 +1,6 @@
 """Consumers that do not read: how much the others notice of them.
 
-A publisher sends 2 MB/s to everyone who subscribes to `flood`. Meanwhile the round trips of two other clients are
+A publisher sends 4 MB/s to everyone who subscribes to `flood`. Meanwhile the round trips of two other clients are
 timed, in turn with the same traffic read as it should be. What the load generator's p99 grows by is the disturbance.
 """
 
@@ -22,8 +22,9 @@ ROUNDS = 4  # each quiet and hostile; the best of each counts: anything else of 
 ROUND_TRIPS = 10_000
 HOSTILE = 5  # at a time; who is cut off comes again
 FLOOD = b"PUB flood 1024\r\n" + b"x" * 1024 + b"\r\n"
-FLOOD_PER_STEP = 20
+FLOOD_PER_STEP = 40
 STEP_SECONDS = 0.01
+FILL_SECONDS = 2.0  # until the buffers of those who do not read are full, the kernel's too, and the first are cut off
 RECEIVE_BYTES = 4096  # the kernel's buffer of those who do not read
 OPTIONS = "max_pending: 1MB\nwrite_deadline: 2s\n"
 
@@ -89,7 +90,7 @@ class _Background:
                 while not self.over.wait(1.0 if drip else 0.2):
                     try:
                         gone = not connection.recv(1, 0 if drip else socket.MSG_PEEK)
-                        connection.send(b"\r\n")
+                        connection.send(b"PONG\r\n")
                     except OSError:
                         gone = True
                     if gone:
@@ -108,7 +109,7 @@ def _traffic(port: int, hostile: str) -> Iterator[None]:
         commands = f"SUB push.{index} 1\r\n" if hostile == "push" else "SUB flood 1\r\n"
         background.run(partial(background.hold, port, commands.encode(), drip=hostile == "drip"))
     try:
-        time.sleep(1.0)  # until those who do not read have their buffers full
+        time.sleep(FILL_SECONDS)
         yield
     finally:
         background.end()
