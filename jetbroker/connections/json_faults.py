@@ -56,18 +56,17 @@ class _Walk:
 
     def _value(self, open_ones: list[int]) -> None:
         """A value that is whole, or the beginning of one that holds others."""
-        char = self._peek()
-        if char in b"{[":
-            open_ones.append(char)
+        while self._peek() in b"{[":
+            opened = self._here()
             self._at += 1
-            if self._peek() == (ord("}") if char == ord("{") else ord("]")):
+            if self._peek() == (ord("}") if opened == ord("{") else ord("]")):
                 self._at += 1
-                open_ones.pop()
-            elif char == ord("{"):
-                self._key(open_ones)
-            else:
-                self._value(open_ones)
-        elif char == ord('"'):
+                return
+            open_ones.append(opened)
+            if opened == ord("{"):
+                self._key()
+        char = self._here()
+        if char == ord('"'):
             self._string()
         elif char in b"-0123456789":
             self._number()
@@ -88,19 +87,16 @@ class _Walk:
         else:
             self._at += 1
             if inside_map:
-                self._peek()
-                self._key(open_ones)
-            else:
-                self._value(open_ones)
+                self._key()
+            self._value(open_ones)
 
-    def _key(self, open_ones: list[int]) -> None:
-        if self._text[self._at] != ord('"'):
+    def _key(self) -> None:
+        if self._peek() != ord('"'):
             raise self._fault("looking for beginning of object key string")
         self._string()
         if self._peek() != ord(":"):
             raise self._fault("after object key")
         self._at += 1
-        self._value(open_ones)
 
     def _string(self) -> None:
         self._at += 1

@@ -766,8 +766,6 @@ http_base_path: 5
 foo: 5
 foo: 5~port: $foo
 debug: 5
-}
-~
 max_payload: "1MB"
 max_payload: 1.5
 max_payload: 0x10

@@ -54,7 +54,7 @@ def talk(server: Daemon) -> list[Raw]:
         client.exchange(b'CONNECT {%b,"verbose":false,"protocol":1,"headers":true}\r\n' % fields)
         client.line()
     a.exchange(b"SUB foo.* 1\r\nSUB bar q 2\r\nSUB x 3\r\nUNSUB 3\r\nSUB z q 5\r\nUNSUB 5 3\r\nSUB new 6\r\n")
-    b.exchange(b"SUB foo.> 1\r\nSUB foo.> 2\r\nSUB of.> 3\r\nSUB re 4\r\n")
+    b.exchange(b"SUB foo.> 1\r\nSUB foo.> 2\r\nSUB of.> 3\r\nSUB re 4\r\nSUB more 5\r\n")
     gone.exchange(b"SUB bar q 1\r\n")
     publishes = (
         b"PUB foo.a 5\r\nhello\r\nPUB foo.b re 0\r\n\r\nPUB z 2\r\nxx\r\nPUB none 3\r\nabc\r\nPUB old 1\r\nx\r\n"
