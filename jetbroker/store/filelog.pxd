@@ -104,6 +104,7 @@ cdef class FileLog(SegmentedLog):
     cdef int start_segment(self, FileSegment segment) except -1
     cdef int seal(self, FileSegment segment) except -1
     cdef const char* unpacked(self, FileSegment segment, uint64_t offset, Py_ssize_t length) except? NULL
+    cdef int shed(self, Py_ssize_t keep) except -1
     cdef bytes read_footer(self, FileSegment segment)      # None: damaged
     cdef Ranges recorded_ranges(self, FileSegment segment)
     cdef int release_waiters(self, uint64_t change, object error) except -1

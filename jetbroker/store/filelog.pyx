@@ -235,7 +235,7 @@ cdef class FileLog(SegmentedLog):
 
     def end_sync(self, error):
         """The outcome of the round: commits move, or what is not on disk is written again elsewhere."""
-        cdef bint settled = self.packs and (self.unsynced or self.round_erased)
+        cdef bint settled = self.unsynced or self.round_erased
         self.in_round = False
         self.round_erased = set()
         if error is not None:
@@ -266,7 +266,9 @@ cdef class FileLog(SegmentedLog):
             self.advance_committed()
         self.finish_unlinks()
         if settled:
-            self.packer.wake(self)
+            self.shed(self.loaded_bound)
+            if self.packs:
+                self.packer.wake(self)
 
     def sync_failed(self, error):
         """The group failed: its data goes to a new file; when that fails too, its appends are taken back."""
@@ -665,29 +667,32 @@ cdef class FileLog(SegmentedLog):
             segment.fd = -1
             self.disk.close(fd)
 
+    cdef int shed(self, Py_ssize_t keep) except -1:
+        """Close sealed segments, those used longest ago first, until `keep` have their columns in memory."""
+        cdef FileSegment other
+        cdef list loaded = []
+        for other in self.segments:
+            if other.sealed and other.offsets != NULL and other.footer_at and other not in self.unsynced \
+                    and other not in self.round_erased:
+                # what is not synced may have to be written again: no reading then
+                loaded.append((other.used_at, other.tag, other))
+        loaded.sort()
+        for _, _, other in loaded[:max(0, len(loaded) - keep)]:
+            # only what a footer gives back; the columns of a damaged segment stay
+            other.unload()
+            other.frames = None
+            self.close_file(other)
+        return 0
+
     cdef int load(self, Segment wanted) except -1:
         cdef FileSegment segment = <FileSegment>wanted
-        cdef FileSegment other
-        cdef FileSegment oldest = None
-        cdef Py_ssize_t loaded = 0
         cdef bytes footer
         if segment.used_at != self.clock:
             self.clock += 1
             segment.used_at = self.clock
         if segment.offsets != NULL or segment.slots == 0:
             return 0
-        for other in self.segments:
-            if other.sealed and other.offsets != NULL and other.footer_at and other not in self.unsynced \
-                    and other not in self.round_erased:
-                # what is not synced may have to be written again: no reading then
-                loaded += 1
-                if oldest is None or other.used_at < oldest.used_at:
-                    oldest = other
-        if loaded >= self.loaded_bound:
-            # only what a footer gives back; the columns of a damaged segment stay
-            oldest.unload()
-            oldest.frames = None
-            self.close_file(oldest)
+        self.shed(self.loaded_bound - 1)
         self.open_segment(segment)
         if segment.footer_at:
             footer = self.read_footer(segment)

@@ -287,6 +287,8 @@ def adopt(FileLog log not None, FileSegment segment not None, packed):
     segment.footer_len = packed.footer_len
     segment.footer_crc = packed.footer_crc
     segment.end = packed.index.raw_start(packed.index.count)
+    if segment.offsets == NULL:
+        log.close_file(segment)
     # an erasure that is not synced must not come back: the next commit syncs the new name
     log.directories.add(log.directory)
     if log.on_sealed is not None:
