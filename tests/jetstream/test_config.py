@@ -144,12 +144,9 @@ def test_sealing_fixes_the_rest() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [
-        {"allow_atomic": True},
-        {"allow_batched": True}, {"allow_msg_counter": True}, {"allow_msg_schedules": True},
-    ],
+    [{"allow_batched": True}, {"allow_msg_counter": True}],
     ids=str,
-)  # fmt: skip
+)
 def test_what_is_not_built_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ApiError, match="not supported yet") as caught:
         refuse_unsupported_stream(stream(**fields))

@@ -207,10 +207,9 @@ def test_newer_version_is_refused_and_untouched(tmp_path: Path) -> None:
 def test_a_file_is_no_store(tmp_path: Path) -> None:
     async def scenario() -> None:
         (tmp_path / "s").write_text("x")
-        with pytest.raises(StoreOpenError, match=r"^storage directory is not a directory$"):
-            open_store(str(tmp_path / "s"))
-        with pytest.raises(StoreOpenError, match=r"^could not create storage directory - "):
-            open_store(str(tmp_path / "s" / "below"))
+        for path in (tmp_path / "s", tmp_path / "s" / "below"):
+            with pytest.raises(StoreOpenError, match=r"^storage directory is not a directory$"):
+                open_store(str(path))
 
     run(scenario())
 
