@@ -234,6 +234,9 @@ cdef class Maker:
             self.damage()
 
 
+cdef Py_ssize_t BEHIND_ERROR = 8
+
+
 cdef Py_ssize_t bits(Py_ssize_t n) noexcept nogil:
     """Of a length, 15 at most."""
     cdef Py_ssize_t found = 0
@@ -405,10 +408,15 @@ cdef class SplitPlayer:
     cdef bint cuts(self, int settings, const char* whole, Py_ssize_t n, uint64_t answer) except -1:
         """Both kinds of cuts; pieces come with what is left of those before them, as from a socket."""
         cdef HashingParser stepping = self.stepping, other = self.other
-        cdef Py_ssize_t stepped = 0, used, end
+        cdef Py_ssize_t stepped = 0, used, end, behind = 0
         cdef char* piece
         stepping.begin(settings, False)
         for end in range(1, n + 1):
+            if stepping.failed:
+                # what is behind an error is not read: a few cuts there show it, and errors cost most time
+                behind += 1
+                if behind > BEHIND_ERROR:
+                    break
             other.begin(settings, False)
             piece = copied(whole, end)
             try:
