@@ -130,6 +130,8 @@ def _run(line: flags.CommandLine, program: str) -> int:
     gc.disable()  # a start keeps nearly all it makes; the broker switches it on again when it is ready
     # Until the broker handles signals itself an interrupt ends the process at once, not with a traceback
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for asks_again in (signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(asks_again, signal.SIG_IGN)  # the files are about to be read and opened anyway
     options = load_options(line)
     _open_port(options)
     from jetbroker import broker

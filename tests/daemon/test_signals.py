@@ -64,6 +64,18 @@ def test_an_interrupt_before_the_broker_runs_ends_it_without_a_word() -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
 
 
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1])
+def test_a_signal_about_files_does_not_end_a_start(number: signal.Signals) -> None:
+    program = (
+        "import signal\n"
+        "from jetbroker import cli\n"
+        f"cli.load_options = lambda line: signal.raise_signal({int(number)}) or exit('went on')\n"
+        "cli.main(['-p', '-1'])\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=30)
+    assert (ended.returncode, ended.stderr) == (1, "went on\n")
+
+
 @pytest.mark.parametrize(("number", "name"), [(signal.SIGTERM, "terminated"), (signal.SIGINT, "interrupt")])
 def test_ends_promptly_under_load(number: signal.Signals, name: str, tmp_path: Path) -> None:
     with Daemon("-js", "-sd", str(tmp_path)) as daemon:
