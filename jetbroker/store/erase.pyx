@@ -3,6 +3,7 @@
 from libc.stdint cimport uint64_t
 
 from jetbroker.errors import StorageError
+from jetbroker.store.atomic import sync_apart
 
 from jetbroker.store.filelog cimport FileLog, FileSegment
 from jetbroker.store.format cimport RECORD_HEADER
@@ -19,10 +20,11 @@ def erase_slot(FileLog log not None, FileSegment segment not None, Py_ssize_t sl
     if segment.sealed and log.packer.erase(log, segment, offset, offset + n):
         return
     if segment is log.active and offset < log.batches_end:
-        # a batch that lacks a record is taken for torn, unless its removal is in the file before
+        # a batch that lacks a record is taken for torn, unless its removal is on disk before
         log.flush()
         if slot >= segment.slots:
             return
+        _sync(log, segment)
     if segment is log.active and offset + n > log.tail_base:
         for i in range(n):
             if offset + i >= log.tail_base:
@@ -36,3 +38,12 @@ def erase_slot(FileLog log not None, FileSegment segment not None, Py_ssize_t sl
             raise StorageError(f"{segment.path}: {error.strerror}") from error
         log.erased.add(segment)
     log.blocks.forget(segment.tag)
+
+
+cdef int _sync(FileLog log, FileSegment segment) except -1:
+    cdef str path = segment.path if segment.temporary is None else segment.temporary
+    try:
+        sync_apart(log.disk, path)
+    except OSError as error:
+        raise StorageError(f"{path}: {error.strerror}") from error
+    return 0

@@ -128,6 +128,31 @@ def test_what_is_erased_does_not_break_its_batch(tmp_path: Path, erased: list[in
 
 
 @pytest.mark.parametrize("interval", [None, 100.0])
+def test_a_removal_is_on_disk_before_its_message_is_erased(tmp_path: Path, interval: float | None) -> None:
+    """Otherwise a power failure between the two would leave a batch that looks torn."""
+
+    async def work() -> None:
+        calls: list[str] = []
+
+        def rule(call: str, path: str, size: int) -> int | None:
+            if path.endswith(".seg"):
+                calls.append(call)
+            return None
+
+        await prepare(tmp_path, 0)
+        store = open_store(str(tmp_path), disk=FaultyDisk(rule), sync=interval)
+        (recovered,) = store.recover(ACCOUNT)
+        log: Any = recovered.log
+        calls.clear()
+        log.remove(4, True)
+        assert [call for call in calls if call in ("write", "fdatasync")] == ["write", "fdatasync", "write"]
+        await log.commit()
+        kill(store)
+
+    run(work())
+
+
+@pytest.mark.parametrize("interval", [None, 100.0])
 def test_a_write_that_fails_within_a_batch_takes_all_of_it_back(tmp_path: Path, interval: float | None) -> None:
     async def work() -> None:
         left: int | None = None
