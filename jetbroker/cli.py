@@ -148,7 +148,7 @@ def _open_port(options: "Options") -> None:
 
     others = (options.http_port, options.https_port, options.websocket.port)
     recovers = options.jetstream.enabled and os.path.exists(options.store_path)
-    if options.port > 0 and options.port not in others and not recovers:
+    if 0 < options.port < 65_536 and options.port not in others and not recovers:
         addresses.open_early(options.host, options.port, limits.LISTEN_BACKLOG)
 
 

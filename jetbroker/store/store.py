@@ -476,7 +476,9 @@ def _check_version(path: str, disk: Disk) -> str:
         # only this marker is damaged; every segment names its own version
         return ""
     if version not in (STORE_FORMAT, PACKED_STORE_FORMAT):
-        raise StoreVersionError(f"{file}: the store has format {version}, this release knows {PACKED_STORE_FORMAT}")
+        raise StoreVersionError(
+            f"{file}: the store has format {version}, this release knows up to {PACKED_STORE_FORMAT}"
+        )
     if not isinstance(found.get("epoch"), str):
         found["epoch"] = disk.random_bytes(16).hex()
         write_checked_json(disk, file, found)

@@ -117,7 +117,7 @@ def test_store_of_a_later_release(tmp_path: Path) -> None:
     write_checked_json(Disk(), str(marker), {"format": 99})
     before = tree(tmp_path)
     text = fails(*ANY_PORT, "-js", "-sd", str(tmp_path), cwd=tmp_path)
-    assert "jetbroker.json: the store has format 99, this release writes" in text
+    assert "jetbroker.json: the store has format 99, this release knows up to 2" in text
     after = tree(tmp_path)
     assert {name: data for name, data in after.items() if not name.endswith("/lock")} == {
         name: data for name, data in before.items() if not name.endswith("/lock")
