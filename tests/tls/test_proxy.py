@@ -160,7 +160,7 @@ def test_same_as_nats_server(tmp_path: Path) -> None:
         with tls.server(kind, tmp_path, "proxy_protocol: true\n", "-D") as daemon:
             assert any("PROXY protocol enabled for client connections" in line for line in daemon.log)
             answers: list[Any] = []
-            for play, rows in ((answer, [*GOOD, *BAD, HELLO]), (cut_off, CUT)):
+            for play, rows in ((answer, [*GOOD, *BAD, b""]), (cut_off, CUT)):
                 for data in rows:
                     before = len(daemon.log)
                     answers.append((data, play(daemon.port, data), tls.log_of(daemon, before)))
