@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.jetstream.ingest cimport Ingest
 from jetbroker.jetstream.ttl cimport TtlHeap
+from jetbroker.store.flagged cimport FlaggedWalk
 from jetbroker.store.log cimport StoredMessage, StreamLog
 from jetbroker.tick cimport Tick, TickTask
 
@@ -20,9 +21,7 @@ cdef class Expiry(TickTask):
     cdef int64_t marker_seconds        # 0: no delete markers
     cdef uint64_t age_cursor           # what is stored below is exempt from max_age
     cdef int64_t retry_ns              # nothing is tried before: a marker could not be stored
-    # messages with a TTL that a start has not found yet: unread_from..unread_until
-    cdef uint64_t unread_from
-    cdef uint64_t unread_until
+    cdef FlaggedWalk unread            # messages with a TTL that a start has not found yet; None: there are none
 
     cdef int configure(self, object config) except -1
     cdef int start(self) except -1

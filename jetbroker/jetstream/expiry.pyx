@@ -9,7 +9,7 @@ from jetbroker.jetstream.ingest cimport Ingest
 from jetbroker.jetstream.interest cimport StreamConsumer
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.ttl cimport TTL_NEVER, expiry_ns, ttl_of
-from jetbroker.store.flagged cimport next_flagged
+from jetbroker.store.flagged cimport FlaggedWalk
 from jetbroker.store.log cimport FLAG_TTL, READ_MISSING, READ_OK, StoredMessage, SubjectState
 from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS
 from jetbroker.wire.headers cimport find_header
@@ -49,8 +49,7 @@ cdef class Expiry(TickTask):
     cdef int start(self) except -1:
         self.running = True
         if self.allow_ttl and self.log.messages:
-            self.unread_from = self.log.first_seq
-            self.unread_until = self.log.last_seq
+            self.unread = FlaggedWalk(self.log, FLAG_TTL)
             self._read_log()
         self.ttls.on_earlier = self._on_news
         return self.watch()
@@ -115,7 +114,7 @@ cdef class Expiry(TickTask):
         if not self.running:
             return 0
         self.retry_ns = 0
-        if self.unread_until:
+        if self.unread is not None:
             self._read_log()
         try:
             self._expire_due(now)
@@ -127,8 +126,6 @@ cdef class Expiry(TickTask):
         if self.log.messages != messages or self.log.last_seq != last_seq:
             for consumer in self.ingest.consumers:
                 self.tick.schedule(PHASE_CONSUMERS, consumer)
-        if self.unread_until:
-            self.tick.defer(PHASE_EVENTS, self)
         return self.watch()
 
     # --- messages with a TTL, after a start ---
@@ -138,24 +135,14 @@ cdef class Expiry(TickTask):
         cdef StoredMessage message
         cdef int64_t ttl
         cdef Py_ssize_t left = SLOTS_PER_TICK
-        cdef uint64_t before
-        while left > 0 and self.unread_until:
-            before = self.unread_from
-            result = next_flagged(self.log, FLAG_TTL, before, self.unread_until, left, &message)
-            if result == READ_OK:
-                ttl = ttl_of(message.headers, message.headers_len)
-                if ttl > 0:
-                    self.ttls.add(message.seq, expiry_ns(message.time_ns, ttl))
-                self.unread_from = message.seq + 1
-            elif result == READ_MISSING:
-                self.unread_from = message.seq
-            else:
-                self.unread_from = message.seq + 1
-            if self.unread_from > self.unread_until:
-                self.unread_until = 0
-            left -= <Py_ssize_t>(self.unread_from - before)
-        if self.unread_until:
+        while self.unread.find(&left, &message):
+            ttl = ttl_of(message.headers, message.headers_len)
+            if ttl > 0:
+                self.ttls.add(message.seq, expiry_ns(message.time_ns, ttl))
+        if self.unread.limit:
             self.tick.defer(PHASE_EVENTS, self)
+        else:
+            self.unread = None
         return 0
 
     cdef int look_again(self, uint64_t first_lost, list restored) except -1:

@@ -12,7 +12,7 @@ from libc.stdint cimport int64_t, uint64_t
 from jetbroker.jetstream.ingest cimport Ingest
 from jetbroker.jetstream.interest cimport StreamConsumer
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
-from jetbroker.store.flagged cimport is_stored, next_flagged
+from jetbroker.store.flagged cimport FlaggedWalk, is_stored
 from jetbroker.store.log cimport (
     FLAG_SCHEDULE, READ_MISSING, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState,
 )
@@ -46,8 +46,7 @@ cdef class Schedules(TickTask):
     cdef dict due                      # sequence of the schedule -> when, ns
     cdef list heap                     # (when, sequence); valid when `due` says the same
     cdef list unconfirmed              # (sequence of the message made, of its schedule, when) not committed yet
-    cdef uint64_t unread_from          # schedules stored before the start and not found yet: unread_from..unread_until
-    cdef uint64_t unread_until
+    cdef FlaggedWalk unread            # schedules stored before the start and not found yet; None: there are none
     cdef int64_t stored_before_ns      # time of the last message at the start
 
     def __init__(self, Ingest ingest not None) -> None:
@@ -73,8 +72,7 @@ cdef class Schedules(TickTask):
         self.running = True
         if self.log.messages:
             self.stored_before_ns = self.log.last_time_ns
-            self.unread_from = self.log.first_seq
-            self.unread_until = self.log.last_seq
+            self.unread = FlaggedWalk(self.log, FLAG_SCHEDULE)
             self._read_log()
         self._watch()
 
@@ -149,7 +147,7 @@ cdef class Schedules(TickTask):
         cdef int left = FIRINGS_PER_TICK
         if not self.running:
             return 0
-        if self.unread_until:
+        if self.unread is not None:
             self._read_log()
         now = wall_clock_ns()
         self.unconfirmed = [entry for entry in self.unconfirmed if entry[0] > self.log.committed]
@@ -162,7 +160,7 @@ cdef class Schedules(TickTask):
         if self.log.last_seq != last_seq:
             for consumer in self.ingest.consumers:
                 self.tick.schedule(PHASE_CONSUMERS, consumer)
-        if self.unread_until or not left:
+        if not left:
             self.tick.defer(PHASE_EVENTS, self)
         return self._watch()
 
@@ -221,18 +219,13 @@ cdef class Schedules(TickTask):
         """Find some more of the schedules that were stored before the start."""
         cdef StoredMessage message
         cdef Py_ssize_t left = SLOTS_PER_TICK
-        cdef uint64_t before
-        while left > 0 and self.unread_until:
-            before = self.unread_from
-            result = next_flagged(self.log, FLAG_SCHEDULE, before, self.unread_until, left, &message)
-            self.unread_from = message.seq if result == READ_MISSING else message.seq + 1
-            if result == READ_OK and message.seq not in self.due:
+        while self.unread.find(&left, &message):
+            if message.seq not in self.due:
                 self._restore(message.seq)
-            if self.unread_from > self.unread_until:
-                self.unread_until = 0
-            left -= <Py_ssize_t>(self.unread_from - before)
-        if self.unread_until:
+        if self.unread.limit:
             self.tick.defer(PHASE_EVENTS, self)
+        else:
+            self.unread = None
         return 0
 
     def _restore(self, uint64_t seq) -> None:

@@ -10,6 +10,7 @@ from jetbroker.store.segmented cimport SegmentedLog
 
 cdef int next_flagged(StreamLog log, uint16_t flag, uint64_t start, uint64_t limit, Py_ssize_t slots,
                       StoredMessage* out) except -1:
+    """The first one in start..limit; READ_MISSING leaves in out.seq where to go on (above limit: at the end)."""
     cdef SegmentedLog segmented = <SegmentedLog?>log
     cdef Segment segment
     cdef Py_ssize_t i = max(segmented.index_of(start), 0)
@@ -41,6 +42,29 @@ cdef int next_flagged(StreamLog log, uint16_t flag, uint64_t start, uint64_t lim
         i += 1
     out.seq = limit + 1
     return READ_MISSING
+
+
+cdef class FlaggedWalk:
+    """Walks over a log's slots, some at a time."""
+
+    def __init__(self, StreamLog log not None, uint16_t flag) -> None:
+        self.log = log
+        self.flag = flag
+        self.start = log.first_seq
+        self.limit = log.last_seq if log.messages else 0
+
+    cdef bint find(self, Py_ssize_t* left, StoredMessage* out) except -1:
+        cdef uint64_t before
+        while left[0] > 0 and self.limit:
+            before = self.start
+            result = next_flagged(self.log, self.flag, before, self.limit, left[0], out)
+            self.start = out.seq + (result == READ_OK)
+            if self.start > self.limit:
+                self.limit = 0
+            left[0] -= <Py_ssize_t>(self.start - before)
+            if result == READ_OK:
+                return True
+        return False
 
 
 cdef bint is_stored(StreamLog log, uint64_t seq) except -1:
