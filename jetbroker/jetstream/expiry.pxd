@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.jetstream.ingest cimport Ingest
 from jetbroker.jetstream.ttl cimport TtlHeap
+from jetbroker.jetstream.wall_timer cimport WallTimer
 from jetbroker.store.flagged cimport FlaggedWalk
 from jetbroker.store.log cimport StoredMessage, StreamLog
 from jetbroker.tick cimport Tick, TickTask
@@ -14,8 +15,7 @@ cdef class Expiry(TickTask):
     cdef Tick tick
     cdef TtlHeap ttls                  # also the ingest's
     cdef bint running
-    cdef object timer
-    cdef int64_t timer_due_ns          # when the timer fires; 0: none runs
+    cdef WallTimer timer
     cdef int64_t max_age_ns
     cdef bint allow_ttl
     cdef int64_t marker_seconds        # 0: no delete markers

@@ -9,6 +9,7 @@ from jetbroker.jetstream.ingest cimport Ingest
 from jetbroker.jetstream.interest cimport StreamConsumer
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.ttl cimport TTL_NEVER, expiry_ns, ttl_of
+from jetbroker.jetstream.wall_timer cimport WallTimer
 from jetbroker.store.flagged cimport FlaggedWalk
 from jetbroker.store.log cimport FLAG_TTL, READ_MISSING, READ_OK, StoredMessage, SubjectState
 from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS
@@ -22,8 +23,6 @@ cdef uint64_t EVICTIONS_PER_TICK = limits.JS_EVICTIONS_PER_TICK
 cdef int EXPIRIES_PER_TICK = limits.JS_EXPIRIES_PER_TICK
 cdef Py_ssize_t SLOTS_PER_TICK = limits.JS_TTL_SLOTS_PER_TICK
 cdef int64_t SECOND_NS = 1_000_000_000
-# Timers follow the monotonic clock, expiry the wall clock: a step of the latter is noticed after this long.
-cdef int64_t MAX_SLEEP_NS = 30 * SECOND_NS
 
 
 cdef class Expiry(TickTask):
@@ -34,6 +33,7 @@ cdef class Expiry(TickTask):
         self.log = ingest.log
         self.tick = ingest.tick
         self.ttls = ingest.ttls
+        self.timer = WallTimer(self.tick, self)
 
     cdef int configure(self, object config) except -1:
         self.max_age_ns = config.max_age
@@ -58,27 +58,10 @@ cdef class Expiry(TickTask):
         self.running = False
         self.ttls.on_earlier = None
         self.ingest.on_first_message = None
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
-        return 0
+        return self.timer.stop()
 
     cdef int watch(self) except -1:
-        cdef int64_t due
-        if not self.running:
-            return 0
-        due = self._next_due()
-        if self.timer is not None:
-            if due and self.timer_due_ns <= due:
-                return 0               # it looks again then
-            self.timer.cancel()
-            self.timer = None
-        if due:
-            now = wall_clock_ns()
-            due = min(due, <int64_t>(now + MAX_SLEEP_NS))
-            self.timer_due_ns = due
-            self.timer = self.tick.loop.call_later(max(due - now, 0) / SECOND_NS, self._on_timer)
-        return 0
+        return self.timer.set(self._next_due()) if self.running else 0
 
     cdef int64_t _next_due(self) except? 0:
         """When something is due, 0: nothing will be before the next publish."""
@@ -100,11 +83,6 @@ cdef class Expiry(TickTask):
 
     def _on_news(self) -> None:
         self.watch()
-
-    def _on_timer(self) -> None:
-        self.timer = None
-        if self.running:
-            self.tick.schedule(PHASE_EVENTS, self)
 
     cdef int run_tick(self) except -1:
         cdef StreamConsumer consumer

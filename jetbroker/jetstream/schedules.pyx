@@ -12,6 +12,7 @@ from libc.stdint cimport int64_t, uint64_t
 from jetbroker.jetstream.ingest cimport Ingest
 from jetbroker.jetstream.interest cimport StreamConsumer
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
+from jetbroker.jetstream.wall_timer cimport WallTimer
 from jetbroker.store.flagged cimport FlaggedWalk, is_stored
 from jetbroker.store.log cimport (
     FLAG_SCHEDULE, READ_MISSING, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState,
@@ -26,8 +27,6 @@ from jetbroker.jetstream.schedule_headers import PURGE, Rules, generated_block, 
 cdef int FIRINGS_PER_TICK = limits.JS_EXPIRIES_PER_TICK
 cdef Py_ssize_t SLOTS_PER_TICK = limits.JS_TTL_SLOTS_PER_TICK
 cdef int64_t SECOND_NS = 1_000_000_000
-# Timers follow the monotonic clock, schedules the wall clock: a step of the latter is noticed after this long.
-cdef int64_t MAX_SLEEP_NS = 30 * SECOND_NS
 # A message that a limit refuses is made again after this long.
 cdef int64_t REFUSED_NS = 30 * SECOND_NS
 # Entries of removed schedules are thrown out when they outnumber the stored messages by this many.
@@ -41,8 +40,7 @@ cdef class Schedules(TickTask):
     cdef Tick tick
     cdef readonly object rules         # of the stream's configuration
     cdef bint running
-    cdef object timer
-    cdef int64_t timer_due_ns
+    cdef WallTimer timer
     cdef dict due                      # sequence of the schedule -> when, ns
     cdef list heap                     # (when, sequence); valid when `due` says the same
     cdef list unconfirmed              # (sequence of the message made, of its schedule, when) not committed yet
@@ -53,6 +51,7 @@ cdef class Schedules(TickTask):
         self.ingest = ingest
         self.log = ingest.log
         self.tick = ingest.tick
+        self.timer = WallTimer(self.tick, self)
         self.due = {}
         self.heap = []
         self.unconfirmed = []
@@ -79,9 +78,7 @@ cdef class Schedules(TickTask):
     def stop(self) -> None:
         """Fire nothing any more."""
         self.running = False
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
+        self.timer.stop()
 
     def add(self, uint64_t seq, bytes headers not None, int64_t now) -> None:
         """Message seq, just stored, is a schedule."""
@@ -122,24 +119,7 @@ cdef class Schedules(TickTask):
 
     cdef int _watch(self) except -1:
         """Have the timer run for what is due next."""
-        cdef int64_t now
-        cdef int64_t due
-        if not self.running or not self.heap:
-            return 0
-        now = wall_clock_ns()
-        due = min(self.heap[0][0], now + MAX_SLEEP_NS)
-        if self.timer is not None:
-            if self.timer_due_ns <= due:
-                return 0               # it looks again then
-            self.timer.cancel()
-        self.timer_due_ns = due
-        self.timer = self.tick.loop.call_later(max(due - now, 0) / SECOND_NS, self._on_timer)
-        return 0
-
-    def _on_timer(self) -> None:
-        self.timer = None
-        if self.running:
-            self.tick.schedule(PHASE_EVENTS, self)
+        return self.timer.set(self.heap[0][0] if self.heap else 0) if self.running else 0
 
     cdef int run_tick(self) except -1:
         cdef StreamConsumer consumer
