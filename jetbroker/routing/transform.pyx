@@ -11,18 +11,17 @@ import os
 
 from jetbroker.routing.placeholders import Kind, compile_steps, reverse
 
-cdef enum:
-    LITERAL = 0
-    WILDCARD = 1
-    PARTITION = 2
-    SPLIT_FROM_LEFT = 3
-    SPLIT_FROM_RIGHT = 4
-    SLICE_FROM_LEFT = 5
-    SLICE_FROM_RIGHT = 6
-    SPLIT = 7
-    LEFT = 8
-    RIGHT = 9
-    RANDOM = 10
+# As C numbers: what a step does is asked for every message.
+cdef int LITERAL = Kind.LITERAL
+cdef int WILDCARD = Kind.WILDCARD
+cdef int PARTITION = Kind.PARTITION
+cdef int SPLIT_FROM_LEFT = Kind.SPLIT_FROM_LEFT
+cdef int SPLIT_FROM_RIGHT = Kind.SPLIT_FROM_RIGHT
+cdef int SLICE_FROM_LEFT = Kind.SLICE_FROM_LEFT
+cdef int SPLIT = Kind.SPLIT
+cdef int LEFT = Kind.LEFT
+cdef int RIGHT = Kind.RIGHT
+cdef int RANDOM = Kind.RANDOM
 
 # The tokens of the subject at hand; one event loop, and nothing here calls out while they are in use.
 cdef Py_ssize_t* starts = NULL
