@@ -56,22 +56,23 @@ class SubjectIndex:
 
     def overlapping(self, subject: bytes) -> set[str]:
         """The owners of a subject that some message could match together with `subject`. Raises TooManySteps."""
-        return set().union(*(node.owners for node in self._overlaps(subject.split(b"."))))
+        return set().union(*(node.owners for node in self._search(subject.split(b"."))))
 
     def overlaps(self, subjects: Iterable[str], but: str = "") -> bool:
         """True when another owner than `but` has a subject that overlaps with one of these. Raises TooManySteps."""
         return any(
             owner != but
             for subject in subjects
-            for node in self._overlaps(subject.encode().split(b"."))
+            for node in self._search(subject.encode().split(b"."))
             for owner in node.owners
         )
 
     def count_containing(self, subject: bytes) -> int:
         """How many of the subjects match whatever `subject` matches, itself included. Raises TooManySteps."""
-        return sum(1 for node in self._supersets(subject.split(b".")) if node.owners)
+        return sum(1 for node in self._search(subject.split(b"."), containing=True) if node.owners)
 
-    def _overlaps(self, tokens: list[bytes]) -> Iterator[_Node]:
+    def _search(self, tokens: list[bytes], *, containing: bool = False) -> Iterator[_Node]:
+        """Ends of subjects that overlap with this one; `containing`: only of those that match all that it matches."""
         stack = [(self._root, 0)]
         while stack:
             node, depth = stack.pop()
@@ -84,30 +85,15 @@ class SubjectIndex:
                 yield children[_REST]
             token = tokens[depth]
             if token == _REST:
-                below = list(children.values())
+                below = [] if containing else list(children.values())
                 while below:
                     inner = below.pop()
                     self._step()
                     yield inner
                     below.extend(inner.children.values())
-            elif token == _STAR:
+            elif token == _STAR and not containing:
                 stack.extend((child, depth + 1) for name, child in children.items() if name != _REST)
             else:
-                stack.extend((children[name], depth + 1) for name in {token, _STAR} if name in children)
-
-    def _supersets(self, tokens: list[bytes]) -> Iterator[_Node]:
-        stack = [(self._root, 0)]
-        while stack:
-            node, depth = stack.pop()
-            self._step()
-            if depth == len(tokens):
-                yield node
-                continue
-            children = node.children
-            if _REST in children:
-                yield children[_REST]
-            token = tokens[depth]
-            if token != _REST:
                 stack.extend((children[name], depth + 1) for name in {token, _STAR} if name in children)
 
     def _step(self) -> None:
