@@ -171,7 +171,7 @@ def _mappings(account: str, configured: Iterable[MappingOptions], flaws: list[Fl
 
 
 def _quoted(text: str) -> str:
-    from jetbroker.config.report import quoted  # with it comes the configuration's language: only to tell of faults
+    from jetbroker.config.quoting import quoted  # only to tell of faults
 
     return quoted(text)
 
@@ -186,7 +186,7 @@ def _add_export(account: AccountGraph, options: ExportOptions, flaws: list[Flaw]
     export = exports.setdefault(subject, Export(account.name, subject))
     if options.token_position:
         tokens = subject.split(b".")
-        if len(tokens) < options.token_position or tokens[options.token_position - 1] != b"*":
+        if not 1 <= options.token_position <= len(tokens) or tokens[options.token_position - 1] != b"*":
             why = "sublist: invalid subject"
             text = f"Error adding {options.kind} export {_quoted(options.subject)}: {why}"
             flaws.append(Flaw(account.name, f"{options.kind} export", why, _placed(options.place, text)))

@@ -7,7 +7,8 @@ from jetbroker.config.mappings import read_mappings
 from jetbroker.config.options import GLOBAL_ACCOUNT, AccountLimits, AccountOptions
 from jetbroker.config.options import PermissionsOptions as Permissions
 from jetbroker.config.parser import Node, Place
-from jetbroker.config.report import Report, quoted
+from jetbroker.config.quoting import quoted
+from jetbroker.config.report import Report
 from jetbroker.config.users import Users, apply_default
 
 
@@ -28,14 +29,14 @@ class Accounts:
                 name = self.report.read(key, entry, values.string)
                 if name in self.options:
                     self.report.fail(entry.place, f"Duplicate Account Entry: {name}")
-                elif name is not None:
+                elif name is not None and not self._reserved(name, entry):
                     self._add(name, entry)
         elif isinstance(node.value, dict):
             for name, entry in node.value.items():
                 if not isinstance(entry.value, dict):
                     if not entry.used:
                         self.report.fail(entry.place, "Expected map entries for accounts")
-                else:
+                elif not self._reserved(name, entry):
                     self._account(name, entry, entry.value)
 
     def check_names(self) -> None:
@@ -53,12 +54,15 @@ class Accounts:
         if self.place is not None and name not in self.options:
             self.report.fail(self.place, f"{quoted(name)} account not defined for {what}")
 
+    def _reserved(self, name: str, node: Node) -> bool:
+        if name == GLOBAL_ACCOUNT:
+            self.report.fail(node.place, f"{quoted(name)} is a Reserved Account")
+        return name == GLOBAL_ACCOUNT
+
     def _add(self, name: str, node: Node) -> AccountOptions:
         if not values.is_utf8(name):
             self.report.fail(node.place, "the name of the account is not valid UTF-8")
             name = ""
-        if name == GLOBAL_ACCOUNT:
-            self.report.fail(node.place, f"{quoted(name)} is a Reserved Account")
         account = self.options[name] = AccountOptions(name=name)
         return account
 

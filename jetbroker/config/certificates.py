@@ -7,7 +7,8 @@ import re
 
 from jetbroker.config.options import TlsOptions
 from jetbroker.config.parser import Place
-from jetbroker.config.report import Report, quoted
+from jetbroker.config.quoting import quoted
+from jetbroker.config.report import Report
 from jetbroker.errors import ConfigError
 
 _MAX_BYTES = 16 * 1024 * 1024  # bundles of all public authorities are below one

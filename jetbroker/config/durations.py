@@ -15,20 +15,20 @@ def parse_duration(text: str) -> float:
     if rest == "0":
         return 0.0
     if not rest:
-        raise ConfigError(f'time: invalid duration "{text}"')
+        raise ConfigError(f"time: invalid duration {_quoted(text)}")
     total, pos = 0.0, 0
     while pos < len(rest):
         match = _DURATION_PART.match(rest, pos)
         if match is None:
-            raise ConfigError(f'time: invalid duration "{text}"')
+            raise ConfigError(f"time: invalid duration {_quoted(text)}")
         if not match[2]:
-            raise ConfigError(f'time: missing unit in duration "{text}"')
+            raise ConfigError(f"time: missing unit in duration {_quoted(text)}")
         if match[2] not in _UNIT_SECONDS:
-            raise ConfigError(f'time: unknown unit "{match[2]}" in duration "{text}"')
+            raise ConfigError(f"time: unknown unit {_quoted(match[2])} in duration {_quoted(text)}")
         total += float(match[1]) * _UNIT_SECONDS[match[2]]
         pos = match.end()
     if total > _MAX_DURATION_SECONDS:
-        raise ConfigError(f'time: invalid duration "{text}"')
+        raise ConfigError(f"time: invalid duration {_quoted(text)}")
     return -total if text[0] == "-" else total
 
 
@@ -44,3 +44,12 @@ def format_duration(seconds: float) -> str:
     if minutes >= 60:
         return f"{minutes // 60}h{minutes % 60}m{text}"
     return f"{minutes}m{text}" if minutes else text
+
+
+def _quoted(text: str) -> str:
+    """Quoted as Go's errors about durations do: whatever is not printable ASCII as bytes."""
+    parts = []
+    for byte in text.encode("utf-8", "surrogateescape"):
+        char = chr(byte)
+        parts.append(f"\\{char}" if char in '"\\' else char if " " <= char <= "~" else f"\\x{byte:02x}")
+    return f'"{"".join(parts)}"'

@@ -6,7 +6,8 @@ from jetbroker.config import keys, values
 from jetbroker.config.durations import parse_duration
 from jetbroker.config.options import ExportOptions, ImportOptions
 from jetbroker.config.parser import Node, Place
-from jetbroker.config.report import Report, quoted
+from jetbroker.config.quoting import quoted
+from jetbroker.config.report import Report
 from jetbroker.errors import ConfigError
 
 _RESPONSE_TYPES = {
@@ -107,13 +108,13 @@ class _Export:
             self.report.fail(node.place, "Duplicate response type definition")
             return
         self.seen.add("type")
-        self.response = self.response or node.place
         if not isinstance(node.value, str):
             got = values.type_name(node.value)
             self.report.fail(node.place, f"Expected response type to be string, got {got}")
         elif node.value.lower() not in _RESPONSE_TYPES:
             self.report.fail(node.place, f"Unknown response type: {quoted(node.value)}")
         else:
+            self.response = self.response or node.place
             self.options.response_type = _RESPONSE_TYPES[node.value.lower()]
 
     def _threshold(self, key: str, node: Node) -> None:
@@ -121,13 +122,13 @@ class _Export:
             self.report.fail(node.place, "Duplicate response threshold detected")
             return
         self.seen.add("threshold")
-        self.response = self.response or node.place
         wanted = "Expected response threshold to be a parseable time duration, got"
         if not isinstance(node.value, str):
             self.report.fail(node.place, f"{wanted} {values.type_name(node.value)}")
             return
         try:
             self.options.response_threshold = parse_duration(node.value)
+            self.response = self.response or node.place
         except ConfigError:
             self.report.fail(node.place, f"{wanted} {quoted(node.value)}")
 
@@ -169,10 +170,7 @@ class _Import:
             "account": ("account", values.string),
             "subject": ("subject", values.string),
         }
-        before = len(self.report.errors)
         self.report.fill(options, node.value, table, {})
-        if len(self.report.errors) > before:
-            return
         if not options.account or not options.subject:
             self.report.fail(node.place, "Expect an account name and a subject")
             return

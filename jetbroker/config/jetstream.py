@@ -33,14 +33,20 @@ class JetStreamBlock:
         self.report.fill(options, node.value, keys.JETSTREAM, blocks, keys.JETSTREAM_UNSUPPORTED)
 
     def _limits(self, key: str, node: Node) -> None:
-        found = self.report.map(node, f"Expected a map to define JetStreamLimits, got {values.type_name(node.value)}")
+        found = self._map(node, "JetStreamLimits")
         if found is not None:
             self.report.fill(self.options, found, {}, {"batch": self._batches}, keys.JETSTREAM_LIMITS_UNSUPPORTED)
 
     def _batches(self, key: str, node: Node) -> None:
-        found = self.report.map(node, f"Expected a map to define batch limits, got {values.type_name(node.value)}")
+        found = self._map(node, "batch limits")
         if found is not None:
             self.report.fill(self.options.batches, found, keys.JETSTREAM_BATCHES, {})
+
+    def _map(self, node: Node, what: str) -> dict[str, Node] | None:
+        if isinstance(node.value, dict):
+            return node.value
+        self.report.fail(node.place, f"Expected a map to define {what}, got {values.type_name(node.value)}")
+        return None
 
     def store_dir(self, key: str, node: Node) -> None:
         """The store directory."""
@@ -55,7 +61,7 @@ class JetStreamBlock:
     def _sync_interval(self, key: str, node: Node) -> None:
         # Not a row of the table: None is a value here.
         before = len(self.report.errors)
-        seconds = self.report.read("sync_interval", node, values.sync_interval)
+        seconds = self.report.read(key, node, values.sync_interval)
         if len(self.report.errors) == before:
             self.options.sync_interval = seconds
 

@@ -3,7 +3,8 @@
 from jetbroker.config import values
 from jetbroker.config.options import MappingDestination, MappingOptions
 from jetbroker.config.parser import Node, Value
-from jetbroker.config.report import Report, quoted
+from jetbroker.config.quoting import quoted
+from jetbroker.config.report import Report
 from jetbroker.config.subjects import is_valid_subject
 from jetbroker.errors import ConfigError
 

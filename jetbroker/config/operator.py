@@ -12,7 +12,8 @@ from jetbroker.config import values
 from jetbroker.config.nkeys import is_public_key
 from jetbroker.config.options import OperatorOptions, Options
 from jetbroker.config.parser import Node, Value
-from jetbroker.config.report import Report, quoted
+from jetbroker.config.quoting import quoted
+from jetbroker.config.report import Report
 from jetbroker.config.tokens.claims import OperatorClaims, read_account, read_operator, read_user
 from jetbroker.config.tokens.fields import TokenError
 from jetbroker.errors import ConfigError

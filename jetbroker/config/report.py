@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from jetbroker.config import values
 from jetbroker.config.parser import Node, Place
+from jetbroker.config.quoting import quoted
 from jetbroker.errors import ConfigError
 
 Reader: TypeAlias = Callable[[str, Any], Any]
@@ -98,29 +99,3 @@ class Report:
                     self.fail(node.place, f'"{name}" not supported yet')
             elif not node.used:
                 self.fail(node.place, unknown.format(quoted(name)))
-
-
-_ESCAPES = {
-    "\\": "\\\\",
-    '"': '\\"',
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-}
-
-
-def quoted(text: str) -> str:
-    """A text inside of double quotes; its own quotes, backslashes and control characters are escaped."""
-    if text.isprintable() and '"' not in text and "\\" not in text:
-        return f'"{text}"'
-    return f'"{"".join(map(_escaped, text))}"'
-
-
-def _escaped(char: str) -> str:
-    if char in _ESCAPES:
-        return _ESCAPES[char]
-    return char if char.isprintable() else ascii(char)[1:-1]

@@ -8,7 +8,8 @@ from jetbroker.config import keys, values
 from jetbroker.config.durations import parse_duration
 from jetbroker.config.options import TlsOptions
 from jetbroker.config.parser import Node
-from jetbroker.config.report import Report, quoted
+from jetbroker.config.quoting import quoted
+from jetbroker.config.report import Report
 from jetbroker.errors import ConfigError
 
 CIPHERS = (

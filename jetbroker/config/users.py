@@ -11,7 +11,8 @@ from jetbroker.config.options import (
     UserOptions,
 )
 from jetbroker.config.parser import Node, Place, Value
-from jetbroker.config.report import Report, quoted
+from jetbroker.config.quoting import quoted
+from jetbroker.config.report import Report
 from jetbroker.config.subjects import is_valid_subject
 from jetbroker.errors import ConfigError
 
@@ -91,11 +92,12 @@ class Users:
         before = len(self.report.errors)
         blocks = dict.fromkeys(("permission", "permissions", "authorization"), permissions)
         self.report.fill(user, tree, keys.USER, blocks)
-        if len(self.report.errors) > before:
-            return None
+        wrong = self.report.errors[before:]
         last = list(tree.values())[-1].place if tree else node.place
-        if not user.user and not user.nkey:
+        if not user.user and not user.nkey and not any("interface conversion" in line for line in wrong):
             self.report.fail(last, "User entry requires a user")
+        elif wrong:
+            return None
         elif user.nkey and not nkeys.is_public_key("user", user.nkey):
             self.report.fail(_place_of(tree, "nkey", last), "Not a valid public nkey for a user")
         elif user.nkey and (user.user or user.password):

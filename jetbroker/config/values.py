@@ -10,6 +10,7 @@ from datetime import datetime
 from jetbroker.config import nkeys
 from jetbroker.config.durations import format_duration, parse_duration
 from jetbroker.config.parser import Place, Value
+from jetbroker.config.quoting import quoted
 from jetbroker.errors import ConfigError
 
 MAP = "map[string]interface {}"
@@ -18,8 +19,15 @@ CONNECTION_TYPES = frozenset("STANDARD WEBSOCKET LEAFNODE LEAFNODE_WS MQTT MQTT_
 _INT32_MAX = 2**31 - 1
 _SUBJECT_TOKENS_MAX = 255
 _MIN_LAME_DUCK_SECONDS = 30.0
-_STORAGE_SIZE = re.compile(r"([+-]?[0-9]{1,18})([KMGT])")
+_INT64_MAX = 2**63 - 1
+_LONGEST_NUMBER = 19
+_NUMBER = re.compile(r"[+-]?[0-9]+")
 _STORAGE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+# errors name these so, whichever of its names a key has in the file
+_STORAGE_NAMES = {
+    **dict.fromkeys(("max_memory_store", "max_mem_store", "max_mem"), "max_mem_store"),
+    **dict.fromkeys(("max_file_store", "max_file"), "max_file_store"),
+}
 
 
 class DurationWanted(ConfigError):
@@ -115,16 +123,22 @@ def subject_tokens(key: str, value: Value) -> int:
 
 def storage_size(key: str, value: Value) -> int:
     """Bytes: an integer, or a string that ends in K, M, G or T (powers of 1024); the empty one is unlimited."""
+    name = _STORAGE_NAMES.get(key, key)
     if not isinstance(value, str):
         if isinstance(value, bool) or not isinstance(value, int):
-            raise ConfigError(f"{key} must be int64 or string")
+            raise ConfigError(f"{name} must be int64 or string")
         return value
     if not value:
         return -1
-    match = _STORAGE_SIZE.fullmatch(value)
-    if match is None:
-        raise ConfigError(f"{key} sizes defined as strings must be a number that ends in K, M, G, T")
-    return int(match[1]) * _STORAGE_UNITS[match[2]]
+    digits, unit = string(key, value)[:-1], value[-1]
+    if _NUMBER.fullmatch(digits) is None or len(digits) > _LONGEST_NUMBER:
+        raise ConfigError(f"{name} strconv.ParseInt: parsing {quoted(digits)}: invalid syntax")
+    if unit not in _STORAGE_UNITS:
+        raise ConfigError(f"{name} sizes defined as strings must end in K, M, G, T")
+    size = int(digits) * _STORAGE_UNITS[unit]
+    if abs(size) > _INT64_MAX:
+        raise ConfigError(f"{name} strconv.ParseInt: parsing {quoted(digits)}: value out of range")
+    return size
 
 
 def limit(key: str, value: Value) -> int:
@@ -178,8 +192,13 @@ def lame_duck_grace_period(key: str, value: Value) -> float:
 def strict_flag(key: str, value: Value) -> bool:
     """The boolean of `jetstream.strict`."""
     if not isinstance(value, bool):
-        raise ConfigError(f"Expected 'true' or 'false' for bool value, got '{shown(value)}'")
+        raise ConfigError(f"Expected 'true' or 'false' for bool value, got '{_as_text(value)}'")
     return value
+
+
+def _as_text(value: Value) -> str:
+    """A value that is printed as if it were text: with its type when it is none."""
+    return shown(value) if isinstance(value, (str, list, dict, datetime)) else f"%!s({type_name(value)}={shown(value)})"
 
 
 def account_flag(key: str, value: Value) -> bool:
@@ -231,6 +250,8 @@ def shown(value: Value) -> str:
         return "a list" if value else "[]"
     if isinstance(value, dict):
         return "a map" if value else "map[]"
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S} +0000 UTC"
     return str(value)
 
 

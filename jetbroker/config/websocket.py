@@ -6,7 +6,8 @@ from jetbroker.config.checks import check_no_auth_user
 from jetbroker.config.options import Options, WebsocketOptions
 from jetbroker.config.origins import parse_origin
 from jetbroker.config.parser import Node
-from jetbroker.config.report import Report, quoted
+from jetbroker.config.quoting import quoted
+from jetbroker.config.report import Report
 from jetbroker.config.tls import read_tls
 from jetbroker.errors import ConfigError
 
