@@ -7,6 +7,7 @@ MAX_PENDING_BYTES = 64 * 1024 * 1024  # per connection, before it is cut off as 
 MAX_CONNECTIONS = 65_536  # nats-server's default
 MAX_SIZE_DIGITS = 9  # a longer size is a parse error in nats-server, whatever its value
 LOGGED_INPUT_BYTES = 32  # of what a client sent wrong
+UNREAD_RESET_BYTES = 512  # behind a fault, from which on a connection ends with a reset: nats-server's first read
 READ_BUFFER_BYTES = 256 * 1024  # shared by all connections; stays in the L2 cache
 OUTPUT_IDLE_BYTES = 4 * 1024  # output memory a connection may keep from one sweep to the next with nothing to send
 SOFT_PENDING_BYTES = 1024 * 1024  # a receiver this far behind slows its publishers while it takes bytes at all
@@ -47,9 +48,10 @@ WEBSOCKET_BROWSER_FRAME_BYTES = 4096  # browsers do better with small frames
 TLS_FIRST_READ_BYTES = 4096  # read at once from a connection that has not brought much: a handshake is less
 TLS_READ_BYTES = 64 * 1024  # later; the TLS library keeps as much memory per connection as one read brought
 TLS_LARGE_READS_AFTER_BYTES = 64 * 1024
-TLS_HANDSHAKE_BYTES = 64 * 1024  # what one that is not done yet keeps
-TLS_HANDSHAKES = 2048  # at the same time; more wait in the kernel
-TLS_SLOW_HANDSHAKE_SECONDS = 0.5  # one that takes longer has to go when others wait
+TLS_HANDSHAKES = 1024  # at the same time: each keeps up to 70 KB
+TLS_HANDSHAKE_SECONDS = 2.0  # one that takes longer has to go when others wait, nats-server's default for all
+TLS_HELLO_SECONDS = 0.5  # one whose first words are not whole by then, likewise
+TLS_QUEUE_SECONDS = 0.05  # between two looks at who takes too long
 PROXY_HEADER_SECONDS = 5.0  # nats-server's, for the first bytes and for the rest
 
 # --- turns: what one connection may have done before the others have theirs, in units of about 50 ns ---

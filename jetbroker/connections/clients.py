@@ -16,6 +16,7 @@ from jetbroker.connections.info import ServerInfo
 from jetbroker.connections.login import Logins
 from jetbroker.connections.memory import Footprint
 from jetbroker.connections.output import Shared
+from jetbroker.connections.tls_queue import TlsQueue
 from jetbroker.connections.trace import Tracer
 from jetbroker.connections.unauthenticated import Unauthenticated
 from jetbroker.errors import ProtocolError
@@ -62,6 +63,7 @@ class Clients:
         self._loop = tick.loop
         self._sweeper: asyncio.TimerHandle | None = None
         self.unauthenticated = Unauthenticated()
+        self.tls_queue = TlsQueue(self._loop, self.unauthenticated)
         self._footprint = Footprint()
         self._told: dict[str, float] = {}
         self._unmeasured: set[int] = set()  # those the first PING is still due to
@@ -275,7 +277,7 @@ class Clients:
         """The client said something that ends its connection."""
         if error.detail:
             self.log.error(f"{self.who(client)} - {error.detail}")
-        client.close(error.reason, error.text)
+        client.close(error.reason, error.text, error.unread > limits.UNREAD_RESET_BYTES)
 
     # --- keep-alive ---
 

@@ -77,7 +77,6 @@ class Listener:
         self.buffers: Any = None  # TlsBuffers
         self.first_bytes = memoryview(bytearray(limits.TLS_FIRST_READ_BYTES))  # of one Arrival after the other
         self.rate = RateLimit(self.loop, log)
-        self.handshakes = Handshakes(self.loop)
         self._server: asyncio.Server | None = None
         self.entrance = entrance(options)
         self.apply(self.entrance)
@@ -171,41 +170,6 @@ class RateLimit:
         self._refused = 0
 
 
-class Handshakes:
-    """The handshakes that are going on: bounded, as each needs memory. The others wait, until a slow one has to go."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._begun: dict[Arrival, float] = {}  # the oldest first
-        self._waiting: dict[Arrival, bytes] = {}
-
-    def begin(self, arrival: "Arrival", data: bytes) -> None:
-        """A handshake's first bytes are there: go on with it now, or when there is room."""
-        now = self._loop.time()
-        if len(self._begun) >= limits.TLS_HANDSHAKES:
-            oldest, since = next(iter(self._begun.items()))
-            if now - since <= limits.TLS_SLOW_HANDSHAKE_SECONDS:
-                self._waiting[arrival] = data
-                arrival.pause()
-                return
-            oldest.cut_off()
-        self._begun[arrival] = now
-        arrival.shake(data)
-
-    def end(self, arrival: "Arrival") -> None:
-        """Done with, whatever came of it; harmless when it never began."""
-        self._waiting.pop(arrival, None)
-        if self._begun.pop(arrival, None) is not None and self._waiting:
-            self._loop.call_soon(self._next)
-
-    def _next(self) -> None:
-        while self._waiting and len(self._begun) < limits.TLS_HANDSHAKES:
-            arrival, data = next(iter(self._waiting.items()))
-            del self._waiting[arrival]
-            arrival.go_on()
-            self.begin(arrival, data)
-
-
 class Arrival(asyncio.BufferedProtocol):
     """A connection whose client may not speak yet.
 
@@ -291,7 +255,7 @@ class Arrival(asyncio.BufferedProtocol):
         self._disarm()
         if not self._over:
             self._over = True
-            self._listener.handshakes.end(self)
+            self._listener.clients.tls_queue.end(self)
             self._client.connection_lost(error)
 
     def cut_off(self) -> None:
@@ -299,12 +263,8 @@ class Arrival(asyncio.BufferedProtocol):
         self._timed_out()
 
     def pause(self) -> None:
-        """Read no more until go_on()."""
+        """Read no more until shake()."""
         self._transport.pause_reading()
-
-    def go_on(self) -> None:
-        """Read again."""
-        self._transport.resume_reading()
 
     # --- steps ---
 
@@ -436,18 +396,22 @@ class Arrival(asyncio.BufferedProtocol):
 
     def _hello(self, data: bytes) -> None:
         """The first bytes of a handshake: only now it costs memory."""
-        self._listener.handshakes.begin(self, data)
+        self._listener.clients.tls_queue.begin(self, data)
 
-    def shake(self, data: bytes) -> None:
-        """Answer the first bytes."""
+    def shake(self, data: bytes) -> bool:
+        """Answer the first bytes; False when they are not enough."""
         from jetbroker.connections.tls_layer import TlsLayer
 
+        if self._transport.is_closing():
+            return False
+        self._transport.resume_reading()
         context = cast("ssl.SSLContext", self._entrance.context)
         self._layer = layer = TlsLayer(self._listener.buffers, context, Inside(self), 0.0, self._failed)
         layer.connection_made(self._transport)
         self._client.use_transport(layer)
         self._transport.set_protocol(layer)
         layer.feed(data)
+        return layer.answered
 
     def shaken(self) -> None:
         """There is TLS."""
@@ -455,7 +419,7 @@ class Arrival(asyncio.BufferedProtocol):
 
         self._disarm()
         clients, client, layer = self._listener.clients, self._client, cast("TlsLayer", self._layer)
-        self._listener.handshakes.end(self)
+        self._listener.clients.tls_queue.end(self)
         found = facts(layer, self.greets_later)
         self._over = True
         client.arrival = None

@@ -24,6 +24,7 @@ cdef class TlsLayer:
     cdef bint buffered                 # the protocol is a BufferedProtocol
     cdef bint paused
     cdef bint opened                   # the handshake was done
+    cdef readonly bint answered        # the peer's first words were whole
     cdef Py_ssize_t received           # bytes, until the large buffer is used
 
     cdef int _shake_hands(self) except -1

@@ -11,6 +11,7 @@ class TlsLayer(BufferedProtocol):
     buffers: TlsBuffers
     transport: Any
     ssl: SSLObject
+    answered: bool
     @property
     def shaking(self) -> bool: ...
     def __init__(

@@ -180,6 +180,7 @@ cdef class TlsLayer:
         cdef ssize_t n = 0
         if self.outgoing is None or not self.outgoing.pending:
             return 0
+        self.answered = True
         data = self.outgoing.read()
         if self.transport.is_closing():
             return 0

@@ -45,6 +45,7 @@ class WebsocketListener:
         self.port = 0
         self.handshakes: set[WebsocketConnection | TlsArrival] = set()
         self.buffers: TlsBuffers | None = None
+        self.first_bytes = memoryview(bytearray(limits.TLS_FIRST_READ_BYTES))  # of one TlsArrival after the other
         self._server: asyncio.Server | None = None
         self.apply(options, context)
 
@@ -89,7 +90,7 @@ class WebsocketListener:
         return min(payload * limits.WEBSOCKET_MESSAGE_PAYLOADS, limits.WEBSOCKET_MESSAGE_BYTES)
 
 
-class TlsArrival(asyncio.Protocol):
+class TlsArrival(asyncio.BufferedProtocol):
     """A connection before its TLS handshake is done. Without a first byte from the client it costs next to nothing."""
 
     def __init__(self, listener: WebsocketListener) -> None:
@@ -105,25 +106,41 @@ class TlsArrival(asyncio.Protocol):
         self._listener.handshakes.add(self)
         tls = self._listener.options.tls
         seconds = (tls.timeout if tls else 0.0) or limits.TLS_TIMEOUT_SECONDS
-        self._timer = self._listener.loop.call_later(seconds, self._too_late)
+        self._timer = self._listener.loop.call_later(seconds, self.cut_off)
 
-    def data_received(self, data: bytes) -> None:
-        """The handshake begins: from now on the bytes go to a TlsLayer."""
-        from jetbroker.connections.tls_layer import TlsLayer
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Memory for what comes."""
+        return self._listener.first_bytes
 
+    def buffer_updated(self, nbytes: int) -> None:
+        """The handshake begins."""
         listener, socket = self._listener, cast(asyncio.Transport, self._socket)
+        data = bytes(listener.first_bytes[:nbytes])
         if data.startswith(_HTTP_STARTS):
             self._tell(ConnectionError("client sent an HTTP request to an HTTPS server"))
             socket.write(_NO_HTTP)
             socket.close()
             return
-        inside = WebsocketConnection(listener, self)
+        listener.clients.tls_queue.begin(self, data)
+
+    def shake(self, data: bytes) -> bool:
+        """From now on the bytes go to a TlsLayer; False when the first are not enough for an answer."""
+        from jetbroker.connections.tls_layer import TlsLayer
+
+        listener, socket = self._listener, cast(asyncio.Transport, self._socket)
+        if socket.is_closing():
+            return False
+        socket.resume_reading()
         buffers, context = cast("TlsBuffers", listener.buffers), cast("ssl.SSLContext", listener.context)
-        layer = TlsLayer(buffers, context, inside, 0.0, self._failed)
+        layer = TlsLayer(buffers, context, WebsocketConnection(listener, self), 0.0, self._failed)
         layer.connection_made(socket)
         socket.set_protocol(layer)
-        listener.clients.unauthenticated.keep(self, limits.TLS_HANDSHAKE_BYTES)
         layer.feed(data)
+        return layer.answered
+
+    def pause(self) -> None:
+        """Read no more until shake()."""
+        cast(asyncio.Transport, self._socket).pause_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Gone before it said anything."""
@@ -132,19 +149,17 @@ class TlsArrival(asyncio.Protocol):
     def done(self) -> None:
         """There is TLS, or there will be none."""
         self._listener.handshakes.discard(self)
-        self._listener.clients.unauthenticated.forget(self)
+        self._listener.clients.tls_queue.end(self)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def cut_off(self) -> None:
-        """End a handshake that takes too long, or keeps too much."""
+        """End a handshake that takes too long."""
+        self._tell(TimeoutError("i/o timeout"))
+        self.done()
         if self._socket is not None:
             self._socket.abort()
-
-    def _too_late(self) -> None:
-        self._tell(TimeoutError("i/o timeout"))
-        self.cut_off()
 
     def _failed(self, error: Exception) -> None:
         self._tell(error)

@@ -53,6 +53,11 @@ class Daemon(ServerProcess):
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
+    def peak_bytes(self) -> int:
+        """The most that was resident at any time."""
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+
     def open(self) -> Raw:
         """A raw connection, INFO read."""
         return Raw(self.port)
