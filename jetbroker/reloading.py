@@ -62,6 +62,7 @@ class Reloader:
             try:
                 options, certificates = await self._load()
                 found = self._compare(options, certificates)
+                checks.check_opening(options)
                 parts = self._prepare(options)
             except (JetbrokerError, OSError) as error:
                 self._refused(error)
@@ -87,7 +88,6 @@ class Reloader:
         if not old.config_file:
             raise ConfigError("can only reload config when a file is provided using -c or --config")
         loaded = await asyncio.to_thread(_read, old)
-        checks.check_opening(loaded.options)
         tls = loaded.options.tls
         return loaded.options, "" if tls is None else await asyncio.to_thread(fingerprint, tls)
 

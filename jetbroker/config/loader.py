@@ -126,7 +126,10 @@ class _Top:
 
     def _write_timeout(self, key: str, node: Node) -> None:
         """All three mean the same here: closed is who takes nothing at all within `write_deadline`."""
-        if self.report.read(key, node, values.string) not in (None, "default", "close", "retry"):
+        policy = self.report.read(key, node, values.string)
+        if policy in ("default", "close", "retry"):
+            self.options.write_timeout = "" if policy == "default" else policy
+        elif policy is not None:
             self.report.fail(node.place, "write_timeout must be 'default', 'close' or 'retry'")
 
     def _tls(self, key: str, node: Node) -> None:

@@ -372,6 +372,7 @@ class Options:
     ping_interval: float = limits.PING_INTERVAL_SECONDS
     ping_max: int = limits.PING_MAX_OUTSTANDING
     write_deadline: float = limits.WRITE_DEADLINE_SECONDS
+    write_timeout: str = ""  # "close" or "retry"; both mean the same here
     lame_duck_duration: float = limits.LAME_DUCK_DURATION_SECONDS
     lame_duck_grace_period: float = limits.LAME_DUCK_GRACE_SECONDS
 

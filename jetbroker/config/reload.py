@@ -55,8 +55,8 @@ def changes(old: Options, new: Options, *, certificates_changed: bool = False) -
     found: list[Change] = []
     for row in _ROWS:
         differs = row.differs(old, new) if row.differs else row.read(old) != row.read(new)
-        if row.name == "tls" and certificates_changed and new.tls is not None:
-            differs = True
+        if row.name == "tls" and new.tls is not None and (certificates_changed or new.tls.ca_file):
+            differs = True  # authorities are always told of, as if they were others
         if not differs:
             continue
         after = row.read(new)
@@ -389,6 +389,7 @@ _ROWS: tuple[Row, ...] = (
     ),
     _plain("allow_non_tls", "AllowNonTLS"),
     Row("write_deadline", "WriteDeadline", _duration("write_deadline"), _said("write_deadline")),
+    _plain("write_timeout", "WriteTimeout"),
     _plain("max_closed_clients", "MaxClosedClients"),
     Row("lame_duck_duration", "LameDuckDuration", _duration("lame_duck_duration")),
     Row("lame_duck_grace_period", "LameDuckGracePeriod", _duration("lame_duck_grace_period")),
