@@ -182,7 +182,8 @@ async def test_a_new_consumer_starts_where_it_was_made_even_after_a_kill(tmp_pat
         js = client.jetstream()
         await js.publish("s", b"after")
         sub = await js.pull_subscribe_bind("c", "S")
-        assert [message.data for message in await sub.fetch(5, timeout=0.5)] == [b"after"]
+        assert [message.data for message in await sub.fetch(1, timeout=30)] == [b"after"]
+        assert (await js.consumer_info("S", "c")).num_pending == 0
         await client.close()
 
 

@@ -193,7 +193,7 @@ async def test_pull_requests_end(connect: Connect) -> None:
     with pytest.raises(NatsTimeout):
         await subscription.fetch(1, timeout=0.2)
     await js.publish("pulls", b"1")
-    assert len(await subscription.fetch(10, timeout=0.5)) == 1
+    assert len(await subscription.fetch(10, timeout=3)) == 1
     waiting = asyncio.ensure_future(subscription.fetch(1, timeout=10, heartbeat=1))
     while not (await js.consumer_info("PULLS", "d")).num_waiting:
         pass

@@ -48,20 +48,20 @@ async def prepare(client: Client, js: JetStreamContext, **config: Any) -> None:
     await api(client, "CONSUMER.CREATE.S.c", {"stream_name": "S", "config": settings})
 
 
-async def fetched(js: JetStreamContext, batch: int = 10) -> list[bytes]:
-    """Everything there is to get now."""
-    sub = await js.pull_subscribe_bind("c", "S")
-    found = []
-    try:
-        while True:
-            messages = await sub.fetch(batch, timeout=0.3)
-            found += [message.data for message in messages]
-            if len(messages) < batch:
-                return found
-    except TimeoutError:
-        return found
-    finally:
-        await sub.unsubscribe()
+async def fetched(client: Client, batch: int = 10) -> list[bytes]:
+    """What there is to get now."""
+    inbox = client.new_inbox()
+    sub = await client.subscribe(inbox)
+    request = json.dumps({"batch": batch, "no_wait": True}).encode()
+    await client.publish("$JS.API.CONSUMER.MSG.NEXT.S.c", request, reply=inbox)
+    found: list[bytes] = []
+    while len(found) < batch:
+        message = await sub.next_msg(timeout=30)
+        if "Status" in (message.headers or {}):
+            break
+        found.append(message.data)
+    await sub.unsubscribe()
+    return found
 
 
 def _timestamp(seconds: float) -> Timestamp:
@@ -85,12 +85,12 @@ async def test_a_pause_outlives_the_broker_and_so_does_its_end(server: process.S
     client, js = await connect(server)
     info = await api(client, "CONSUMER.INFO.S.c")
     assert (info["paused"], info["config"]["pause_until"]) == (True, FAR)
-    assert await fetched(js) == []
+    assert await fetched(client) == []
     assert not (await api(client, "CONSUMER.PAUSE.S.c"))["paused"]
     restart(server, how)
     client, js = await connect(server)
     assert "paused" not in await api(client, "CONSUMER.INFO.S.c")
-    assert len(await fetched(js)) == 6
+    assert len(await fetched(client)) == 6
     await client.close()
 
 
@@ -105,7 +105,7 @@ async def test_a_pause_that_ends_while_the_broker_is_down(server: process.Server
             await asyncio.sleep(0.05)
     server.start()
     client, js = await connect(server)
-    assert len(await fetched(js)) == 6
+    assert len(await fetched(client)) == 6
     await client.close()
 
 
@@ -166,13 +166,13 @@ async def test_a_reset_outlives_the_broker(server: process.ServerProcess, how: s
     info = await api(client, "CONSUMER.INFO.S.c")
     assert info["delivered"] == {"consumer_seq": 0, "stream_seq": 1}
     assert info["num_ack_pending"] == 0
-    assert await fetched(js) == [b"1", b"2", b"3", b"4", b"5"]
+    assert await fetched(client) == [b"1", b"2", b"3", b"4", b"5"]
     assert (await api(client, "CONSUMER.RESET.S.c", {"seq": 9}))["reset_seq"] == 9
     restart(server, how)
     client, js = await connect(server)
     for number in range(6, 10):
         await js.publish("s", b"%d" % number)
-    assert await fetched(js) == [b"8", b"9"]
+    assert await fetched(client) == [b"8", b"9"]
     await client.close()
 
 
@@ -256,5 +256,5 @@ async def test_what_a_reset_skips_stays_in_a_work_queue(server: process.ServerPr
         state = (await api(client, "STREAM.INFO.S"))["state"]
         assert (state["messages"], state["first_seq"]) == (4, 1)
     await api(client, "CONSUMER.RESET.S.c", {"seq": 1})
-    assert await fetched(js) == [b"0", b"1", b"4", b"5"]
+    assert await fetched(client) == [b"0", b"1", b"4", b"5"]
     await client.close()
