@@ -12,14 +12,16 @@ class ConfigError(JetbrokerError):
 class ProtocolError(JetbrokerError):
     """The peer broke the protocol. `text` goes out as -ERR when not empty; the connection closes.
 
-    `reason` is why it closed, `detail` what the log says ("": the text).
+    `reason` is why it closed, `detail` what the log says ("": the text), `unread` how many bytes had arrived behind
+    the one that made it wrong.
     """
 
-    def __init__(self, text: str, reason: str = "Protocol Violation", detail: str = "") -> None:
+    def __init__(self, text: str, reason: str = "Protocol Violation", detail: str = "", unread: int = 0) -> None:
         super().__init__(text or reason)
         self.text = text
         self.reason = reason
         self.detail = detail or text
+        self.unread = unread
 
 
 class StorageError(JetbrokerError):

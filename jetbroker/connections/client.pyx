@@ -18,6 +18,7 @@ from jetbroker.wire.subjects cimport has_valid_tokens, has_wildcard, pattern_mat
 
 from jetbroker import limits
 from jetbroker.addresses import of_socket
+from jetbroker.connections.resets import reset_on_close
 from jetbroker.connections.trace import INTERNAL, RECEIVED, SENT
 from jetbroker.errors import ProtocolError
 from jetbroker.wire.faults import quoted
@@ -481,12 +482,16 @@ cdef class ClientProtocol(ClientInput):
         """How many subscriptions this client may have; negative: as many as it likes."""
         self.max_subscriptions = max_subscriptions
 
-    def close(self, str reason not None, str text="") -> None:
-        """Send -ERR (when there is a text) behind what is queued, then close."""
+    def close(self, str reason not None, str text="", bint reset=False) -> None:
+        """Send -ERR (when there is a text) behind what is queued, then close; with a reset if all could be sent."""
         if self.closed:
             return
         if text:
             self._error(text)
+        if reset and self.output.fd >= 0 and not self.output.blocked:
+            self.output._send_pending()
+            if self.transport.get_write_buffer_size() == 0:
+                reset_on_close(self.transport.get_extra_info("socket"))
         self.closed = True
         self.stopped = True
         self.close_reason = reason

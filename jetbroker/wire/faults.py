@@ -42,20 +42,23 @@ def _escaped(char: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def unknown_operation(command: bytes, at: int) -> ProtocolError:
-    """No command begins like this. `at`: where `command` is in what was read last."""
+def unknown_operation(command: bytes, at: int, unread: int) -> ProtocolError:
+    """No command begins like this. `at`: where `command` is in what was read last; `unread` bytes begin there."""
     length = 0
     while length < len(command) and command[: length + 1].decode("latin-1").upper() in _STATES:
         length += 1
-    return parser_error(_STATES[command[:length].decode("latin-1").upper()], command[length:], at + length)
+    return parser_error(
+        _STATES[command[:length].decode("latin-1").upper()], command[length:], at + length, unread - length
+    )
 
 
-def parser_error(state: int, rest: bytes, at: int) -> ProtocolError:
-    """The byte that `rest` begins with is wrong in this state; it was number `at` of what was read last."""
+def parser_error(state: int, rest: bytes, at: int, unread: int) -> ProtocolError:
+    """The byte that `rest` begins with is wrong in this state; it was number `at` of what was read last, the first of
+    `unread`."""
     most = limits.LOGGED_INPUT_BYTES
     shown = quoted(rest[: most if len(rest) >= most else len(rest) - 1])
     detail = f"Client parser ERROR, state={state}, i={max(at, 0)}: proto='{shown}...'"
-    return ProtocolError("Unknown Protocol Operation", detail=detail)
+    return ProtocolError("Unknown Protocol Operation", detail=detail, unread=unread)
 
 
 def bad_arguments(command: str, what: str, arguments: bytes) -> ProtocolError:

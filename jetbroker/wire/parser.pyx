@@ -110,6 +110,10 @@ cdef inline long parse_size(const char* p, const char* end) noexcept nogil:
     return v
 
 
+cdef object line_too_long(Py_ssize_t unread):
+    return ProtocolError("maximum control line exceeded", "Maximum Control Line Exceeded", unread=unread)
+
+
 cdef object bad_publish(bint with_headers, str what, const char* args, const char* stop, const char* lf):
     cdef const char* q = skip_blanks(args, stop)
     if q == stop and stop < lf:
@@ -196,9 +200,11 @@ cdef class Parser:
             plain = False
         q = skip_blanks(args, stop)
         if stop - q > self.max_control_line:
-            raise ProtocolError("maximum control line exceeded", "Maximum Control Line Exceeded")
+            raise line_too_long(end - q - self.max_control_line)
         if lf == NULL:
             return INCOMPLETE
+        if with_headers and not self.headers:
+            raise ProtocolError("", detail="message headers not supported", unread=end - lf - 1)
         while q < stop:
             if count == sizes + 2:
                 raise bad_publish(with_headers, "Parse Error", args, stop, lf)
@@ -211,8 +217,6 @@ cdef class Parser:
                 if q == stop or q[0] == c' ' or q[0] == c'\t' or (q - 1)[0] == c'\t':
                     plain = False
                     q = skip_blanks(q, stop)
-        if with_headers and not self.headers:
-            raise ProtocolError("", detail="message headers not supported")
         if count < sizes + 1:
             raise bad_publish(with_headers, "Parse Error", args, stop, lf)
         size = parse_size(first[count - 1], last[count - 1])
@@ -222,7 +226,7 @@ cdef class Parser:
             raise bad_publish(with_headers, size_fault(with_headers, headers_len, size), args, stop, lf)
         if 0 <= self.max_payload < size:
             raise ProtocolError("Maximum Payload Violation", "Maximum Message Payload Exceeded",
-                                f"maximum payload exceeded: {size} vs {self.max_payload}")
+                                f"maximum payload exceeded: {size} vs {self.max_payload}", end - lf - 1)
         msg.body = lf + 1
         if end - msg.body < size + 2:
             # a terminator that is wrong already is not waited for
@@ -257,7 +261,7 @@ cdef class Parser:
             stop -= 1
         args = skip_blanks(args, stop)
         if stop - args > self.max_control_line:
-            raise ProtocolError("maximum control line exceeded", "Maximum Control Line Exceeded")
+            raise line_too_long(end - args - self.max_control_line)
         if lf == NULL:
             return INCOMPLETE
         cdef bytes line = PyBytes_FromStringAndSize(args, stop - args)
@@ -291,7 +295,7 @@ cdef class Parser:
                                    line or (b"\r" if with_cr else b""))
 
     cdef object _unknown_operation(self, const char* p, const char* end):
-        return faults.unknown_operation(p[:min(end - p, SHOWN_BYTES)], p - self.input - self.kept)
+        return faults.unknown_operation(p[:min(end - p, SHOWN_BYTES)], p - self.input - self.kept, end - p)
 
     cdef object _bad_end(self, const char* p, const char* end):
         """What stands at the end of a payload is not CR LF."""
@@ -299,7 +303,7 @@ cdef class Parser:
         if p[0] == c'\r':
             state = faults.BEHIND_CR
             p += 1
-        return faults.parser_error(state, p[:min(end - p, SHOWN_BYTES)], p - self.input - self.kept)
+        return faults.parser_error(state, p[:min(end - p, SHOWN_BYTES)], p - self.input - self.kept, end - p)
 
     cdef int on_anonymous(self) except -1:
         raise ProtocolError("Authorization Violation", "Authentication Failure", "authentication error")
