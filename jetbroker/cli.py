@@ -133,23 +133,33 @@ def _run(line: flags.CommandLine, program: str) -> int:
     for asks_again in (signal.SIGHUP, signal.SIGUSR1):
         signal.signal(asks_again, signal.SIG_IGN)  # the files are about to be read and opened anyway
     options = load_options(line)
-    _open_port(options)
+    _open_ports(options)
     from jetbroker import broker
 
     return broker.run(options)
 
 
-def _open_port(options: "Options") -> None:
-    """Open the clients' port before the broker is loaded, where it will be served as soon as that is done.
+def _open_ports(options: "Options") -> None:
+    """Open the ports before the broker is loaded, where they will be served as soon as that is done.
 
-    Not with streams on disk: to recover many takes longer than a client waits for INFO.
+    The clients' port last, as nats-server does: whoever finds that open takes the others for open too. None of them
+    with streams on disk: to recover many takes longer than a client waits for INFO.
     """
     from jetbroker import addresses, limits
 
-    others = (options.http_port, options.https_port, options.websocket.port)
-    recovers = options.jetstream.enabled and os.path.exists(options.store_path)
-    if 0 < options.port < 65_536 and options.port not in others and not recovers:
-        addresses.open_early(options.host, options.port, limits.LISTEN_BACKLOG)
+    if options.jetstream.enabled and os.path.exists(options.store_path):
+        return
+    monitor_host = (options.https_host if options.https_port else options.http_host) or options.host
+    places = [
+        (monitor_host, options.http_port or options.https_port),
+        (options.websocket.host, options.websocket.port),
+        (options.host, options.port),
+    ]
+    fixed = [(host, port) for host, port in places if 0 < port < 65_536]
+    if places[-1] not in fixed or len({port for _, port in fixed}) < len(fixed):
+        return  # nothing to come first for, or a fault to be told
+    for host, port in fixed:
+        addresses.open_early(host, port, limits.LISTEN_BACKLOG)
 
 
 def _show(what: str, program: str) -> None:

@@ -53,20 +53,27 @@ def test_the_limit_of_open_files_is_raised() -> None:
     assert line.split()[3:5] == [str(hard), str(hard)]
 
 
-def test_the_port_is_open_before_the_broker_is_loaded_unless_it_recovers_streams(tmp_path: Path) -> None:
+def test_ports_are_open_before_the_broker_is_loaded_unless_it_recovers_streams(tmp_path: Path) -> None:
+    """All of them: who finds the clients' port open, as test helpers do, dials the others at once."""
     loaded = (
         "import socket, sys, types\n"
         "def run(options):\n"
-        "    with socket.socket() as client:\n"
-        "        print(client.connect_ex(('127.0.0.1', options.port)) == 0)\n"
+        "    for port in (options.port, options.http_port, options.websocket.port):\n"
+        "        with socket.socket() as client:\n"
+        "            print(client.connect_ex(('127.0.0.1', port)) == 0)\n"
         "    return 0\n"
         "sys.modules['jetbroker.broker'] = types.SimpleNamespace(run=run)\n"
         "from jetbroker import broker, cli\n"
         "cli.main(sys.argv[1:])\n"
     )
-    address = ["-a", "127.0.0.1", "-p", str(free_port())]
-    arguments = [sys.executable, "-c", loaded, *address, "-js", "-sd", str(tmp_path)]
-    for expected in ("True\n", "False\n"):
+    config = tmp_path / "server.conf"
+    store = tmp_path / "store"
+    config.write_text(
+        f"listen: '127.0.0.1:{free_port()}'\nhttp: '127.0.0.1:{free_port()}'\n"
+        f"websocket {{ listen: '127.0.0.1:{free_port()}', no_tls: true }}\njetstream {{ store_dir: '{store}' }}\n"
+    )
+    arguments = [sys.executable, "-c", loaded, "-c", str(config)]
+    for expected in ("True\n" * 3, "False\n" * 3):
         ended = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=True)
         assert (ended.stdout, ended.stderr) == (expected, "")
-        (tmp_path / "jetstream").mkdir(exist_ok=True)
+        (store / "jetstream").mkdir(parents=True, exist_ok=True)
