@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from jetbroker.auth.tokens import KnownAccount
+from jetbroker.config.durations import format_duration
 from jetbroker.config.nkeys import is_public_key
 from jetbroker.config.options import SYSTEM_ACCOUNT, AccountOptions, Options
 from jetbroker.config.tokens import checks
@@ -152,6 +153,15 @@ class Resolver:
     # --- reading ---
 
     def _fetch(self, name: str) -> str:
+        began = time.perf_counter_ns()
+        try:
+            return self._stored(name)
+        finally:
+            took = format_duration((time.perf_counter_ns() - began) / 1e9)
+            self._log.debug(f"Account [{name}] fetch took {took}")
+
+    def _stored(self, name: str) -> str:
+        """The token of an account. Raises TokenError."""
         if not is_public_key("account", name):
             raise TokenError("will only fetch valid account keys")
         token = self._options.operator.preload.get(name)

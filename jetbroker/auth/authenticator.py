@@ -81,19 +81,20 @@ class Claim:
 class Verdict(NamedTuple):
     """`login` None: refused. With `check`, which must run in a thread, `login` counts only if that gives True.
 
-    `who` is the user that was meant, when the claim does not say so itself: for the log. `told` is what else it says of
-    a refusal, at debug level unless `loud`.
+    `who` is the user that was meant, when the claim does not say so itself: for the log. `told` are lines for the log,
+    at debug level unless `loud`. `shown` is the token of somebody who was refused, unless it is a secret.
     """
 
     login: Login | None
     check: Callable[[], bool] | None = None
     reason: str = FAILED
     who: str = ""
-    told: str = ""
+    told: tuple[str, ...] = ()
     loud: bool = False
+    shown: str = ""
 
 
-NO_PROXY = Verdict(None, reason=PROXY_REQUIRED, told="proxy connection required")
+NO_PROXY = Verdict(None, reason=PROXY_REQUIRED, told=("proxy connection required",))
 
 
 class Renewal(Enum):
@@ -247,14 +248,14 @@ class Authenticator:
         if login.nkey == listener.no_auth_user:
             return Verdict(login)
         if not claim.signature:
-            return Verdict(None, told="Signature missing")
+            return Verdict(None, told=("Signature missing",))
         signature = nkeys.decode_signature(claim.signature)
         if signature is None:
-            return Verdict(None, told="Signature not valid base64")
+            return Verdict(None, told=("Signature not valid base64",))
         public = decode(USER, claim.nkey)
         if public is not None and claim.nonce and is_signed(public, claim.nonce, signature):
             return Verdict(login)
-        return Verdict(None, told="Signature not verified")
+        return Verdict(None, told=("Signature not verified",))
 
     def _judge_certificate(self, claim: Claim) -> Verdict:
         login = self._mapped(claim)
@@ -271,7 +272,7 @@ class Authenticator:
         if login is not None and login.proxy_required:
             login, refusal = None, NO_PROXY
         if login is not None and self._needs_certificate(login, claim.kind):
-            refusal = Verdict(None, told=f'User "{login.user}" requires a client certificate')
+            refusal = Verdict(None, told=(f'User "{login.user}" requires a client certificate',))
             login = None
         if login is not None and is_bcrypt(login.secret):
             return Verdict(login, self._check_of(login.secret, given))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import field
 from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from jetbroker.auth.authenticator import (
     CONNECTION_TYPES,
@@ -23,9 +24,17 @@ from jetbroker.auth.nkeys import decode_signature
 from jetbroker.auth.permissions import Permissions
 from jetbroker.config.nkeys import USER, decode, is_signed
 from jetbroker.config.options import Options
-from jetbroker.config.report import quoted
+from jetbroker.config.quoting import quoted
 from jetbroker.config.tokens import checks
-from jetbroker.config.tokens.claims import AccountClaims, TimeRange, UserClaims, UserLimits, is_revoked, read_user
+from jetbroker.config.tokens.claims import (
+    AccountClaims,
+    Claims,
+    TimeRange,
+    UserClaims,
+    UserLimits,
+    is_revoked,
+    read_user,
+)
 from jetbroker.config.tokens.fields import TokenError
 from jetbroker.config.values import CONNECTION_TYPES as KNOWN_TYPES
 
@@ -73,13 +82,14 @@ class KnownAccount:
 
 @dataclass(slots=True)
 class UserToken:
-    """What a login by token stands on. `may` is the scope's where there is one.
+    """What a login by token stands on, user and account. `may` is the scope's where there is one.
 
     `ends_in`: seconds from the login to its end; None: it has none.
     """
 
     text: str = field(repr=False)
     claims: UserClaims
+    account: KnownAccount = field(repr=False)
     may: UserLimits
     ends_in: float | None
     has_default_permissions: bool
@@ -88,6 +98,16 @@ class UserToken:
     def shown(self) -> str:
         """The token for monitoring; one that nobody has to sign for is a secret."""
         return "" if self.claims.may.bearer else self.text
+
+    @property
+    def told(self) -> str:
+        """What the log is told of a login, at debug level."""
+        user, account = self.claims, self.account.claims
+        return (
+            f"Authenticated JWT: Client {_named(user.subject, user)} signed with {quoted(user.issuer)} "
+            f"by Account {_named(account.subject, account)} signed with {quoted(account.issuer)} "
+            f"has mappings {'true' if account.mappings else 'false'} accused {crc32(account.subject.encode()):#x}"
+        )
 
 
 class _Refused(Exception):
@@ -144,19 +164,21 @@ class TokenAuthenticator(Authenticator):
         return (Renewal.REFUSED if verdict.login is None else Renewal.STAYS), verdict
 
     def _verdict(self, claim: Claim, *, signed: bool) -> Verdict:
+        shown = ""
         try:
-            login = self._judge(claim, signed)
+            text, user = self._user_of(claim)
+            shown = "" if user.may.bearer or text != claim.jwt else text
+            login, may = self._judge(claim, text, user, signed)
         except _Refused as refused:
-            return Verdict(None, None, refused.reason, told=str(refused), loud=refused.loud)
-        unknown = [] if login.token is None else _unknown_kinds(login.token.may)
-        return Verdict(login, told=_no_kinds(unknown) if unknown else "")
+            return Verdict(None, None, refused.reason, told=(str(refused),), loud=refused.loud, shown=shown)
+        unknown = _unknown_kinds(may)
+        return Verdict(login, told=(_no_kinds(unknown),) if unknown else ())
 
-    def _judge(self, claim: Claim, signed: bool) -> Login:
-        text, user = self._user_of(claim)
+    def _judge(self, claim: Claim, text: str, user: UserClaims, signed: bool) -> tuple[Login, UserLimits]:
         if user.may.proxy_required:
             raise _Refused("proxy connection required", reason=PROXY_REQUIRED)
         if wrong := checks.check_user(user):
-            raise _Refused(f"User JWT no longer valid: {'; '.join(wrong)}")
+            raise _Refused(f"User JWT no longer valid: &{{Issues:[{' '.join(wrong)}]}}")
         account = self._account_of(user)
         may = _limits_of(user, account)
         if account.expired:
@@ -176,8 +198,8 @@ class TokenAuthenticator(Authenticator):
         if account.claims.external_users and user.subject not in account.claims.external_users:
             raise _Refused("Account leaves its users to an authorization service, which is not supported yet")
         permissions = account.default_permissions if may.permissions is None else Permissions(may.permissions)
-        token = UserToken(text, user, may, _ends_in(user, window), may.permissions is None)
-        return Login(account.name, permissions=permissions, connection_types=kinds, token=token)
+        token = UserToken(text, user, account, may, _ends_in(user, window), may.permissions is None)
+        return Login(account.name, permissions=permissions, connection_types=kinds, token=token), may
 
     def _user_of(self, claim: Claim) -> tuple[str, UserClaims]:
         """The token of the client, else the one for those that have none."""
@@ -205,6 +227,10 @@ class TokenAuthenticator(Authenticator):
         if account.claims.issuer not in self._trusted:
             raise _Refused("Account JWT not signed by trusted operator")
         return account
+
+
+def _named(key: str, claims: Claims) -> str:
+    return f"{quoted(key)} (claim-name: {quoted(claims.name)}, claim-tags: [{' '.join(map(quoted, claims.tags))}])"
 
 
 def _limits_of(user: UserClaims, account: KnownAccount) -> UserLimits:

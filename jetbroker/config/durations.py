@@ -36,8 +36,9 @@ def format_duration(seconds: float) -> str:
     """A duration as Go prints it: `2m0s`, `1h5m0s`, `300ms`."""
     if seconds < 0:
         return f"-{format_duration(-seconds)}"
-    if 0 < seconds < 1:
-        return f"{seconds * 1000:g}ms"
+    for unit, most in (("ns", 1e-6), ("µs", 1e-3), ("ms", 1.0)):
+        if 0 < seconds < most:
+            return f"{round(seconds / _UNIT_SECONDS[unit], 6):.12g}{unit}"
     whole, fraction = divmod(seconds, 60)
     minutes = int(whole)
     text = f"{round(fraction, 9):g}s"

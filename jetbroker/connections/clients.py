@@ -213,7 +213,7 @@ class Clients:
             client.account.connections -= 1
         reason = client.close_reason or ("Read Error" if error else "Client Closed")
         self.closed_traffic.setdefault(client.account.name, Traffic()).add(client)
-        self.closed.add(client, reason)
+        self.closed.add(client, reason, self.logins.refused(client))
         if reason == PENDING_BYTES:
             limit = self.options.max_pending
             self.log.info(f"{self.who(client)} - Slow Consumer Detected: MaxPending of {limit} Exceeded")

@@ -13,6 +13,7 @@ from jetbroker.routing.router import Subscription
 
 if TYPE_CHECKING:
     from jetbroker.auth.tokens import UserToken
+    from jetbroker.connections.login import Refused
 
 _EPOCH_NS = time.time_ns() - time.monotonic_ns()
 
@@ -104,10 +105,10 @@ class ClosedConnections:
         """Those that are remembered, oldest first."""
         return list(self._records)
 
-    def add(self, client: ClientProtocol, reason: str) -> None:
-        """Remember a connection that ends now."""
+    def add(self, client: ClientProtocol, reason: str, refused: "Refused | None" = None) -> None:
+        """Remember a connection that ends now, with what is known of one that was not let in."""
         if self.keep:
-            self._records.append(_record(client, reason))
+            self._records.append(_record(client, reason, refused))
 
 
 def wall_ns(monotonic_ns: int) -> int:
@@ -126,18 +127,16 @@ def subscription_record(sub: Subscription) -> SubscriptionRecord:
     )
 
 
-def issuer_of(client: ClientProtocol) -> str:
-    """Who vouches for a client's key: the key that signed its token, else its account; "" without a key."""
-    login: Login | None = client.login
+def issuer_of(login: Login | None) -> str:
+    """Who vouches for the key of a login: the key that signed its token, else its account; "" without a key."""
     if login is None or not (login.nkey or login.token):
         return ""
     signed = login.token is not None and login.token.claims.issuer_account
     return login.token.claims.issuer if signed and login.token is not None else login.account
 
 
-def token_of(client: ClientProtocol) -> "UserToken | None":
-    """What a client of operator mode is logged in with."""
-    login: Login | None = client.login
+def token_of(login: Login | None) -> "UserToken | None":
+    """What somebody of operator mode is logged in with."""
     return None if login is None else login.token
 
 
@@ -153,8 +152,10 @@ def _first_subscriptions(client: ClientProtocol) -> tuple[SubscriptionRecord, ..
     return tuple(found)
 
 
-def _record(client: ClientProtocol, reason: str) -> ClosedConnection:
-    token = token_of(client)
+def _record(client: ClientProtocol, reason: str, refused: "Refused | None") -> ClosedConnection:
+    login: Login | None = client.login if refused is None else refused.login
+    account = client.account if refused is None or refused.account is None else refused.account
+    token = token_of(login)
     return ClosedConnection(
         cid=client.cid,
         kind=client.kind,
@@ -164,14 +165,14 @@ def _record(client: ClientProtocol, reason: str) -> ClosedConnection:
         active_ns=wall_ns(client.active_ns),
         stopped_ns=time.time_ns(),
         rtt_ns=client.rtt_ns,
-        account=client.account.name,
+        account=account.name,
         user=client.user,
-        issuer=issuer_of(client),
-        token="" if token is None else token.shown,
+        issuer=issuer_of(login),
+        token=refused.token if refused is not None else "" if token is None else token.shown,
         tag="" if token is None else token.claims.name,
-        account_tag=client.account.tag,
+        account_tag=account.tag,
         tags=() if token is None else token.claims.tags,
-        logged_in=client.connected,
+        logged_in=client.connected or account is not client.account,
         name=client.name,
         lang=client.lang,
         version=client.version,

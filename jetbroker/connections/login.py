@@ -45,6 +45,17 @@ class Given(NamedTuple):
     jwt: str = ""
 
 
+class Refused(NamedTuple):
+    """What is known of somebody whose CONNECT was not taken: where it would have belonged, and what it showed.
+
+    `account` without `login`: only that account had no room. `token` is its text (operator mode), if that may be shown.
+    """
+
+    account: Account | None = None
+    login: Login | None = None
+    token: str = ""
+
+
 class Logins:
     """Judges the CONNECTs of all clients."""
 
@@ -68,6 +79,7 @@ class Logins:
         self._ends: dict[int, asyncio.TimerHandle] = {}  # of logins that do not last for ever
         self._given: dict[int, Given] = {}  # by those who did not have to: a reload may ask for it
         self._cookies: dict[int, Given] = {}
+        self._refused: dict[int, Refused] = {}  # until they are gone: monitoring tells of them
         self._password_threads: ThreadPoolExecutor | None = None
         self._checks: dict[int, asyncio.Task[None]] = {}  # of parked clients
 
@@ -98,6 +110,11 @@ class Logins:
         self._follow_end(client, None)
         self._given.pop(client.cid, None)
         self._cookies.pop(client.cid, None)
+        self._refused.pop(client.cid, None)
+
+    def refused(self, client: ClientProtocol) -> Refused | None:
+        """What there is to tell of a client whose CONNECT was not taken."""
+        return self._refused.get(client.cid)
 
     def stop(self) -> None:
         """End the threads; what they are at is thrown away."""
@@ -171,27 +188,44 @@ class Logins:
         )
 
     def _tell(self, client: ClientProtocol, verdict: Verdict) -> None:
-        """What a refusal says of itself."""
-        if verdict.told:
-            tell = self._log.error if verdict.loud else self._log.debug
-            tell(f"{self._who(client)} - {verdict.told}")
+        """What the log is told of a verdict."""
+        tell = self._log.error if verdict.loud else self._log.debug
+        for line in verdict.told:
+            tell(f"{self._who(client)} - {line}")
 
     def _judge(self, client: ClientProtocol, options: ConnectOptions, verdict: Verdict) -> None:
-        if verdict.login is None:
-            raise _refused(options, verdict)
+        login = verdict.login
+        if login is None:
+            if not client.connected:
+                self._refused[client.cid] = Refused(token=verdict.shown)
+            raise _refused(options, verdict, None if client.login is None else client.login.token)
         if verdict.who and options.user:
             self._log.warn(f'User "{options.user}" found in connect proto, but user required from cert')
-        account = self._room_for(client, verdict.login)
-        options.nkey = options.nkey or verdict.login.nkey
+        account = self._room_for(client, login)
+        options.nkey = options.nkey or login.nkey
         if options.account or options.new_account:
-            raise _refused(options, Verdict(None, who=verdict.login.user), verdict.login.token)
-        if options.protocol not in (0, 1):
-            raise ProtocolError("invalid client protocol", "Bad Client Protocol Version")
+            self._tell_token(client, login)
+            if not client.connected:
+                self._note(client, account, login)
+                client.user = _name_of(options, login)
+            raise _refused(options, Verdict(None, who=login.user), login.token)
         options.headers = options.headers and not self.options.no_header_support
-        if options.no_responders and not options.headers:
-            raise ProtocolError("no responders requires headers support", "No Responders Requires Headers")
-        self._enter(client, options, verdict.login)
-        client.apply_connect(options, account.router, account, verdict.login.permissions)
+        wrong = _wrong(options)
+        if wrong is not None:  # too late: it is somebody already, for the log and for monitoring
+            options.protocol, options.verbose = 0, False
+        self._enter(client, options, login)
+        self._tell_token(client, login)
+        client.apply_connect(options, account.router, account, login.permissions)
+        if wrong is not None:
+            raise wrong
+
+    def _tell_token(self, client: ClientProtocol, login: Login) -> None:
+        if login.token is not None:
+            self._log.debug(f"{self._who(client)} - {login.token.told}")
+
+    def _note(self, client: ClientProtocol, account: Account, login: Login, *, full: bool = False) -> None:
+        token = "" if login.token is None else login.token.shown
+        self._refused[client.cid] = Refused(account, None if full else login, token)
 
     def _judge_parked(self, client: ClientProtocol, options: ConnectOptions, verdict: Verdict) -> None:
         """The check of a parked client is done."""
@@ -207,6 +241,8 @@ class Logins:
         account = self.accounts[login.account]
         others = account.connections - (client.connected and client.account is account)
         if 0 <= self.limits_of(account).max_connections <= others:
+            if not client.connected:
+                self._note(client, account, login, full=True)
             raise self.account_full(client)
         return account
 
@@ -217,9 +253,7 @@ class Logins:
             client.account.connections -= 1
         account.connections += 1
         client.login = None if login is NOBODY else login
-        client.user = login.nkey or login.user or named(options) or None
-        if login.token is not None:
-            client.user = options.nkey or options.user or login.token.claims.subject
+        client.user = _name_of(options, login)
         self._bound(client, self.limits_of(account))
         self._follow_end(client, login.token)
         self._stop_clock(client)
@@ -415,6 +449,7 @@ class Logins:
         client.login = None if verdict.login is NOBODY else verdict.login
         if client.login is not None:
             self._given.pop(client.cid, None)
+        self._tell_token(client, verdict.login)
         self._follow_end(client, verdict.login.token)
         if not self.rebound(client):
             return
@@ -442,6 +477,22 @@ def _give_way_to_the_loop() -> None:
 def named(options: ConnectOptions) -> str:
     """Whom a CONNECT names, for the log and for monitoring; a token is never shown."""
     return options.nkey or options.user or (REDACTED if options.auth_token else "")
+
+
+def _name_of(options: ConnectOptions, login: Login) -> str | None:
+    """What somebody who may come in is called."""
+    if login.token is not None:
+        return options.nkey or options.user or login.token.claims.subject
+    return login.nkey or login.user or named(options) or None
+
+
+def _wrong(options: ConnectOptions) -> ProtocolError | None:
+    """What a CONNECT asks for that nobody can have."""
+    if options.protocol not in (0, 1):
+        return ProtocolError("invalid client protocol", "Bad Client Protocol Version")
+    if options.no_responders and not options.headers:
+        return ProtocolError("no responders requires headers support", "No Responders Requires Headers")
+    return None
 
 
 def _refused(options: ConnectOptions, verdict: Verdict, token: "UserToken | None" = None) -> ProtocolError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from jetbroker.config.nkeys import is_public_key
 from jetbroker.config.options import SubjectPermissions
-from jetbroker.config.report import quoted
+from jetbroker.config.quoting import quoted
 from jetbroker.config.tokens.claims import (
     SERVICE,
     STREAM,
