@@ -106,6 +106,16 @@ def test_a_bomb_in_fragments(client: WebsocketClient, witness: Raw, gigabyte: by
     assert client.to_end().code == 1009
 
 
+def test_fragments_that_inflate_to_nothing(client: WebsocketClient, witness: Raw) -> None:
+    """Their own size is bounded too: nothing comes out of blocks without content, however many there are."""
+    client.exchange(CONNECT)
+    blocks = b"\x00\x00\x00\xff\xff" * 20_000
+    client.send(frame(BINARY, blocks, final=False, reserved=4))
+    client.send(frame(CONTINUED, blocks, final=False) * (9 * MEGABYTE // len(blocks)))
+    received = client.to_end()
+    assert (received.code, received.text) == (1009, "maximum payload exceeded")
+
+
 def test_fragments_without_end(client: WebsocketClient, witness: Raw) -> None:
     """Empty ones and tiny ones, compressed or not: nothing is kept of them."""
     client.send(frame(BINARY, CONNECT, final=False))
