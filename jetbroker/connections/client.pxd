@@ -50,6 +50,7 @@ cdef class ClientProtocol(ClientInput):
 
     cdef int _publish_closely(self, const Message* msg) except -1
     cdef int _publish_first(self, const Message* msg) except -1
+    cdef bint _is_reserved(self, const Message* msg) except -1
     cdef bint _is_answer(self, const Message* msg) except -1
     cdef int _refuse_publish(self, const Message* msg) except -1
     cdef int _refuse(self, str text, str logged) except -1

@@ -93,7 +93,6 @@ cdef class ClientProtocol(ClientInput):
         self.shared.server.client_lost(self, exc)
         self._drop_subscriptions()
         self.output.out.release()
-        self.output.finished = None
         self.output.protocol = None  # a cycle less: the memory is free now, not at the next full collection
         self.unparsed = None
         stalled = self.output.stalled
@@ -154,7 +153,7 @@ cdef class ClientProtocol(ClientInput):
         cdef Route route = None
         cdef bint for_good = self.permissions is None or self.permissions.may_publish(msg.subject, msg.subject_len)
         cdef int count = 0
-        if reserved_subject(msg.subject, msg.subject_len) or not (for_good or self._is_answer(msg)):
+        if self._is_reserved(msg) or not (for_good or self._is_answer(msg)):
             return self._refuse_publish(msg)
         if msg.reply != NULL and reserved_reply(msg.reply, msg.reply_len):
             return self._refuse_reply(msg)
@@ -174,6 +173,11 @@ cdef class ClientProtocol(ClientInput):
             self._no_responders(msg.subject, msg.subject_len, msg.reply, msg.reply_len)
         self.budget -= count + (LOOK_UP_UNITS if self.router.builds != builds else 2)
         return self._spend(0) if self.budget < 0 else 0
+
+    cdef bint _is_reserved(self, const Message* msg) except -1:
+        if not reserved_subject(msg.subject, msg.subject_len):
+            return False
+        return msg.subject[0] == c'_' or not self.account.is_system
 
     cdef bint _is_answer(self, const Message* msg) except -1:
         return (self.output.responses is not None
@@ -282,6 +286,10 @@ cdef class ClientProtocol(ClientInput):
         if self.traced and not sub.closed:
             self._trace(INTERNAL, b"DELSUB " + sub.sid)
         self.router.unsubscribe(sub)
+        self.release(sub)
+
+    def release(self, Subscription sub) -> None:
+        """The subscription gives its sid back."""
         if self.subscriptions is not None and self.subscriptions.get(sub.sid) is sub:
             del self.subscriptions[sub.sid]
 
@@ -424,6 +432,9 @@ cdef class ClientProtocol(ClientInput):
             sub.closed = True
             if self.traced:
                 self._trace(INTERNAL, b"DELSUB " + sub.sid)
+        if self.output.finished is not None:
+            gone += self.output.finished
+            self.output.finished = None
         if gone:
             retire(self.router, gone, 0)
         return 0

@@ -71,6 +71,7 @@ cdef class ClientOutput(Receiver):
     cdef void shut(self) noexcept
     cdef bint _may_deliver(self, Subscription sub, const Message* msg) except -1
     cdef int _look_back(self, Subscription sub, const Message* msg, const char* line, Py_ssize_t n) except -1
+    cdef int _finish(self, Subscription sub) except -1
     cdef int _congested(self) except -1
     cdef int _send_pending(self) except -1
     cdef int _after_send(self) except -1

@@ -121,10 +121,7 @@ cdef class ClientOutput(Receiver):
         self.out_bytes += payload_len
         sub.delivered += 1
         if sub.max_deliveries and sub.delivered >= sub.max_deliveries:
-            sub.closed = True
-            if self.finished is None:
-                self.finished = []
-            self.finished.append(sub)
+            self._finish(sub)
         if not self.scheduled:
             self.shared.tick.schedule(PHASE_FLUSH, self)
         if self.out.size - self.head > self.soft_pending:
@@ -132,6 +129,17 @@ cdef class ClientOutput(Receiver):
         if self.look:
             self._look_back(sub, msg, start, w - start)
         return 1
+
+    cdef int _finish(self, Subscription sub) except -1:
+        """It got its last message: its sid is free at once, its interest goes at the end of the tick."""
+        sub.closed = True
+        if self.finished is None:
+            self.finished = []
+        self.finished.append(sub)
+        self.protocol.release(sub)
+        if self.shared.server.log.debug_enabled:
+            self.shared.server.client_finished(self.protocol, sub.sid, sub.max_deliveries)
+        return 0
 
     cdef int _congested(self) except -1:
         """This client falls behind."""
@@ -175,8 +183,6 @@ cdef class ClientOutput(Receiver):
         cdef Subscription sub
         if self.finished is not None:
             for sub in self.finished:
-                if self.shared.server.log.debug_enabled:
-                    self.shared.server.client_finished(self.protocol, sub.sid, sub.max_deliveries)
                 self.protocol.forget(sub)
             self.finished = None
         if self.closed:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.wire import Row
-
-QUIET = b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n'
-PLAIN = b'CONNECT {"verbose":false}\r\n'
-PEDANTIC = b'CONNECT {"verbose":true,"pedantic":true}\r\n'
-LENIENT = b'CONNECT {"verbose":true,"pedantic":false,"headers":true}\r\n'
-PING = b"PING\r\n"
+from tests.differential import message_rows
+from tests.support.wire import LENIENT, PING, PLAIN, QUIET, Row
 
 
 def _verbs() -> list[Row]:
@@ -46,6 +41,10 @@ def _verbs() -> list[Row]:
         Row("payload ended by CR and a letter", PLAIN + b"PUB foo 2\r\nhi\rXPING\r\n"),
         Row("messages before an error still arrive", PLAIN + b"SUB foo 1\r\nPUB foo 2\r\nhi\r\nX\r\n"),
     ]
+    for text in (b"-ERR \r\n", b"-eRr   'x y' \r\n", b"-ERR'x'\r\n", b"-ERR\t'x'\r\n", b"+oK\n+OKx\r\n+O\r\n"):
+        rows.append(Row(f"words of a server: {text!r}", PLAIN + text + b"PING\r\n"))
+    for text in (b"PONG\r\n", b"+OK\r\n", b"UNSUB 1\r\n", b"INFO {}\r\n", b"HPUB foo 12 12\r\nNATS/1.0\r\n\r\n\r\n"):
+        rows.append(Row(f"{text!r} before CONNECT", text + b"PING\r\n"))
     for text in (b" ", b"\r\n", b"\n", b"\0", b"\t", b"\xff", b"1"):
         rows.append(Row(f"{text!r} where a verb should begin", PLAIN + text + b"PING\r\n"))
     for text in (
@@ -120,6 +119,18 @@ def _arguments() -> list[Row]:
                 f"blanks: {text!r}", QUIET + b"SUB foo 1\r\n" + text + b"\r\nPUB foo 0\r\n\r\nPUB foo 0\r\n\r\nPING\r\n"
             )
         )
+    for text in (
+        b"CONNECT\t{}",
+        b"CONNECT  {} ",
+        b"CONNECT {}\t",
+        b"CONNECT\t\t",
+        b"connect{}",
+        b"CONNECTX",
+        b"CONNEC T{}",
+    ):
+        rows.append(Row(f"blanks: {text!r}", text + b"\r\nPING\r\n"))
+    for text in (b"INFO\t{}", b"INFO  {} ", b"INFO null", b"INFO []", b"INFO 1", b"INFOX{}", b"INFO {}x", b"INFO \n"):
+        rows.append(Row(f"blanks: {text!r}", PLAIN + text + b"\r\nPING\r\n"))
     for odd in (b"\x0b", b"\x0c", b"\xa0", b"\x00", b"\xc3\xa4", b"\x7f", b"\x01"):
         send = b"SUB foo" + odd + b" 1" + odd + b"\r\nPUB foo" + odd + b" re" + odd + b" 2\r\nhi\r\nPING\r\n"
         rows.append(Row(f"{odd!r} in subject, reply and sid", QUIET + send))
@@ -228,6 +239,16 @@ def _connect() -> list[Row]:
             b'CONNECT {"protocol":0,"verbose":false}\r\nPING\r\nCONNECT {"protocol":1}\r\nPING\r\nPING\r\n',
             pongs=3,
         ),
+        Row("three CONNECTs", LENIENT + PLAIN + LENIENT + PING),
+        *(
+            Row(f"second CONNECT: {json_text!r}", PLAIN + b"SUB foo 1\r\nCONNECT {%b}\r\nPING\r\n" % json_text)
+            for json_text in (b'"account":"A"', b'"protocol":7', b'"protocol":x', b'"no_responders":true')
+        ),
+        Row(
+            "second CONNECT: echo",
+            b'CONNECT {"verbose":false,"echo":false}\r\nSUB foo 1\r\nPUB foo 1\r\nx\r\n'
+            b'CONNECT {"echo":true}\r\nSUB foo 1\r\nPUB foo 1\r\ny\r\nPING\r\n',
+        ),
         Row("HPUB without headers agreed", PLAIN + b"HPUB foo 12 12\r\nNATS/1.0\r\n\r\n\r\nPING\r\n"),
     ]
     return rows
@@ -294,112 +315,14 @@ def _connect_json() -> list[Row]:
         b'{"sub":{"protocol":5}}',
     ):
         rows.append(Row(f"CONNECT {json_text!r}", b"CONNECT " + json_text + b"\r\nPING\r\n"))
+    for name in (
+        "tls_required echo headers no_responders pedantic lang version sig jwt nkey user pass proxy_sig server hub "
+        "cluster compression gateway lnoc isolate domain route remote nonce"
+    ).split():
+        for value in ("1", '"x"', "{}"):
+            fields = f'{{"verbose":false,"{name}":{value}}}'
+            rows.append(Row(f"CONNECT {fields}", f"CONNECT {fields}\r\nPING\r\n".encode(), cut=False))
     return rows
-
-
-def _publish() -> list[Row]:
-    rows = []
-    for subject in (b"foo..a", b".foo", b"foo.", b"foo.*", b"foo.>", b"foo.a*", b"foo.>.a", b"foo"):
-        send = b"PUB " + subject + b" 1\r\nx\r\nPING\r\n"
-        rows.append(Row(f"publish to {subject!r}", LENIENT + b"SUB foo.> 1\r\n" + send))
-        rows.append(
-            Row(f"pedantic publish to {subject!r}", PEDANTIC + b"SUB foo.> 1\r\n" + send, cut=subject == b"foo")
-        )
-    for subject in (
-        b"_GR_.foo",
-        b"$NRG.foo",
-        b"$GNR.foo",
-        b"$GR.foo",
-        b"$NRG",
-        b"_R_.foo",
-        b"$JS.ACK.foo",
-        b"$SYS.foo",
-    ):
-        rows.append(
-            Row(
-                f"reserved subject {subject!r}",
-                LENIENT + b"PUB " + subject + b" 1\r\nx\r\nPING\r\n",
-                watch=subject,
-                cut=b"foo" in subject,
-            )
-        )
-    for reply in (
-        b"_R_.foo",
-        b"_GR_.foo",
-        b"$JS.ACK.foo",
-        b"_R_",
-        b"$JS.ACK",
-        b"$GR.a",
-        b".",
-        b">",
-        b"a..b",
-        b"5",
-        b"*",
-        b"a b",
-    ):
-        rows.append(Row(f"reply {reply!r}", LENIENT + b"PUB foo " + reply + b" 1\r\nx\r\nPING\r\n", watch=b"foo"))
-    for body in (b"NATS/1.0\r\nA: b\r\n\r\n", b"hello world\r\n", b"NATS/1.0\n\n", b"xx", b"NATS/1.0 503\r\n\r\n"):
-        size = b"%d %d" % (len(body), len(body) + 3)
-        send = LENIENT + b"HPUB foo " + size + b"\r\n" + body + b"end\r\nPING\r\n"
-        rows.append(Row(f"headers {body!r}", send, watch=b"foo"))
-        rows.append(Row(f"headers {body!r} to one without", send, watch=b"foo", watch_connect=b'{"verbose":false}'))
-    for subject in (b"_INBOX.foo..1", b"_INBOX..foo.1", b"_INBOX.foo.1.", b"$JS.ACK.foo..a.1", b"foo..", b".foo.a"):
-        send = LENIENT + b"SUB _INBOX.> 1\r\nSUB foo.> 2\r\nPUB " + subject + b" 1\r\nx\r\nPING\r\n"
-        rows.append(Row(f"an empty token in {subject!r} reaches nobody", send, watch=b">", cut=False))
-    rows.append(Row("HPUB with reply", LENIENT + b"HPUB foo re 12 14\r\nNATS/1.0\r\n\r\nhi\r\nPING\r\n", watch=b"foo"))
-    rows.append(Row("HPUB header size 0", LENIENT + b"HPUB foo 0 2\r\nhi\r\nPING\r\n", watch=b"foo"))
-    return rows
-
-
-def _subscribe() -> list[Row]:
-    one = b"PUB foo 1\r\nx\r\n"
-    rows = [
-        Row("sid in use", LENIENT + b"SUB foo 1\r\nSUB foo.b 1\r\n" + one + b"PUB foo.b 1\r\ny\r\nPING\r\n"),
-        Row("odd sids", QUIET + b"SUB foo a-\xff\r\nSUB foo 007\r\nUNSUB 7\r\nUNSUB 007\r\n" + one + b"PING\r\n"),
-        Row("queue named _sys_", LENIENT + b"SUB foo _sys_ 1\r\n" + one + b"PING\r\n"),
-        Row("queue names with wildcards", QUIET + b"SUB foo a..b 1\r\nUNSUB 1\r\nSUB foo > 2\r\n" + one + b"PING\r\n"),
-        Row(
-            "one queue on overlapping subjects",
-            QUIET + b"SUB foo.* q 1\r\nSUB foo.* q 1\r\nPUB foo.a 1\r\nx\r\nPING\r\n",
-        ),
-        Row(
-            "plain overlap: a copy each",
-            QUIET + b"SUB foo.a 1\r\nPUB foo.a 1\r\nx\r\nUNSUB 1\r\nSUB foo.> 2\r\nPUB foo.a 1\r\ny\r\nPING\r\n",
-        ),
-        Row("UNSUB of unknown sid", LENIENT + b"UNSUB 1\r\nUNSUB 1 5\r\nPING\r\n"),
-        Row("UNSUB max", LENIENT + b"SUB foo 1\r\nUNSUB 1 2\r\n" + one * 3 + b"UNSUB 1\r\nPING\r\n"),
-        Row("UNSUB larger max", QUIET + b"SUB foo 1\r\nUNSUB 1 1\r\nUNSUB 1 3\r\n" + one * 4 + b"PING\r\n"),
-        Row("UNSUB smaller max", QUIET + b"SUB foo 1\r\nUNSUB 1 3\r\nUNSUB 1 1\r\n" + one * 3 + b"PING\r\n"),
-        Row("UNSUB max already reached", QUIET + b"SUB foo 1\r\n" + one * 2 + b"UNSUB 1 2\r\n" + one + b"PING\r\n"),
-        Row("UNSUB max 0", QUIET + b"SUB foo 1\r\nUNSUB 1 0\r\n" + one + b"PING\r\n"),
-        Row("wildcard in a token is literal", QUIET + b"SUB foo* 1\r\nPUB foo* 1\r\nx\r\nPUB fooa 1\r\ny\r\nPING\r\n"),
-    ]
-    for subject in (b"foo..a", b".foo", b"foo.", b"foo.>.a", b".", b"..", b"foo.*", b"foo.>", b"foo.a*b.>"):
-        rows.append(Row(f"subscribe {subject!r}", LENIENT + b"SUB " + subject + b" 1\r\nPUB foo.a 1\r\nx\r\nPING\r\n"))
-    return rows
-
-
-def _no_responders() -> list[Row]:
-    ask = b"PUB foo re.foo 1\r\nx\r\n"
-    no_echo = b'CONNECT {"verbose":false,"headers":true,"no_responders":true,"echo":false}\r\n'
-    return [
-        Row("503", QUIET + b"SUB re.foo 1\r\n" + ask + b"PING\r\n"),
-        Row("503 to a wildcard", QUIET + b"SUB re.* 1\r\n" + ask + b"PING\r\n"),
-        Row("503 not to a queue", QUIET + b"SUB re.foo q 1\r\n" + ask + b"PING\r\n"),
-        Row("503 needs a subscription", QUIET + ask + b"PING\r\n"),
-        Row("503 only when asked for", LENIENT + b"SUB re.foo 1\r\n" + ask + b"PING\r\n"),
-        Row("503 does not count for UNSUB max", QUIET + b"SUB re.foo 1\r\nUNSUB 1 1\r\n" + ask * 2 + b"PING\r\n"),
-        Row(
-            "503 with headers in the request",
-            QUIET + b"SUB re.foo 1\r\nHPUB foo re.foo 12 13\r\nNATS/1.0\r\n\r\nx\r\nPING\r\n",
-        ),
-        Row(
-            "503 when only the publisher listens, echo off",
-            no_echo + b"SUB foo 2\r\nSUB re.foo 1\r\n" + ask + b"PING\r\n",
-        ),
-        Row("503 not to a reply with an empty token", QUIET + b"SUB re.> 1\r\nPUB foo re..foo 1\r\nx\r\nPING\r\n"),
-        Row("no 503 when somebody is there", QUIET + b"SUB re.foo 1\r\n" + ask + b"PING\r\n", watch=b"foo"),
-    ]
 
 
 ROWS = [
@@ -409,7 +332,5 @@ ROWS = [
     *_lines(),
     *_connect(),
     *_connect_json(),
-    *_publish(),
-    *_subscribe(),
-    *_no_responders(),
+    *message_rows.ROWS,
 ]

@@ -104,6 +104,18 @@ def _delivery() -> list[Conversation]:
             [("u", b"SUB foo.* 1\r\n"), ("all", b"SUB re 2\r\n" + _publish(b"foo.d", b"foo.a", b"none", reply=b"re"))],
         ),
         Conversation(
+            "no 503 for what is refused",
+            _users(_limited('publish: ["ok", "re"], subscribe: { deny: "no" }, allow_responses: true')),
+            {"u": quiet("u") + b',"no_responders":true', "all": quiet("all") + b',"no_responders":true'},
+            [
+                ("u", b"SUB re 1\r\n" + _publish(b"no", b"ok", reply=b"re") + _publish(b"ok", reply=b"_R_.x")),
+                ("all", b"SUB no 2\r\nSUB re 3\r\n" + _publish(b"ok", reply=b"re")),
+                ("u", b"UNSUB 1\r\nSUB > 4\r\n"),
+                ("all", b"UNSUB 2\r\n" + _publish(b"no", b"nobody", reply=b"re")),
+                ("u", _publish(b"re", reply=b"re")),
+            ],
+        ),
+        Conversation(
             "inboxes",
             _users(_limited('subscribe: { deny: "_INBOX.x.*" }')),
             {"u": quiet("u"), "all": quiet("all")},
@@ -131,6 +143,9 @@ def _responses() -> list[Conversation]:
         'allow_responses: { max: 3, expires: "1m" }, publish: { allow: "foo.*", deny: "foo.d" }',
         'allow_responses: true, publish: { deny: "re.1" }',
         "allow_responses: false",
+        'allow_responses: { max: 0, expires: "0s" }',
+        'allow_responses: { max: 2, expires: "-1s" }',
+        "publish: ask, allow_responses: true",
     ):
         found.append(
             Conversation(
@@ -231,6 +246,25 @@ def _limits() -> list[Conversation]:
                 ("u", b"SUB a 1\r\nSUB b 2\r\nSUB c 3\r\nPUB a 10\r\n0123456789\r\n"),
                 ("all", b"".join(b"SUB a %d\r\n" % sid for sid in range(7))),
                 ("late", b"SUB a 1\r\nPUB a 11\r\n"),
+            ],
+        ),
+        Conversation(
+            "a finished subscription does not count",
+            "max_subscriptions: 1\n" + _users(),
+            {"all": user("all")},
+            [
+                ("all", b"SUB a 1\r\nUNSUB 1 1\r\n" + _publish(b"a") + b"SUB a 2\r\nSUB a 3\r\n" + _publish(b"a")),
+                ("all", b"UNSUB 2 1\r\n" + _publish(b"a", b"a") + b"SUB a 2\r\nUNSUB 2 5\r\n" + _publish(b"a")),
+            ],
+        ),
+        Conversation(
+            "the system account may do more",
+            "accounts { SYS { users = [ { user: s, password: p } ] }, A { users = [ { user: all, password: p } ] } }\n"
+            "system_account: SYS\n",
+            {"s": user("s"), "all": user("all")},
+            [
+                (name, b"SUB $NRG.x 1\r\nSUB _GR_.x 2\r\n" + _publish(b"$NRG.x", b"_GR_.x", b"$SYS.x", reply=b"re"))
+                for name in ("s", "all")
             ],
         ),
         Conversation(

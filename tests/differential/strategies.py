@@ -33,6 +33,26 @@ CLOSING = (
     b"-ERR 'x'\r\n",
     b"INFO {\r\n",
     b"QUIT\r\n",
+    b"HPUB foo.a 5 4\r\nabcd\r\n",
+    b"PUB foo.a 1\r\nxyz",
+    b"PUB foo.a 1048577\r\n",
+    b"SUB foo.a 1 2 3\r\n",
+    b"UNSUB " + b"1" * 4097 + b"\r\n",
+    b"CONNECT {\r\n",
+)
+# taken, refused, or taken for something else: the connection stays
+ODD = (
+    b"SUB foo.a _sys_ 1\r\n",
+    b"SUB foo..a 1\r\n",
+    b"SUB foo.>.a 2\r\n",
+    b"UNSUB 1 x\r\n",
+    b"UNSUB 2 -1\r\n",
+    b"UNSUB nobody 3\r\n",
+    b"UNSUB 1 0000000009\r\n",
+    b"PUB $NRG.foo 1\r\nx\r\n",
+    b"PUB _GR_.foo foo.r.1 1\r\nx\r\n",
+    b"PUB foo.a $JS.ACK.foo 1\r\nx\r\n",
+    b"PUB _R_.foo foo.r.1 1\r\nx\r\n",
 )
 HARMLESS = (b"PONG\r\n", b"+OK\r\n", b"INFO {}\r\n", b"pong x\n", b"+ok then\r\n")
 BLANKS = (b" ", b" ", b" ", b"  ", b"\t")
@@ -82,7 +102,7 @@ def commands(variant: Variant) -> st.SearchStrategy[Command]:
         st.builds(lambda sid, most: Command(b"UNSUB " + sid + most + b"\r\n"), sids, pick([b"", b" 1", b" 2", b" 0"])),
         st.builds(lambda sid, queue: Command(b"UNSUB %b-%b\r\n" % (queue, sid)), queue_sids, pick([b"Q1", b"Qw"])),
         st.just(Command(b"PING\r\n", pongs=1)),
-        pick(HARMLESS).map(Command),
+        pick(HARMLESS + ODD).map(Command),
     )
 
 
@@ -117,9 +137,11 @@ def scripts(draw: st.DrawFn, variant: Variant, most_steps: int = 12) -> Script:
         if kind == 0:
             steps.append(Step(client, draw(st.sampled_from(CLOSING))))
         elif kind == 1:
-            steps.append(Step(client, b"CONNECT {LOGIN%b}\r\n" % draw(st.sampled_from(OPTIONS)), draw(cuts)))
+            login = draw(st.sampled_from([None, *(variant.logins if variant.moves else ())]))
+            again = b"CONNECT {LOGIN%b}\r\n" % draw(st.sampled_from(OPTIONS))
+            steps.append(Step(client, again, draw(cuts), login=login))
         else:
-            chosen = draw(st.lists(one, min_size=1, max_size=3))
+            chosen = draw(st.lists(one, min_size=1, max_size=7))
             pongs = sum(command.pongs for command in chosen)
             steps.append(Step(client, _render(chosen, serial), draw(cuts), pongs))
     return Script(logins, tuple(steps))

@@ -24,7 +24,7 @@ EXAMPLES = settings.get_profile("nightly").max_examples if NIGHTLY else 60
 
 def _report(script: Script, expected: Seen, got: Seen) -> str:
     lines = ["the servers differ on this script:"]
-    lines += [f"  {step.client}: {step.data!r} cut at {step.cuts}" for step in script.steps]
+    lines += [f"  {step.client}: {step.data!r} cut at {step.cuts} {step.login or ''}" for step in script.steps]
     for number, (theirs, ours) in enumerate(zip(expected.clients, got.clients, strict=True)):
         if (theirs, expected.ends[number]) != (ours, got.ends[number]):
             lines.append(f"client {number}, nats-server ({expected.ends[number]}):")
@@ -44,10 +44,13 @@ async def _play_both(pair: Pair, script: Script) -> tuple[Seen, Seen]:
 
 @pytest.mark.timeout(0 if NIGHTLY else 120)
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
-def test_both_servers_say_the_same(variant: Variant, pair_of: Callable[[str], Pair]) -> None:
+def test_both_servers_say_the_same(
+    variant: Variant, pair_of: Callable[[str], Pair], record_property: Callable[[str, object], None]
+) -> None:
     pair = pair_of(variant.config)
     until = time.monotonic() + (float("inf") if NIGHTLY else SECONDS_EACH)
     failed = False  # then it is made smaller, however long that takes
+    played = 0
 
     @settings(
         max_examples=EXAMPLES,
@@ -58,14 +61,17 @@ def test_both_servers_say_the_same(variant: Variant, pair_of: Callable[[str], Pa
     )
     @given(st.data())
     def compare(data: st.DataObject) -> None:
-        nonlocal failed
+        nonlocal failed, played
         script = data.draw(scripts(variant))
         if not failed and time.monotonic() > until:
             return
         expected, got = runner.run(_play_both(pair, script))
+        played += 1
         if (expected.clients, expected.ends, expected.queued) != (got.clients, got.ends, got.queued):
             failed = True
             pytest.fail(_report(script, expected, got), pytrace=False)
 
     with asyncio.Runner() as runner:
         compare()
+    record_property("scripts played", played)  # for `--junit-xml`
+    assert played >= EXAMPLES or not NIGHTLY

@@ -17,6 +17,11 @@ accounts {
 """
 
 
+ACCOUNTS = """
+accounts { A { users = [ { user: a, password: p } ] }, B { users = [ { user: b, password: p } ] } }
+"""
+
+
 def login(name: str) -> bytes:
     return b'CONNECT {"verbose":false,"pedantic":false,"user":"%b","pass":"p"}\r\n' % name.encode()
 
@@ -36,3 +41,18 @@ def test_queue_subscriptions_to_imported_streams_are_filtered(tmp_path: Path) ->
         reader.exchange(login("b") + b"SUB got.* q 1\r\n")
         writer.exchange(login("a") + b"PUB out.secret 1\r\nx\r\nPUB out.x 1\r\ny\r\n")
         assert reader.exchange(b"") == b"MSG got.x 1 1\r\ny\r\nPONG\r\n"
+
+
+def test_who_goes_to_another_account_leaves_the_old_one(tmp_path: Path) -> None:
+    """Both accounts have seen as many changes of interest: nats-server then delivers in the account of before."""
+    (tmp_path / "conf").write_text(ACCOUNTS)
+    with Daemon("-c", str(tmp_path / "conf")) as daemon, daemon.open() as old, daemon.open() as new:
+        old.exchange(login("a") + b"SUB x 1\r\n")
+        new.exchange(login("b"))
+        with daemon.open() as mover:
+            mover.exchange(login("a") + b"PUB x 1\r\na\r\n")
+            assert old.exchange(b"") == b"MSG x 1 1\r\na\r\nPONG\r\n"
+            new.exchange(b"SUB x 1\r\n")
+            mover.exchange(login("b") + b"PUB x 1\r\nb\r\n")
+        assert old.exchange(b"") == b"PONG\r\n"
+        assert new.exchange(b"") == b"MSG x 1 1\r\nb\r\nPONG\r\n"

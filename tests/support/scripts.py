@@ -28,17 +28,21 @@ Login = Callable[[bytes], bytes]  # from the server's nonce to the fields of CON
 
 @dataclass(frozen=True)
 class Step:
-    """Client number `client` sends `data`, cut at these places. `pongs`: PINGs among it."""
+    """Client number `client` sends `data`, cut at these places. `pongs`: PINGs among it.
+
+    `login`: what `LOGIN` stands for instead of the client's own.
+    """
 
     client: int
     data: bytes
     cuts: tuple[int, ...] = ()
     pongs: int = 0
+    login: Login | None = None
 
 
 @dataclass(frozen=True)
 class Script:
-    """`logins`: one for each client, in its first step `LOGIN` stands for what it gives."""
+    """`logins`: one for each client, in its steps `LOGIN` stands for what it gives."""
 
     logins: tuple[Login, ...]
     steps: tuple[Step, ...]
@@ -116,7 +120,7 @@ async def play(port: int, script: Script, name: bytes) -> Seen:
             client = clients[step.client]
             if client.closed:
                 continue
-            login = script.logins[step.client](client.reader.nonce)
+            login = (step.login or script.logins[step.client])(client.reader.nonce)
             client.asked += step.pongs
             for index, piece in enumerate(_pieces(step, name, login)):
                 if index:

@@ -20,6 +20,13 @@ GAP_S = 0.001  # between two pieces, so that the server reads them one by one
 LONG_INPUT_BYTES = 200
 CUTS_OF_LONG_INPUT = 24
 
+# what conversations begin with
+QUIET = b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n'
+PLAIN = b'CONNECT {"verbose":false}\r\n'
+PEDANTIC = b'CONNECT {"verbose":true,"pedantic":true}\r\n'
+LENIENT = b'CONNECT {"verbose":true,"pedantic":false,"headers":true}\r\n'
+PING = b"PING\r\n"
+
 _ALPHABET = string.ascii_letters + string.digits
 # no text of a server has such letters
 _NAMES = itertools.cycle(f"Q{a}{b}".encode() for a in _ALPHABET for b in _ALPHABET)
