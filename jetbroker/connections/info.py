@@ -15,6 +15,11 @@ from jetbroker.connections.client import ClientProtocol
 
 API_LEVEL = 4
 PROTOCOL = 1
+# as in nats-server's
+ORDER = (
+    "server_id server_name version proto go host port headers auth_required tls_required tls_verify tls_available "
+    "max_payload jetstream client_id client_ip nonce domain ldm connect_info remote_account acc_is_sys api_lvl xkey"
+).split()
 
 
 class ServerInfo:
@@ -115,4 +120,4 @@ class ServerInfo:
 
 
 def _line(info: dict[str, Any]) -> bytes:
-    return b"INFO " + orjson.dumps(info) + b" \r\n"
+    return b"INFO " + orjson.dumps({name: info[name] for name in ORDER if name in info}) + b" \r\n"
