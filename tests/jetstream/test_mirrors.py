@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,7 @@ import nats
 import pytest
 
 from tests.support import process
-from tests.support.origins import Streams, connected, flood
-
-
-@pytest.fixture
-async def streams(broker: process.ServerProcess) -> AsyncIterator[Streams]:
-    async with connected(broker.url) as found:
-        yield found
-        for name in (await found.api("STREAM.NAMES"))["streams"] or []:
-            await found.api(f"STREAM.DELETE.{name}")
+from tests.support.origins import Streams, connected, flood, flood_and_kill, kill_at
 
 
 @pytest.mark.parametrize("storage", ["file", "memory"])
@@ -224,18 +215,13 @@ async def test_a_consumer_made_beforehand(streams: Streams, retention: str) -> N
 
 async def test_killed_while_it_copies(tmp_path: Path) -> None:
     count = 20_000
-    server = process.jetbroker("-js", "-sd", str(tmp_path))
-    with server:
+    with process.jetbroker("-js", "-sd", str(tmp_path)) as server:
         async with connected(server.url) as streams:
             await streams.create("S", subjects=["s"])
             await flood(server.url, "s", count)
             await streams.create("M", mirror={"name": "S"})
             await streams.create("MM", mirror={"name": "M"})
-        for share in (5, 3, 2):
-            async with connected(server.url) as streams:
-                await streams.until_last("M", count // share)
-            server.kill()
-            server.start()
+        await kill_at(server, "M", count // 5, count // 3, count // 2)
         async with connected(server.url) as streams:
             for name in ("M", "MM"):
                 state = (await streams.until_last(name, count))["state"]
@@ -246,15 +232,11 @@ async def test_killed_while_it_copies(tmp_path: Path) -> None:
 
 async def test_a_queue_is_copied_whole_by_brokers_that_are_killed(tmp_path: Path) -> None:
     count = 6_000
-    server = process.jetbroker("-js", "-sd", str(tmp_path))
-    with server:
+    with process.jetbroker("-js", "-sd", str(tmp_path)) as server:
         async with connected(server.url) as streams:
             await streams.create("S", subjects=["s"], retention="workqueue")
             await streams.create("M", mirror={"name": "S"})
-        for at in range(3):
-            await flood(server.url, "s", count // 3, at * count // 3)
-            server.kill()
-            server.start()
+        await flood_and_kill(server, "s", count, 3)
         async with connected(server.url) as streams:
             state = (await streams.until_last("M", count))["state"]
             assert (state["messages"], state["first_seq"]) == (count, 1)

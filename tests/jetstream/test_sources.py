@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +12,9 @@ import pytest
 from nats.js.api import AckPolicy, ConsumerConfig
 
 from tests.support import process
-from tests.support.origins import SOURCE, Streams, connected, flood
+from tests.support.origins import SOURCE, Streams, connected, flood, flood_and_kill, kill_at
 
 MINUTE = 60_000_000_000
-
-
-@pytest.fixture
-async def streams(broker: process.ServerProcess) -> AsyncIterator[Streams]:
-    async with connected(broker.url) as found:
-        yield found
-        for name in (await found.api("STREAM.NAMES"))["streams"] or []:
-            await found.api(f"STREAM.DELETE.{name}")
 
 
 def shown(content: list[dict[str, Any]]) -> list[str]:
@@ -219,18 +210,13 @@ async def numbers_of(streams: Streams, name: str, count: int) -> list[int]:
 
 async def test_killed_while_it_copies(tmp_path: Path) -> None:
     count = 10_000
-    server = process.jetbroker("-js", "-sd", str(tmp_path))
-    with server:
+    with process.jetbroker("-js", "-sd", str(tmp_path)) as server:
         async with connected(server.url) as streams:
             await streams.create("A", subjects=["a"])
             await flood(server.url, "a", count)
             await streams.create("T", sources=[{"name": "A"}])
             await streams.create("Q", sources=[{"name": "A"}], max_msgs=10)
-        for share in (6, 3, 2):
-            async with connected(server.url) as streams:
-                await streams.until_last("T", count // share)
-            server.kill()
-            server.start()
+        await kill_at(server, "T", count // 6, count // 3, count // 2)
         async with connected(server.url) as streams:
             await streams.until_last("T", count)
             await streams.publish("a", "last")
@@ -241,8 +227,7 @@ async def test_killed_while_it_copies(tmp_path: Path) -> None:
 
 async def test_consumed_messages_do_not_come_again(tmp_path: Path) -> None:
     """Nothing that is left in the stream says how far the sources are."""
-    server = process.jetbroker("-js", "-sd", str(tmp_path))
-    with server:
+    with process.jetbroker("-js", "-sd", str(tmp_path)) as server:
         async with connected(server.url) as streams:
             await streams.create("A", subjects=["a"])
             await streams.create("B", subjects=["b"])
@@ -295,16 +280,12 @@ async def test_without_the_record_the_headers_tell(tmp_path: Path) -> None:
 
 async def test_an_interest_origin_waits_for_a_broker_that_is_away(tmp_path: Path) -> None:
     count = 4_000
-    server = process.jetbroker("-js", "-sd", str(tmp_path))
-    with server:
+    with process.jetbroker("-js", "-sd", str(tmp_path)) as server:
         async with connected(server.url) as streams:
             await streams.create("A", subjects=["a"], retention="interest")
             await streams.create("T", sources=[{"name": "A"}])
             await streams.until("T", lambda info: info["sources"][0]["active"] >= 0)
-        for at in range(2):
-            await flood(server.url, "a", count // 2, at * count // 2)
-            server.kill()
-            server.start()
+        await flood_and_kill(server, "a", count, 2)
         async with connected(server.url) as streams:
             await streams.until_last("T", count)
             assert await numbers_of(streams, "T", count) == list(range(1, count + 1))

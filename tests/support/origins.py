@@ -12,6 +12,8 @@ from typing import Any
 import nats
 from nats.aio.client import Client
 
+from tests.support.process import ServerProcess
+
 WAIT_SECONDS = 30.0
 POLL_SECONDS = 0.02
 SOURCE = "Nats-Stream-Source"
@@ -114,3 +116,20 @@ async def flood(url: str, subject: str, count: int, start: int = 0) -> int:
     finally:
         await client.close()
     return done
+
+
+async def kill_at(server: ServerProcess, name: str, *sequences: int) -> None:
+    """Kill and start a broker again each time a stream has got that far."""
+    for last in sequences:
+        async with connected(server.url) as streams:
+            await streams.until_last(name, last)
+        server.kill()
+        server.start()
+
+
+async def flood_and_kill(server: ServerProcess, subject: str, count: int, parts: int) -> None:
+    """Publish `count` numbers in as many parts; kill and start the broker again behind each."""
+    for part in range(parts):
+        await flood(server.url, subject, count // parts, part * count // parts)
+        server.kill()
+        server.start()
