@@ -1,16 +1,18 @@
 """Group commit: one round of fdatasync for everything that arrived meanwhile."""
+from jetbroker.store.disk cimport Disk
+from jetbroker.store.sync_thread cimport SyncThread
 from jetbroker.tick cimport Tick
 
 
 cdef class GroupCommit:
     cdef Tick tick
-    cdef readonly object disk
+    cdef readonly Disk disk
     cdef readonly object interval     # None: every commit waits for its fdatasync; else seconds between rounds
-    cdef object executor
+    cdef SyncThread thread            # None until the first round
     cdef dict waiting                 # members of the next round (dict as an ordered set)
     cdef dict lazy                    # members that only want the next timed round
     cdef object timer
-    cdef object round                 # the future of the round under way, or None
+    cdef list round                   # the members of the round under way, or None
     cdef object collecting            # the member whose begin_sync runs, or None
     cdef bint closing
 

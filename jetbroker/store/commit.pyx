@@ -1,70 +1,27 @@
 # cython: boundscheck=False, wraparound=False
 """Group commit: one round of fdatasync for everything that arrived meanwhile.
 
-A member is anything with files to sync.  `begin_sync()` returns what to do, in order (an open file or the path of a
-directory: sync it; a function: call it), and remembers what that covers; `end_sync(error)` hears of the outcome on the event loop.  Whoever
-asks while a round runs takes part in the next one.
+A member is anything with files to sync. `begin_sync()` returns what to do, in order (an open file or the path of a
+directory: sync it; a function: call it), and remembers what that covers; `end_sync(error)` hears of the outcome on the
+event loop. Whoever asks while a round runs takes part in the next one.
 """
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
+import errno
 
+from jetbroker.store.disk cimport Disk
+from jetbroker.store.sync_thread cimport SyncThread
 from jetbroker.tick cimport Tick
 
 # Members that nobody waits for are synced at the latest after this many seconds.
 LAZY_SECONDS = 1.0
 
 
-def sync_all(disk, work):
-    """In the commit thread: sync each member's files; returns [(member, error or None)].
-
-    First everybody's first target, then everybody's second: a file system writes its journal once for files that are
-    synced in a row, but again after each rename. A directory that several members name in one step is synced once.
-    """
-    errors = [None] * len(work)
-    _start_writing(disk, work)
-    for step in range(max(len(targets) for _, targets in work)):
-        directories = {}
-        for index, (_, targets) in enumerate(work):
-            if step < len(targets) and errors[index] is None:
-                errors[index] = _sync_target(disk, targets[step], directories)
-    return [(member, error) for (member, _), error in zip(work, errors, strict=True)]
-
-
-def _start_writing(disk, work):
-    """Where their bytes go is settled for all files before the journal is written for the first of them."""
-    files = [target for _, targets in work for target in targets if isinstance(target, int)]
-    if len(files) > 1:
-        for file in files:
-            disk.start_writing(file)
-
-
-def _sync_target(disk, target, directories):
-    """The OSError, or None. `directories` remembers the outcome of those synced in this step."""
-    try:
-        if isinstance(target, str):
-            if target not in directories:
-                directories[target] = None
-                disk.sync_directory(target)
-            return directories[target]
-        if callable(target):
-            target()
-        else:
-            disk.fdatasync(target)
-    except OSError as error:
-        if isinstance(target, str):
-            directories[target] = error
-        return error
-    return None
-
-
 cdef class GroupCommit:
     """Runs the fdatasync rounds of one store in a thread of their own."""
 
-    def __init__(self, Tick tick not None, disk, interval=None):
+    def __init__(self, Tick tick not None, Disk disk not None, interval=None):
         self.tick = tick
         self.disk = disk
         self.interval = interval
-        self.executor = ThreadPoolExecutor(1, "jetbroker-sync")
         self.waiting = {}
         self.lazy = {}
 
@@ -101,6 +58,7 @@ cdef class GroupCommit:
             self._start()
 
     def _start(self):
+        members = []
         work = []
         for member in list(self.waiting):
             if member not in self.waiting:
@@ -113,10 +71,14 @@ cdef class GroupCommit:
             finally:
                 self.collecting = None
             if targets is not None:
-                work.append((member, targets))
+                members.append(member)
+                work.append(targets)
         if work:
-            self.round = self.tick.loop.run_in_executor(self.executor, sync_all, self.disk, work)
-            self.round.add_done_callback(self._finished)
+            self.round = members
+            if self.thread is None:
+                self.thread = SyncThread(self.disk)
+                self.tick.loop.add_reader(self.thread.done_in, self._finished)
+            self.thread.begin(work)
         elif self.waiting:
             # somebody asked while the members were collected
             self.tick.loop.call_soon(self._start_waiting)
@@ -125,22 +87,41 @@ cdef class GroupCommit:
         if self.waiting and self.round is None:
             self._start()
 
-    def _finished(self, future):
+    def _finished(self):
+        members = self.round
         self.round = None
         self.tick.begin()
         try:
-            for member, error in future.result():
-                try:
-                    member.end_sync(error)
-                except Exception as failure:
-                    # our own bug: loud, but the other members of the group must hear of their commit
-                    self.tick.loop.call_exception_handler(
-                        {"message": f"Internal error in {type(member).__name__}", "exception": failure})
+            for member, error in zip(members, self.thread.finish(), strict=True):
+                self._end(member, error)
         finally:
             # what was asked meanwhile starts first, so that the disk works while the acks are sent
             if self.waiting and self.round is None:
                 self._start()
             self.tick.run()
+            self._release_drains()
+
+    def _end(self, member, error):
+        try:
+            if error is not None and not isinstance(error, OSError):
+                self._report(member, error)
+                error = OSError(errno.EIO, "internal error")
+            member.end_sync(error)
+        except Exception as failure:
+            # the other members of the group must hear of their commit
+            self._report(member, failure)
+
+    def _report(self, member, failure):
+        """Our own bug: loud."""
+        self.tick.loop.call_exception_handler(
+            {"message": f"Internal error in {type(member).__name__}", "exception": failure})
+
+    def _release_drains(self):
+        drains = self.thread.drains
+        self.thread.drains = []
+        for future in drains:
+            if not future.done():
+                future.set_result(None)
 
     async def drain(self):
         """Wait until no round is running and nothing is left to sync."""
@@ -150,8 +131,9 @@ cdef class GroupCommit:
             if self.round is None:
                 self._start()
             else:
-                await asyncio.wait([self.round])
-                await asyncio.sleep(0)
+                over = self.tick.loop.create_future()
+                self.thread.drains.append(over)
+                await over
 
     async def close(self):
         """Finish all rounds and stop the thread."""
@@ -160,4 +142,7 @@ cdef class GroupCommit:
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
-        self.executor.shutdown(wait=True)
+        if self.thread is not None:
+            self.tick.loop.remove_reader(self.thread.done_in)
+            self.thread.close()
+            self.thread = None

@@ -4,7 +4,7 @@ import os
 import time
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.errno cimport EINTR, errno
+from libc.errno cimport EINTR, EIO, errno
 from libc.stdint cimport int64_t
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 
@@ -81,20 +81,18 @@ cdef class Disk:
         cdef Py_ssize_t k = self.read_at(fd, PyBytes_AS_STRING(out), size, offset)
         return out if k == size else out[:k]
 
-    def fdatasync(self, int fd):
-        cdef int k
-        cdef int code = 0
-        with nogil:
-            k = c_fdatasync(fd)
-            if k != 0:
-                code = errno
-        if k != 0:
-            raise OSError(code, os.strerror(code))
+    cdef int sync_file(self, int fd) noexcept nogil:
+        return 0 if c_fdatasync(fd) == 0 else errno
 
-    def start_writing(self, int fd):
-        """A hint that an fdatasync follows: begin now. It promises nothing and does not fail."""
+    cdef void start_writing(self, int fd) noexcept nogil:
+        start_writing_file(fd)
+
+    def fdatasync(self, int fd):
+        cdef int code
         with nogil:
-            start_writing_file(fd)
+            code = self.sync_file(fd)
+        if code:
+            raise OSError(code, os.strerror(code))
 
     def sync_directory(self, path):
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -169,9 +167,13 @@ cdef class ObservedDisk(Disk):
         self.before("read", self.paths.get(fd, ""), n, offset)
         return Disk.read_at(self, fd, p, n, offset)
 
-    def fdatasync(self, int fd):
-        self.before("fdatasync", self.paths.get(fd, ""), 0, 0)
-        Disk.fdatasync(self, fd)
+    cdef int sync_file(self, int fd) noexcept nogil:
+        with gil:
+            try:
+                self.before("fdatasync", self.paths.get(fd, ""), 0, 0)
+            except OSError as error:
+                return error.errno or EIO
+        return Disk.sync_file(self, fd)
 
     def sync_directory(self, path):
         self.before("sync_directory", path, 0, 0)
