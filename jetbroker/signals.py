@@ -32,18 +32,18 @@ def send(
     """
     name, given, expression = command.partition("=")
     find = running or running_processes
-    if given and expression.endswith("*"):
-        pids = [pid for pid in find(program) if str(pid).startswith(expression[:-1])]
-        _known(name)
-    elif given and expression:
-        _known(name)
+    beginning = expression.removesuffix("*")
+    if given and beginning and beginning != expression and not beginning.isdecimal():
+        raise SignalError(f"invalid pid: {beginning}")
+    if given and beginning and beginning == expression:
         pids = [_pid(expression)]
     else:
         pids = find(program)
         if not pids:
             raise SignalError(f"no {program} processes running")
-        if len(pids) > 1:
+        if len(pids) > 1 and not expression:
             raise SignalError(f"multiple {program} processes running:\n" + "\n".join(map(str, pids)))
+        pids = [pid for pid in pids if str(pid).startswith(beginning)]
     number = _known(name)
     failed = [text for pid in pids if (text := _kill(kill, name, pid, number))]
     if failed:

@@ -255,6 +255,9 @@ def test_signals(name: str, number: int, tmp_path: Path) -> None:
     processes.send(f"{name}=47*")
     processes.send(f"{name}=48*")
     assert processes.sent == [(4711, number)] * 4
+    (tmp_path / "pid").write_text("")
+    with pytest.raises(signals.SignalError, match="invalid pid"):
+        processes.send(f"{name}={tmp_path}/pid")
 
 
 @pytest.mark.parametrize(
@@ -265,6 +268,12 @@ def test_signals(name: str, number: int, tmp_path: Path) -> None:
         ([1], "nope", 'unknown signal "nope"'),
         ([1], "stop=x", "invalid pid: x"),
         ([1], "stop=0", "invalid pid: 0"),
+        ([1], "stop=-1", "invalid pid: -1"),
+        ([1], "stop=x*", "invalid pid: x"),
+        ([1], "nope=x", "invalid pid: x"),
+        ([], "nope=1*", "no jetbroker processes running"),
+        ([], "stop=*", "no jetbroker processes running"),
+        ([1], "nope=1*", 'unknown signal "nope"'),
         ([1], "stop=2", '\nsignal "stop" 2: no such process'),
     ],
 )
