@@ -178,8 +178,12 @@ def test_max_connections(tmp_path: Path) -> None:
 
 
 def test_a_client_that_answers_no_ping_is_stale(tmp_path: Path) -> None:
-    (tmp_path / "conf").write_text('ping_interval: "100ms"\nping_max: 1\n')
-    with Daemon("-D", "-c", str(tmp_path / "conf")) as daemon, daemon.open() as silent, daemon.open() as answering:
+    (tmp_path / "conf").write_text('ping_interval: "400ms"\nping_max: 1\n')
+    with (
+        Daemon("-D", "-c", str(tmp_path / "conf")) as daemon,
+        daemon.open(pings=True) as silent,
+        daemon.open(pings=True) as answering,
+    ):
         answering.exchange(CONNECT)
         silent.exchange(b'CONNECT {"verbose":false}\r\n')
         assert answering.until(b"PING\r\n").endswith(b"PING\r\n")

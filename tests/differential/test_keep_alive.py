@@ -6,12 +6,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support import websocket
-from tests.support.daemon import CONNECT, Daemon, Raw
-from tests.support.tls import dial, to_end, until
+import pytest
 
+from tests.support.daemon import CONNECT, Daemon, Raw
+from tests.support.websocket import WebsocketClient, websocket_port
+
+INTERVAL_S = 0.3
 CONFIG = 'ping_interval: "300ms"\nping_max: 2\n'
 TALK_S = 1.2  # several intervals
+ATTEMPTS = 10
 
 
 def both(commands: list[tuple[str, ...]], folder: Path, config: str, play: Callable[[Daemon], object]) -> list[object]:
@@ -25,9 +28,8 @@ def both(commands: list[tuple[str, ...]], folder: Path, config: str, play: Calla
 
 def test_who_does_not_answer_is_stale(commands: list[tuple[str, ...]], tmp_path: Path) -> None:
     def play(server: Daemon) -> object:
-        with server.open() as silent, server.open() as unknown:
-            silent.exchange(CONNECT)
-            silent.line()
+        with server.open(pings=True) as silent, server.open(pings=True) as unknown:
+            silent.send(CONNECT)
             seen = silent.to_end(), unknown.to_end()
             server.wait_for("Stale Client Connection - Closing")
             return seen
@@ -38,29 +40,35 @@ def test_who_does_not_answer_is_stale(commands: list[tuple[str, ...]], tmp_path:
 
 def test_who_talks_is_asked_once(commands: list[tuple[str, ...]], tmp_path: Path) -> None:
     def play(server: Daemon) -> object:
-        with server.open() as talker:
-            talker.exchange(CONNECT)
-            talker.line()
-            return pings_while_talking(talker)
+        for _ in range(ATTEMPTS):
+            with server.open(pings=True) as talker:
+                talker.exchange(CONNECT)
+                count, longest_silence = pings_while_talking(talker)
+            if longest_silence < INTERVAL_S / 2:
+                return count
+        pytest.skip("this machine is too busy to talk without interruption")
 
     theirs, ours = both(commands, tmp_path, CONFIG, play)
     assert ours == theirs == 1
 
 
-def pings_while_talking(client: Raw) -> int:
-    """How many PINGs come while messages are published; they are answered."""
-    count, end = 0, time.monotonic() + TALK_S
-    while time.monotonic() < end:
+def pings_while_talking(client: Raw) -> tuple[int, float]:
+    """How many PINGs come while messages are published (they are answered), and the longest time between two, s."""
+    count, longest = 0, 0.0
+    last = begun = time.monotonic()
+    while last < begun + TALK_S:
         asked = client.exchange(b"PUB s 1\r\nx\r\n").count(b"PING\r\n")
+        now = time.monotonic()
+        last, longest = now, max(longest, now - last)
         if asked:
             client.send(b"PONG\r\n" * asked)
             count += asked
-    return count
+    return count, longest
 
 
 def test_the_login_is_no_excuse(commands: list[tuple[str, ...]], tmp_path: Path) -> None:
     def play(server: Daemon) -> object:
-        with server.open() as client:
+        with server.open(pings=True) as client:
             return client.to_end()
 
     config = CONFIG + "authorization { user: u, password: p, timeout: 2 }\n"
@@ -70,14 +78,10 @@ def test_the_login_is_no_excuse(commands: list[tuple[str, ...]], tmp_path: Path)
 
 def test_websockets_have_an_interval_of_their_own(commands: list[tuple[str, ...]], tmp_path: Path) -> None:
     def play(server: Daemon) -> object:
-        port = int(next(line for line in server.log if "websocket clients" in line).rpartition(":")[2])
-        with dial(port) as web, server.open() as plain:
-            web.sendall(websocket.request())
-            until(web, b'"xkey"')
-            until(web, b"\r\n")
+        with WebsocketClient.open(websocket_port(server)) as web, server.open() as plain:
             plain.exchange(CONNECT)
             plain.line()
-            return to_end(web), plain.exchange(b"")
+            return web.to_end(), plain.exchange(b"")
 
     own = 'websocket { listen: "127.0.0.1:-1", no_tls: true, ping_interval: "300ms" }'
     config = f'ping_max: 1\n{own}\nping_interval: "60s"\n'

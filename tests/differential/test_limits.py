@@ -114,7 +114,7 @@ def too_much(server: Daemon) -> object:
 
 
 def stale(server: Daemon) -> object:
-    with WebsocketClient.open(websocket_port(server)) as web, server.open() as silent:
+    with WebsocketClient.open(websocket_port(server)) as web, server.open(pings=True) as silent:
         web.send(websocket.binary(CONNECT))
         heard = silent.to_end()
         return heard, web.to_end()

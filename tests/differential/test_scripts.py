@@ -73,5 +73,5 @@ def test_both_servers_say_the_same(
 
     with asyncio.Runner() as runner:
         compare()
-    record_property("scripts played", played)  # for `--junit-xml`
+    record_property("scripts played", played)  # for `-o junit_family=xunit1 --junit-xml=FILE`
     assert played >= EXAMPLES or not NIGHTLY

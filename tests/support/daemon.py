@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -58,15 +59,20 @@ class Daemon(ServerProcess):
         lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
-    def open(self) -> Raw:
+    def open(self, *, pings: bool = False) -> Raw:
         """A raw connection, INFO read."""
-        return Raw(self.port)
+        return Raw(self.port, pings=pings)
 
 
 class Raw:
-    """A blocking socket that speaks the client protocol by hand."""
+    """A blocking socket that speaks the client protocol by hand.
 
-    def __init__(self, port: int) -> None:
+    `pings`: also show the server's own PINGs. The first one comes some seconds after the connection: where it falls
+    into what is compared is a matter of how busy the machine is.
+    """
+
+    def __init__(self, port: int, *, pings: bool = False) -> None:
+        self._pings = pings
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=STOP_TIMEOUT_S)
         self._rest = b""
         self.info = self.line()
@@ -89,14 +95,14 @@ class Raw:
             if not data:
                 found, self._rest = self._rest, b""
                 return found
-            self._rest += data
+            self._take(data)
         found, _, self._rest = self._rest.partition(end)
         return found + end
 
     def to_end(self) -> bytes:
         """Everything until the server closes."""
         while data := self._receive():
-            self._rest += data
+            self._take(data)
         found, self._rest = self._rest, b""
         return found
 
@@ -104,6 +110,11 @@ class Raw:
         """What comes up to the PONG that answers a PING behind `data`."""
         self.send(data + b"PING\r\n")
         return self.until(b"PONG\r\n")
+
+    def _take(self, data: bytes) -> None:
+        self._rest += data
+        if not self._pings:
+            self._rest = without_pings(self._rest)
 
     def _receive(self) -> bytes:
         try:
@@ -119,6 +130,11 @@ class Raw:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def without_pings(received: bytes) -> bytes:
+    """What a server said, without asking whether the client is still there."""
+    return re.sub(rb"(?m)^PING\r\n", b"", received)
 
 
 def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:

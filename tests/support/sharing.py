@@ -63,6 +63,8 @@ class Client:
             if line == b"PONG\r\n":
                 return found
             words = line.split()
+            if words[0] == b"PING":
+                continue  # a server asks when it likes
             if words[0] in (b"MSG", b"HMSG"):
                 line += self._stream.read(int(words[-1]) + 2)
             found.append(line)
