@@ -326,6 +326,8 @@ class JetStream:
         if config.durable_name:
             config.name = config.durable_name
         if given.inactive_threshold == 0 and not old.durable_name:
+            if action == "create":
+                raise api_error("consumer_already_exists")  # has a threshold by now: not the same to nats-server
             config.inactive_threshold = old.inactive_threshold
         config.pause_until = old.pause_until
         if config.sourcing:

@@ -14,7 +14,7 @@ from jetbroker.accounts.account import Account
 from jetbroker.config.options import Options
 from jetbroker.jetstream.contracts import BatchLimits, ServerInfo, ServerReservations
 from jetbroker.logs import Logger
-from jetbroker.routing.router import CallbackReceiver, Subscription
+from jetbroker.routing.router import CallbackReceiver, Router, Subscription
 from jetbroker.store.store import Store
 from jetbroker.tick import Tick
 
@@ -216,12 +216,22 @@ class _WaitingAccount:
         ]
 
     def release(self) -> None:
-        """Hand the requests on; 503 to those nobody answers (pulls and direct gets of what there is not)."""
+        """Hand the requests on; 503 to those nobody answers (pulls and direct gets of what there is not).
+
+        Only to the broker's own receivers: clients that listen had them when they came.
+        """
         router = self.account.router
         for subscription in self._subscriptions:
             router.unsubscribe(subscription)
         for subject, reply, headers, payload in self._requests:
-            if not router.publish_bytes(subject, reply, headers, payload) and reply:
+            own = Router(router.account_name, router.tick)
+            told = False
+            for subscription in router.matching(subject):
+                if subscription.sid:
+                    told = True
+                else:
+                    own.subscribe(subscription.receiver, subject)
+            if not own.publish_bytes(subject, reply, headers, payload) and not told and reply:
                 router.publish_bytes(reply, None, _NO_RESPONDERS % subject, b"")
 
 

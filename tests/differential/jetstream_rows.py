@@ -614,6 +614,10 @@ def _other_rows() -> list[Conversation]:
             "create"), consumer(DURABLE, action="create"), consumer(x, action="create"), consumer(x, action="update"),
             consumer(DURABLE), consumer(DURABLE, action="x"), Call("CONSUMER.DELETE.S.C"), Call(
             "CONSUMER.INFO.S.C"))),
+        *(Conversation(f"created twice {_short(config)}", (create(S), consumer(config, action="create"), consumer(
+            config, action="create"), consumer(config), consumer(config, action="update"))) for config in (
+            {"name": "E"}, {"name": "E", "inactive_threshold": 5_000_000_000}, {"name": "E", "max_deliver": 5},
+            {"durable_name": "E"}, {"durable_name": "E", "inactive_threshold": 7_000_000_000})),
         Conversation("max_consumers", (create(one), consumer(DURABLE), consumer({"durable_name": "E"}), consumer(
             DURABLE), consumer({"durable_name": "E", "filter_subject": "a..b"}), consumer({"durable_name": "E"}, action=
             "update"))),
