@@ -71,8 +71,7 @@ def resume(FileLog log not None, FileSegment segment):
         log.start(log.last_seq + 1)
     else:
         log.active = segment
-        log.tail_base = log.tail_written = log.tail_synced = segment.end
-        log.tail_size = 0
+        log.tail.go_on(segment.end)
         log.batches_end = segment.end  # there may be some
     log.written = log.synced = log.committed = log.last_seq
     log.drop_dead_segments()

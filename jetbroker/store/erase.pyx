@@ -16,7 +16,6 @@ def erase_slot(FileLog log not None, FileSegment segment not None, Py_ssize_t sl
     """
     cdef uint64_t offset = segment.offsets[slot] + RECORD_HEADER
     cdef uint64_t n = log.record_size(segment, slot) - RECORD_HEADER
-    cdef uint64_t i
     if segment.sealed and log.packer.erase(log, segment, offset, offset + n):
         return
     if segment is log.active and offset < log.batches_end:
@@ -25,14 +24,12 @@ def erase_slot(FileLog log not None, FileSegment segment not None, Py_ssize_t sl
         if slot >= segment.slots:
             return
         _sync(log, segment)
-    if segment is log.active and offset + n > log.tail_base:
-        for i in range(n):
-            if offset + i >= log.tail_base:
-                log.tail[offset + i - log.tail_base] = 0
-    if segment is not log.active or offset < log.tail_written:
+    if segment is log.active:
+        log.tail.erase(offset, offset + n)
+    if segment is not log.active or offset < log.tail.written:
         log.open_segment(segment)
         try:
-            log.disk.write_all(segment.fd, bytes(min(n, log.tail_written - offset)
+            log.disk.write_all(segment.fd, bytes(min(n, log.tail.written - offset)
                                                  if segment is log.active else n), offset)
         except OSError as error:
             raise StorageError(f"{segment.path}: {error.strerror}") from error

@@ -7,6 +7,8 @@ from jetbroker.store.disk cimport Disk
 from jetbroker.store.frames cimport FrameCache, FrameIndex
 from jetbroker.store.segment cimport Ranges, Segment
 from jetbroker.store.segmented cimport SegmentedLog
+from jetbroker.store.tail cimport Tail
+from jetbroker.store.waiters cimport Waiters
 from jetbroker.tick cimport Tick
 
 
@@ -40,20 +42,13 @@ cdef class FileLog(SegmentedLog):
     cdef readonly str directory
     cdef public dict meta              # account, stream, created, config: goes into segment headers
     cdef bint always                   # committed = synced
+    cdef Tail tail                     # what of the active file is in memory
     cdef BlockCache blocks
     cdef FrameCache frames             # None until a packed segment is read
     cdef readonly bint packs           # sealed segments are to be packed
     cdef public object packer          # who does it, and overwrites messages in packed segments; None: nobody
     cdef public object erasing         # a future: messages removed from packed segments are overwritten; None: all are
     cdef Py_ssize_t loaded_bound       # sealed segments whose columns may stay in memory
-
-    # the end of the active file that is still in memory: file offsets [tail_base, tail_base + tail_size)
-    cdef char* tail
-    cdef uint64_t tail_base
-    cdef Py_ssize_t tail_size
-    cdef Py_ssize_t tail_capacity
-    cdef uint64_t tail_written         # file offset
-    cdef uint64_t tail_synced          # file offset
 
     cdef Ranges pending                # removals not yet in the tail
     cdef Ranges in_flight              # in the tail, not yet written
@@ -68,7 +63,7 @@ cdef class FileLog(SegmentedLog):
     cdef uint64_t round_offset
     cdef FileSegment round_segment
     cdef bint in_round
-    cdef list waiters                  # [(change, future)]
+    cdef Waiters waiters               # for changes
     cdef list unsynced                 # sealed segments whose files wait for their fdatasync
     cdef list unlinks                  # [(change, segment)]: may go once that change is synced
     cdef set directories               # to be fsynced with the next round
@@ -84,14 +79,12 @@ cdef class FileLog(SegmentedLog):
     cdef Py_ssize_t rewrites
     cdef uint64_t successor_valid_before
     cdef readonly bint closed
-    cdef Py_ssize_t batch_tail         # tail_size in front of the batch that is being appended
+    cdef uint64_t batch_start          # file offset of the batch that is being appended
     cdef uint64_t batches_end          # file offset behind the last batch in the active file
 
-    cdef int grow_tail(self, Py_ssize_t n) except -1
-    cdef int trim_tail(self) except -1
     cdef int refuse(self, str reason) except -1
     cdef int put_deletions(self) except -1
-    cdef int put_range_record(self, const uint64_t* ranges, Py_ssize_t count) except -1
+    cdef int put_own_record(self, int kind, const char* payload, Py_ssize_t n) except -1
     cdef int write_tail(self) except -1
     cdef int flush(self) except -1
     cdef int write_failed(self, object error) except -1
@@ -107,7 +100,6 @@ cdef class FileLog(SegmentedLog):
     cdef int shed(self, Py_ssize_t keep) except -1
     cdef bytes read_footer(self, FileSegment segment)      # None: damaged
     cdef Ranges recorded_ranges(self, FileSegment segment)
-    cdef int release_waiters(self, uint64_t change, object error) except -1
 
 
 cdef Ranges footer_ranges(bytes footer)

@@ -1,13 +1,10 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """A stream's log in segment files: write buffer, positions, sealing and reading (see filelog.pxd)."""
-import errno
 import os
 from functools import partial
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
-from libc.string cimport memmove
 
 from jetbroker.errors import StorageError
 from jetbroker.store import format as store_format
@@ -26,6 +23,8 @@ from jetbroker.store.format cimport (
 )
 from jetbroker.store.segment cimport Ranges, Segment
 from jetbroker.store.segmented cimport SegmentedLog
+from jetbroker.store.tail cimport Tail
+from jetbroker.store.waiters cimport Waiters
 from jetbroker.tick cimport PHASE_LOGS, Tick
 
 DEFAULT_SEGMENT_BYTES = 64 * 1024 * 1024
@@ -34,8 +33,6 @@ cdef Py_ssize_t RANGES_PER_RECORD = 65536
 # Sealed segments whose columns stay in memory; more when segments are small.
 cdef Py_ssize_t LOADED_SEGMENTS = 4
 cdef Py_ssize_t LOADED_SMALL = 16
-# Written bytes stay in memory for readers that follow closely; more than this is given back.
-cdef Py_ssize_t TAIL_KEEP_BYTES = 4 * 1024 * 1024
 # After a failed write the next one is tried this much later, seconds.
 cdef double RETRY_SECONDS = 0.1
 
@@ -79,12 +76,13 @@ cdef class FileLog(SegmentedLog):
         self.segment_bytes = min(segment_bytes, 0xF0000000)
         self.message_cost = 30
         self.headers_cost = 4
+        self.tail = Tail()
         self.blocks = BlockCache()
         self.loaded_bound = LOADED_SEGMENTS
         self.pending = Ranges()
         self.in_flight = Ranges()
         self.last_batch = Ranges()
-        self.waiters = []
+        self.waiters = Waiters()
         self.unsynced = []
         self.unlinks = []
         self.directories = set()
@@ -92,9 +90,6 @@ cdef class FileLog(SegmentedLog):
         self.round_erased = set()
         self.reserve = reserve
         self.successor_valid_before = PREVIOUS_SEALED
-
-    def __dealloc__(self):
-        free(self.tail)
 
     def start(self, uint64_t first_seq=1):
         """Make the first segment of a new log; it is on disk after the next commit."""
@@ -147,12 +142,10 @@ cdef class FileLog(SegmentedLog):
         if self.failed is not None:
             self.failed = None
         if self.always:
-            self.trim_tail()
+            self.tail.trim()
             self.group.request(self)
             return 0
-        # readers find it in the page cache; writing over the same memory again keeps the processor's cache warm
-        self.tail_base = self.tail_written
-        self.tail_size = 0
+        self.tail.forget_written()     # readers find it in the page cache
         self.advance_committed()
         if self.unsynced:
             self.group.request(self)
@@ -169,22 +162,7 @@ cdef class FileLog(SegmentedLog):
             self.committed = seq
             if self.observer is not None:
                 self.observer.on_committed(seq)
-        if self.waiters:
-            self.release_waiters(change, None)
-        return 0
-
-    cdef int release_waiters(self, uint64_t change, object error) except -1:
-        waiters = self.waiters
-        self.waiters = []
-        for wanted, future in waiters:
-            if error is not None:
-                if not future.done():
-                    future.set_exception(error)
-            elif wanted > change:
-                self.waiters.append((wanted, future))
-            elif not future.done():
-                future.set_result(None)
-        return 0
+        return self.waiters.release(change)
 
     async def commit(self):
         """Wait until everything accepted so far, removals included, is committed. Raises StorageError."""
@@ -193,8 +171,7 @@ cdef class FileLog(SegmentedLog):
         if self.changes_synced >= self.changes:
             return
         change = self.changes
-        future = self.tick.loop.create_future()
-        self.waiters.append((change, future))
+        future = self.waiters.add(self.tick.loop, change)
         if not self.scheduled:
             self.tick.schedule(PHASE_LOGS, self)
         if self.always and self.changes_written >= change:
@@ -219,7 +196,7 @@ cdef class FileLog(SegmentedLog):
         self.in_round = True
         self.round_changes = self.changes_written
         self.round_seq = self.written
-        self.round_offset = self.tail_written
+        self.round_offset = self.tail.written
         self.round_segment = <FileSegment>self.active
         targets = []
         for segment in [*self.unsynced, *self.erased, self.active]:
@@ -258,7 +235,7 @@ cdef class FileLog(SegmentedLog):
                 (<FileSegment>segment).recorded = None
         if self.round_segment is self.active:
             self.unsynced.clear()
-            self.tail_synced = self.round_offset
+            self.tail.synced = self.round_offset
         else:
             # segments were sealed during the round: those from the round's active one on wait for the next round
             self.unsynced = self.unsynced[self.unsynced.index(self.round_segment):]
@@ -305,41 +282,14 @@ cdef class FileLog(SegmentedLog):
 
     # --- the write buffer ---
 
-    cdef int grow_tail(self, Py_ssize_t n) except -1:
-        cdef Py_ssize_t capacity = self.tail_capacity if self.tail_capacity else 65536
-        cdef char* p
-        while capacity < self.tail_size + n:
-            capacity *= 2
-        p = <char*>realloc(self.tail, capacity)
-        if p == NULL:
-            raise MemoryError
-        self.tail = p
-        self.tail_capacity = capacity
-        return 0
-
-    cdef int trim_tail(self) except -1:
-        cdef Py_ssize_t drop = self.tail_synced - self.tail_base
-        if drop < TAIL_KEEP_BYTES or drop * 2 < self.tail_size:
-            return 0
-        memmove(self.tail, self.tail + drop, self.tail_size - drop)
-        self.tail_base += drop
-        self.tail_size -= drop
-        if self.tail_capacity > 4 * TAIL_KEEP_BYTES and self.tail_size < TAIL_KEEP_BYTES:
-            self.tail_capacity = TAIL_KEEP_BYTES
-            self.tail = <char*>realloc(self.tail, self.tail_capacity)
-        return 0
-
     cdef char* room(self, uint32_t length, uint32_t* offset) except NULL:
         cdef FileSegment segment = <FileSegment>self.active
         cdef char* p
         if segment.end + length > self.segment_bytes and segment.slots and not self.batch_seq:
             self.roll(self.last_seq + 1)
             segment = <FileSegment>self.active
-        if self.tail_size + length > self.tail_capacity:
-            self.grow_tail(length)
-        p = self.tail + self.tail_size
+        p = self.tail.extend(length)
         offset[0] = <uint32_t>segment.end
-        self.tail_size += length
         segment.end += length
         return p
 
@@ -348,9 +298,8 @@ cdef class FileLog(SegmentedLog):
         self.ready()
         if (<FileSegment>self.active).end + size > self.segment_bytes and self.active.slots:
             self.roll(self.last_seq + 1)
-        if self.tail_size + <Py_ssize_t>size > self.tail_capacity:
-            self.grow_tail(size)
-        self.batch_tail = self.tail_size
+        self.tail.reserve(size)
+        self.batch_start = self.tail.end()
         self.batch_seq = self.last_seq + 1
         return 0
 
@@ -361,8 +310,8 @@ cdef class FileLog(SegmentedLog):
 
     cdef int abort_batch(self) except -1:
         self.take_back(self.batch_seq)
-        self.tail_size = self.batch_tail
-        (<FileSegment>self.active).end = self.tail_base + self.tail_size
+        self.tail.cut(self.batch_start)
+        (<FileSegment>self.active).end = self.batch_start
         self.batch_seq = 0
         return 0
 
@@ -379,7 +328,7 @@ cdef class FileLog(SegmentedLog):
         batch.normalize()
         while at < batch.count:
             n = min(batch.count - at, RANGES_PER_RECORD)
-            self.put_range_record(batch.data + 2 * at, n)
+            self.put_own_record(KIND_DELETIONS, <const char*>(batch.data + 2 * at), 16 * n)
             at += n
         self.in_flight.extend(self.pending)
         (<FileSegment>self.active).recorded.extend(batch)
@@ -390,44 +339,26 @@ cdef class FileLog(SegmentedLog):
         self.pending.clear()
         return 0
 
-    cdef int put_range_record(self, const uint64_t* ranges, Py_ssize_t count) except -1:
-        cdef FileSegment segment = <FileSegment>self.active
-        cdef uint32_t length = <uint32_t>(RECORD_HEADER + 16 * count)
-        if self.tail_size + length > self.tail_capacity:
-            self.grow_tail(length)
-        put_record(self.tail + self.tail_size, KIND_DELETIONS, self.seed, self.last_seq, self.last_time_ns, 0,
-                   NULL, 0, NULL, 0, <const char*>ranges, 16 * count)
-        self.tail_size += length
-        segment.end += length
-        return 0
-
     def write_config(self, dict meta not None):
         """Log a new configuration; later segments carry it in their header."""
-        cdef FileSegment segment = <FileSegment>self.active
         cdef bytes text = store_format.encode_json(meta)
-        cdef uint32_t length = <uint32_t>(RECORD_HEADER + len(text))
         self.meta = meta
-        if self.tail_size + length > self.tail_capacity:
-            self.grow_tail(length)
-        put_record(self.tail + self.tail_size, KIND_CONFIG, self.seed, self.last_seq, self.last_time_ns, 0,
-                   NULL, 0, NULL, 0, text, len(text))
-        self.tail_size += length
-        segment.end += length
+        self.put_own_record(KIND_CONFIG, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
         self.changed()
 
+    cdef int put_own_record(self, int kind, const char* payload, Py_ssize_t n) except -1:
+        """A record of what is no message."""
+        cdef Py_ssize_t length = RECORD_HEADER + n
+        put_record(self.tail.extend(length), kind, self.seed, self.last_seq, self.last_time_ns, 0,
+                   NULL, 0, NULL, 0, payload, n)
+        (<FileSegment>self.active).end += length
+        return 0
+
     cdef int write_tail(self) except -1:
-        cdef uint64_t end = self.tail_base + self.tail_size
-        cdef Py_ssize_t k
         if (<FileSegment>self.active).fd < 0:
             # it could not be made when it was needed first
             self.make_file(<FileSegment>self.active)
-        while self.tail_written < end:
-            k = self.disk.write_at((<FileSegment>self.active).fd, self.tail + (self.tail_written - self.tail_base),
-                                   end - self.tail_written, self.tail_written)
-            if k == 0:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            self.tail_written += k
-        return 0
+        return self.tail.write(self.disk, (<FileSegment>self.active).fd)
 
     # --- failed writes ---
 
@@ -525,14 +456,7 @@ cdef class FileLog(SegmentedLog):
                                                        segment.previous, segment.valid_before, self.meta)
         segment.header_len = len(header)
         segment.end = segment.header_len
-        self.tail_size = 0
-        if self.tail_capacity < <Py_ssize_t>segment.header_len:
-            self.grow_tail(segment.header_len)
-        memmove(self.tail, PyBytes_AS_STRING(header), segment.header_len)
-        self.tail_base = 0
-        self.tail_size = segment.header_len
-        self.tail_written = 0
-        self.tail_synced = 0
+        self.tail.begin(header)
         self.batches_end = 0
         self.active = segment
         self.segments.append(segment)
@@ -541,7 +465,6 @@ cdef class FileLog(SegmentedLog):
     cdef int roll(self, uint64_t first_seq) except -1:
         cdef FileSegment old = <FileSegment>self.active
         cdef FileSegment new
-        cdef uint64_t keep_from
         try:
             new = self.new_segment(first_seq, PREVIOUS_SEALED, None)
             self.make_file(new)
@@ -562,9 +485,8 @@ cdef class FileLog(SegmentedLog):
             self.cut_file(old, old.end)
             new.valid_before = old.end
         if self.always:
-            keep_from = max(self.tail_synced, self.tail_base)
-            old.retained_at = keep_from
-            old.retained = PyBytes_FromStringAndSize(self.tail + (keep_from - self.tail_base), old.end - keep_from)
+            old.retained_at = self.tail.unsynced_from()
+            old.retained = self.tail.bytes_from(old.retained_at)
         self.unsynced.append(old)
         self.last_batch.clear()
         self.start_segment(new)
@@ -579,7 +501,7 @@ cdef class FileLog(SegmentedLog):
         cdef uint32_t no_text = 0
         cdef bytes footer
         segment.recorded.normalize()
-        if self.always and self.batches_end > self.tail_synced:
+        if self.always and self.batches_end > self.tail.synced:
             sync_apart(self.disk, segment.path if segment.temporary is None else segment.temporary)
         footer = build_footer(at, segment.first_seq, segment.slots, segment.offsets, segment.times, segment.sizes,
                               segment.ids, segment.subjects,
@@ -708,8 +630,8 @@ cdef class FileLog(SegmentedLog):
         cdef Py_ssize_t length = (RECORD_HEADER + segment.subject_len(segment.ids[slot])
                                   + (segment.sizes[slot] & SIZE_MASK))
         cdef const char* p
-        if segment is self.active and offset >= self.tail_base:
-            return self.tail + (offset - self.tail_base)
+        if segment is self.active and offset >= self.tail.base:
+            return self.tail.at(offset)
         if segment.fd < 0:
             self.open_segment(segment)
         try:
@@ -717,7 +639,7 @@ cdef class FileLog(SegmentedLog):
                 p = self.unpacked(segment, offset, length)
             else:
                 p = self.blocks.get(self.disk, segment.fd, segment.tag, offset, length,
-                                    self.tail_written if segment is self.active else segment.end)
+                                    self.tail.written if segment is self.active else segment.end)
         except OSError as error:
             raise StorageError(f"{segment.path}: {error.strerror}") from error
         if p == NULL or not record_is_valid(p, length, self.seed) or record_length(p) != <uint64_t>length \
@@ -748,11 +670,8 @@ cdef class FileLog(SegmentedLog):
         stored = self.changes_synced if self.always else self.changes_written
         idle = self.changes == self.changes_at_rest == stored
         self.changes_at_rest = self.changes
-        if idle and self.tail != NULL and not self.in_round and self.failed is None and not self.rewriting:
-            free(self.tail)
-            self.tail = NULL
-            self.tail_capacity = self.tail_size = 0
-            self.tail_base = self.tail_written
+        if idle and self.tail.capacity and not self.in_round and self.failed is None and not self.rewriting:
+            self.tail.give_back()
 
     async def close(self):
         """Commit what is accepted and close the files. Raises StorageError when it could not be committed."""
@@ -777,7 +696,7 @@ cdef class FileLog(SegmentedLog):
 
     def buffer_bytes(self):
         """Memory held for writing."""
-        return self.tail_capacity
+        return self.tail.capacity
 
     def changed_segments(self):
         """Sealed segments of which the cache does not know what is alive."""

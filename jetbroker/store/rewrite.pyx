@@ -4,9 +4,7 @@
 The kernel drops dirty pages of a failed fdatasync and reports success the next time, so the file is never trusted
 again behind what was synced before.  The new segment's header says how much of the old one is valid.
 """
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint64_t
-from libc.string cimport memcpy
 
 from jetbroker.errors import StorageError
 from jetbroker.store import format as store_format
@@ -22,7 +20,7 @@ def rewrite_unsynced(FileLog log not None):
     """Move everything not synced into a new active segment, written but for its fdatasync. Raises OSError."""
     cdef FileSegment suspect = <FileSegment>(log.unsynced[0] if log.unsynced else log.active)
     cdef FileSegment new
-    cdef uint64_t valid = suspect.retained_at if log.unsynced else max(log.tail_synced, log.tail_base)
+    cdef uint64_t valid = suspect.retained_at if log.unsynced else log.tail.unsynced_from()
     cdef Py_ssize_t kept = 0
     cdef Py_ssize_t slot
     cdef list old = log.segments[log.segments.index(suspect):]
@@ -46,12 +44,7 @@ def rewrite_unsynced(FileLog log not None):
     walk_records(new, data, len(data), log.seed, False)
     adopt(log, new, old, suspect.first_seq + kept)
     retire_old(log, suspect, old, kept, valid, new)
-    log.tail_size = 0
-    if log.tail_capacity < PyBytes_GET_SIZE(data):
-        log.grow_tail(PyBytes_GET_SIZE(data))
-    memcpy(log.tail, PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
-    log.tail_base = log.tail_written = log.tail_synced = 0
-    log.tail_size = PyBytes_GET_SIZE(data)
+    log.tail.begin(data)
     log.active = new
     log.segments.append(new)
     log.recent = None
@@ -71,8 +64,7 @@ cdef bytes unsynced_records(FileLog log):
     for segment in log.unsynced:
         start = max(segment.header_len, segment.retained_at)
         parts.append(segment.retained[start - segment.retained_at:])
-    start = max((<FileSegment>log.active).header_len, log.tail_synced, log.tail_base)
-    parts.append(log.tail[start - log.tail_base:log.tail_size])
+    parts.append(log.tail.bytes_from(max((<FileSegment>log.active).header_len, log.tail.unsynced_from())))
     return b"".join(parts)
 
 
@@ -211,15 +203,15 @@ def give_up(FileLog log not None, error):
     segment.recorded.clear()
     if lost:
         log.take_back(first_lost)
-    log.tail_size = segment.header_len
-    log.tail_written = 0
+    log.tail.cut(segment.header_len)
+    log.tail.written = 0
     segment.end = segment.header_len
     segment.subjects = 0
     log.cut_file(segment, 0)
     log.written = log.last_seq
     for state in log.subjects.values():
         (<SubjectState>state).segment_tag = 0
-    log.release_waiters(0, StorageError(f"{log.directory}: {error.strerror}"))
+    log.waiters.fail(StorageError(f"{log.directory}: {error.strerror}"))
     if lost and log.observer is not None:
         log.observer.on_write_failed(first_lost, log.failed)
     # removals are still to be recorded

@@ -4,6 +4,8 @@ from libc.stdint cimport uint32_t, uint64_t
 from jetbroker.store.commit cimport GroupCommit
 from jetbroker.store.disk cimport Disk
 from jetbroker.store.log cimport LogObserver
+from jetbroker.store.tail cimport Tail
+from jetbroker.store.waiters cimport Waiters
 from jetbroker.tick cimport Tick, TickTask
 
 
@@ -25,11 +27,7 @@ cdef class StateLog(TickTask):
     cdef uint32_t seed
     cdef int fd
     cdef str temporary                      # the file is still called this; renamed in the next round
-    cdef char* data                         # bytes not synced yet: file offsets [base, base + length)
-    cdef Py_ssize_t length
-    cdef Py_ssize_t capacity
-    cdef uint64_t base
-    cdef uint64_t written_offset
+    cdef Tail tail                          # what is not synced yet
     cdef uint64_t written                   # position
     cdef uint64_t round_position
     cdef uint64_t round_offset
@@ -38,7 +36,7 @@ cdef class StateLog(TickTask):
     cdef bint in_round
     cdef bint replaced                      # the file was replaced while a round was under way
     cdef bint closed
-    cdef list waiters                       # [(position, future)]
+    cdef Waiters waiters                    # for positions
     cdef object retry
     cdef object reserve
 

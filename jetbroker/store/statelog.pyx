@@ -11,8 +11,7 @@ from functools import partial
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
-from libc.string cimport memchr, memcpy, memmove
+from libc.string cimport memchr, memcpy
 
 from jetbroker.errors import StorageError
 from jetbroker.store import format as store_format
@@ -20,6 +19,8 @@ from jetbroker.store import format as store_format
 from jetbroker.store.commit cimport GroupCommit
 from jetbroker.store.disk cimport Disk
 from jetbroker.store.format cimport crc32c_update, load_u32, record_seed, store_u32
+from jetbroker.store.tail cimport Tail
+from jetbroker.store.waiters cimport Waiters
 from jetbroker.tick cimport PHASE_STATE_LOGS, Tick, TickTask
 
 STATE_MAGIC = b"JBCON\0\0\x01"
@@ -99,10 +100,8 @@ cdef class StateLog(TickTask):
     def __cinit__(self):
         self.fd = -1
         self.recovered = []
-        self.waiters = []
-
-    def __dealloc__(self):
-        free(self.data)
+        self.tail = Tail()
+        self.waiters = Waiters()
 
     @staticmethod
     def in_memory(Tick tick not None, dict head not None):
@@ -147,7 +146,8 @@ cdef class StateLog(TickTask):
             if end < size:
                 damage.append(f"{path}: torn tail of {size - end} bytes cut")
                 disk.truncate(log.fd, end)
-            log.base = log.written_offset = log.size = end
+            log.tail.go_on(end)
+            log.size = end
         return log
 
     def _set_up(self, Tick tick, Disk disk, GroupCommit group, path, uint64_t stream_id, reserve):
@@ -180,9 +180,8 @@ cdef class StateLog(TickTask):
             self.disk.close(self.fd)
         self.fd = fd
         self.temporary = temporary
-        self.base = self.written_offset = self.size = 0
-        self.length = 0
-        self._put(STATE_MAGIC)
+        self.tail.begin(STATE_MAGIC)
+        self.size = len(STATE_MAGIC)
         self.put_head()
 
     def _open_temporary(self):
@@ -191,29 +190,8 @@ cdef class StateLog(TickTask):
         temporary = f"{self.path}.new{self.temporaries}"
         return self.disk.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC), temporary
 
-    def _put(self, bytes raw):
-        self._reserve(len(raw))
-        memcpy(self.data + self.length, PyBytes_AS_STRING(raw), len(raw))
-        self.length += len(raw)
-        self.size += len(raw)
-
-    def _reserve(self, Py_ssize_t n):
-        cdef Py_ssize_t capacity = max(self.capacity, 1024)
-        cdef char* p
-        while capacity < self.length + n:
-            capacity *= 2
-        if capacity != self.capacity:
-            p = <char*>realloc(self.data, capacity)
-            if p == NULL:
-                raise MemoryError
-            self.data = p
-            self.capacity = capacity
-
     cdef int put_frame(self, int kind, const char* p, Py_ssize_t n) except -1:
-        cdef char* w
-        if self.length + FRAME_HEADER + n > self.capacity:
-            self._reserve(FRAME_HEADER + n)
-        w = self.data + self.length
+        cdef char* w = self.tail.extend(FRAME_HEADER + n)
         w[0] = <char>0xAB
         w[1] = c'J'
         w[2] = c'S'
@@ -221,7 +199,6 @@ cdef class StateLog(TickTask):
         store_u32(w + 8, <uint32_t>n)
         memcpy(w + FRAME_HEADER, p, n)
         store_u32(w + 4, crc32c_update(self.seed ^ kind, w + 8, 4 + n))
-        self.length += FRAME_HEADER + n
         self.size += FRAME_HEADER + n
         return 0
 
@@ -281,19 +258,13 @@ cdef class StateLog(TickTask):
         return 0
 
     cdef int flush(self) except -1:
-        cdef Py_ssize_t k
         if self.closed:
             return 0
         if self.memory:
             self.written = self.position
             return self.advance(self.position)
         try:
-            while self.written_offset < self.base + self.length:
-                k = self.disk.write_at(self.fd, self.data + (self.written_offset - self.base),
-                                       self.base + self.length - self.written_offset, self.written_offset)
-                if k == 0:
-                    raise OSError(28, "nothing was written")
-                self.written_offset += k
+            self.tail.write(self.disk, self.fd)
         except OSError as error:
             self._write_failed(error)
             return 0
@@ -340,28 +311,20 @@ cdef class StateLog(TickTask):
             self.committed = position
             if self.observer is not None:
                 self.observer.on_committed(position)
-        if self.waiters:
-            waiters = self.waiters
-            self.waiters = []
-            for wanted, future in waiters:
-                if wanted > position:
-                    self.waiters.append((wanted, future))
-                elif not future.done():
-                    future.set_result(None)
-        return 0
+        return self.waiters.release(position)
 
     def begin_sync(self):
         """What the next round must sync; None when there is nothing."""
         self.flush()
         if self.closed or self.failed is not None:
             return None
-        if self.written_offset == self.base and self.temporary is None:
+        if self.tail.written == self.tail.base and self.temporary is None:
             self.advance(self.written)
             return None
         self.in_round = True
         self.replaced = False
         self.round_position = self.written
-        self.round_offset = self.written_offset
+        self.round_offset = self.tail.written
         if self.temporary is None:
             return [self.fd]
         return [self.fd, partial(self.disk.rename, self.temporary, self.path), os.path.dirname(self.path)]
@@ -380,29 +343,23 @@ cdef class StateLog(TickTask):
             self._sync_failed(error)
             return
         self.temporary = None
-        memmove(self.data, self.data + (self.round_offset - self.base), self.base + self.length - self.round_offset)
-        self.length = self.base + self.length - self.round_offset
-        self.base = self.round_offset
+        self.tail.drop_before(self.round_offset)
         self.advance(self.round_position)
 
     def _sync_failed(self, error):
         """The file is not to be trusted any more: what was synced and what is in memory go into a new one."""
-        cdef bytes kept
         self.failed = StorageError(f"{self.path}: fdatasync failed: {error.strerror}")
         try:
-            prefix = self.disk.read(self.fd, self.base, 0)
+            synced = self.disk.read(self.fd, self.tail.base, 0)
             fd, self.temporary = self._open_temporary()
         except OSError as failure:
             self._write_failed(failure)
             self.group.request_later(self)
             return
-        kept = self.data[:self.length]
         self.disk.close(self.fd)
         self.fd = fd
-        self.base = self.written_offset = 0
-        self.length = 0
-        self.size = 0
-        self._put(prefix + kept)
+        self.tail.begin(synced + self.tail.bytes_from(self.tail.base))
+        self.size = self.tail.size
         self.retry = self.retry or self.tick.loop.call_later(RETRY_SECONDS, self._retry)
         self.wants_sync = True
 
@@ -412,8 +369,7 @@ cdef class StateLog(TickTask):
             raise StorageError(f"{self.path}: the state log is closed")
         if self.committed >= self.position and (self.memory or (self.temporary is None and not self.wants_sync)):
             return
-        future = self.tick.loop.create_future()
-        self.waiters.append((self.position, future))
+        future = self.waiters.add(self.tick.loop, self.position)
         self.request_sync()
         await future
 
@@ -423,7 +379,7 @@ cdef class StateLog(TickTask):
             return
         if not self.memory and self.failed is None:
             await self.commit()
-            if self.written_offset != self.base:
+            if self.tail.written != self.tail.base:
                 self.group.request(self)
                 await self.group.drain()
         self.abandon()
@@ -433,10 +389,7 @@ cdef class StateLog(TickTask):
         self.closed = True
         if self.retry is not None:
             self.retry.cancel()
-        for _, future in self.waiters:
-            if not future.done():
-                future.set_exception(StorageError(f"{self.path}: the state log is closed"))
-        self.waiters = []
+        self.waiters.fail(StorageError(f"{self.path}: the state log is closed"))
         if self.memory:
             return
         self.group.forget(self)

@@ -20,7 +20,7 @@ def write_failed(FileLog log not None, error):
     cdef uint64_t first_lost = 0
     cdef Ranges kept
     cdef Py_ssize_t i
-    while slot and segment.offsets[slot - 1] + <uint64_t>log.record_size(segment, slot - 1) > log.tail_written:
+    while slot and segment.offsets[slot - 1] + <uint64_t>log.record_size(segment, slot - 1) > log.tail.written:
         slot -= 1
     slot = whole_batches(log, slot)
     log.refuse(f"{error.strerror or error}")
@@ -34,15 +34,14 @@ def write_failed(FileLog log not None, error):
     log.pending.clear()
     if first_lost <= log.last_seq:
         log.take_back(first_lost)
-        log.release_waiters(0, log.failed)
+        log.waiters.fail(log.failed)
     else:
         first_lost = 0
     for i in range(kept.count):
         if kept.data[2 * i] <= log.last_seq:
             log.pending.add(kept.data[2 * i], min(kept.data[2 * i + 1], log.last_seq))
-    log.tail_size = boundary - log.tail_base
+    log.tail.cut(boundary)
     segment.end = boundary
-    log.tail_written = min(log.tail_written, boundary)
     log.cut_file(segment, boundary)
     log.written = log.last_seq
     if first_lost and log.observer is not None:
@@ -59,9 +58,9 @@ cdef Py_ssize_t whole_batches(FileLog log, Py_ssize_t slots) except -1:
         slot -= 1
         if segment.offsets[slot] in (OFFSET_EMPTY, OFFSET_LOST):
             continue
-        if segment.offsets[slot] < log.tail_base:
+        if segment.offsets[slot] < log.tail.base:
             break                      # written with an earlier group
-        flags = record_flags(log.tail + (segment.offsets[slot] - log.tail_base))
+        flags = record_flags(log.tail.at(segment.offsets[slot]))
         if not flags & FLAG_BATCH or flags & FLAG_BATCH_LAST:
             break
         if flags & FLAG_BATCH_FIRST:
@@ -73,7 +72,7 @@ def written_boundary(FileLog log not None, Py_ssize_t slots):
     """Where the last wholly written record ends, when `slots` message records are."""
     cdef FileSegment segment = <FileSegment>log.active
     cdef uint64_t at = segment.header_len
-    cdef uint64_t end = log.tail_written
+    cdef uint64_t end = log.tail.written
     cdef Py_ssize_t slot
     for slot in range(slots, segment.slots):
         if segment.offsets[slot] != OFFSET_EMPTY:
@@ -82,20 +81,20 @@ def written_boundary(FileLog log not None, Py_ssize_t slots):
             break
     if slots and segment.offsets[slots - 1]:
         at = segment.offsets[slots - 1] + <uint64_t>log.record_size(segment, slots - 1)
-    if at < log.tail_base:
-        at = log.tail_base
+    if at < log.tail.base:
+        at = log.tail.base
     if end < segment.header_len:
         # not even the header: the whole file is written again
         return segment.header_len
-    while at + RECORD_HEADER <= end and at + record_length(log.tail + (at - log.tail_base)) <= end:
-        at += record_length(log.tail + (at - log.tail_base))
+    while at + RECORD_HEADER <= end and at + record_length(log.tail.at(at)) <= end:
+        at += record_length(log.tail.at(at))
     return at
 
 
 def write_reserved(FileLog log not None):
     """Removals must still become durable on a full disk: give the reserve back to the disk and write them."""
-    cdef uint64_t boundary = log.tail_base + log.tail_size
-    if log.pending.count == 0 and not log.waiters:
+    cdef uint64_t boundary = log.tail.end()
+    if log.pending.count == 0 and not log.waiters.waiting:
         return
     if log.reserve is not None:
         log.reserve.free()
@@ -103,15 +102,14 @@ def write_reserved(FileLog log not None):
     try:
         log.write_tail()
     except OSError as error:
-        log.tail_size = boundary - log.tail_base
-        (<FileSegment>log.active).end = boundary
-        if log.tail_written > boundary:
-            log.tail_written = boundary
+        if log.tail.written > boundary:
             log.cut_file(<FileSegment>log.active, boundary)
+        log.tail.cut(boundary)
+        (<FileSegment>log.active).end = boundary
         log.pending.extend(log.in_flight)
         log.in_flight.clear()
         log.last_batch.clear()
-        log.release_waiters(0, StorageError(f"{log.directory}: {error.strerror or error}"))
+        log.waiters.fail(StorageError(f"{log.directory}: {error.strerror or error}"))
         return
     log.in_flight.clear()
     log.changes_written = log.changes
