@@ -72,20 +72,16 @@ cdef int recount(FileLog log) except -1:
     cdef SubjectState state
     cdef uint64_t messages = log.messages
     cdef uint64_t size = log.bytes
-    cdef dict subjects = log.subjects
     log.messages = log.bytes = 0
-    for state in subjects.values():
+    for state in log.subjects.values():
         state.count = 0
     for segment in log.segments:
         if segment.live:
             log.load(segment)
             count_segment(log, segment)
-    log.subjects = {}
-    for state in subjects.values():
-        if state.count:
-            log.subjects[state.subject] = state
-        else:
-            log.retire(state)
+    for state in log.matching_subjects(b""):
+        if state.count == 0:
+            log.states.retire(state)
     log.account(<long>log.messages - <long>messages, <long>log.bytes - <long>size)
     if log.segments:
         log.advance_first()

@@ -6,6 +6,7 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 from jetbroker.store.log cimport StoredMessage, StreamLog, SubjectFilter, SubjectState
 from jetbroker.store.segment cimport Segment, SubjectSet
+from jetbroker.store.subject_states cimport SubjectStates
 
 
 cdef class StoreTotals:
@@ -18,8 +19,7 @@ cdef class SegmentedLog(StreamLog):
     cdef list segments                # list[Segment], by first_seq; the last one is active
     cdef Segment active
     cdef Segment recent               # where the last look-up ended
-    cdef dict retired                 # bytes -> SubjectState with count 0 that somebody still keeps
-    cdef Py_ssize_t retired_bound
+    cdef SubjectStates states         # its live ones are `subjects`
     cdef list lost_gaps               # [(first, last)]: sequences of missing segments
     cdef uint32_t message_cost        # bytes counted per message beside subject, headers and payload
     cdef uint32_t headers_cost        # and for one with headers
@@ -46,9 +46,6 @@ cdef class SegmentedLog(StreamLog):
     # --- shared ---
     cdef Py_ssize_t index_of(self, uint64_t seq) noexcept              # last segment with first_seq <= seq, -1: none
     cdef Segment segment_of(self, uint64_t seq)                        # the one with a slot for seq, or None
-    cdef SubjectState make_state(self, bytes subject)
-    cdef int retire(self, SubjectState state) except -1
-    cdef int revive(self, SubjectState state) except -1
     cdef uint64_t cost_of(self, Segment segment, Py_ssize_t slot) noexcept nogil
     cdef int fill(self, Segment segment, Py_ssize_t slot, StoredMessage* out) except -1
     cdef SubjectSet subject_set(self, SubjectFilter filter, Segment segment)

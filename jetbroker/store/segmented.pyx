@@ -3,7 +3,6 @@
 from bisect import bisect_left
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 from jetbroker.store.format cimport (
@@ -14,10 +13,7 @@ from jetbroker.store.log cimport (
     FLAG_MSG_ID, READ_DAMAGED, READ_MISSING, READ_OK, StoredMessage, SubjectFilter, SubjectState,
 )
 from jetbroker.store.segment cimport Segment, SubjectSet
-from jetbroker.wire.subjects cimport has_wildcard
-
-cdef extern from "Python.h":
-    Py_ssize_t Py_REFCNT(PyObject*)
+from jetbroker.store.subject_states cimport SubjectStates
 
 # A larger jump starts a new segment instead of empty slots.
 cdef uint64_t MAX_EMPTY_SLOTS = 65536
@@ -34,9 +30,8 @@ cdef class SegmentedLog(StreamLog):
 
     def __cinit__(self):
         self.segments = []
-        self.subjects = {}
-        self.retired = {}
-        self.retired_bound = 1024
+        self.states = SubjectStates()
+        self.subjects = self.states.live
         self.lost_gaps = []
         self.totals = StoreTotals()
 
@@ -72,38 +67,10 @@ cdef class SegmentedLog(StreamLog):
     cdef int after_removal(self, Segment segment) except -1:
         return 0
 
-    # --- subjects ---
-
-    cdef SubjectState make_state(self, bytes subject):
-        cdef SubjectState state = <SubjectState>self.subjects.get(subject)
-        if state is None:
-            state = <SubjectState>self.retired.get(subject)
-            if state is None:
-                state = SubjectState(subject)
-                self.retire(state)
-        return state
+    # --- append ---
 
     cdef SubjectState subject_state(self, const char* subject, Py_ssize_t n):
-        return self.make_state(PyBytes_FromStringAndSize(subject, n))
-
-    cdef int retire(self, SubjectState state) except -1:
-        # Kept states stay unique per subject: whoever holds one must see the counts of the next message too.
-        cdef bytes subject
-        self.retired[state.subject] = state
-        if len(self.retired) > self.retired_bound:
-            for subject in list(self.retired):
-                # 2: the dict's own reference and nobody else's but this look-up
-                if Py_REFCNT(<PyObject*>self.retired[subject]) <= 2 and self.retired[subject] is not state:
-                    del self.retired[subject]
-            self.retired_bound = 2 * len(self.retired) + 1024
-        return 0
-
-    cdef int revive(self, SubjectState state) except -1:
-        self.retired.pop(state.subject, None)
-        self.subjects[state.subject] = state
-        return 0
-
-    # --- append ---
+        return self.states.find(PyBytes_FromStringAndSize(subject, n))
 
     cdef uint64_t append(self, const char* subject, Py_ssize_t subject_len,
                          const char* headers, Py_ssize_t headers_len,
@@ -138,7 +105,7 @@ cdef class SegmentedLog(StreamLog):
         segment.live += 1
         segment.live_bytes += cost
         if state.count == 0:
-            self.revive(state)
+            self.states.revive(state)
             state.first_hint = seq
         state.count += 1
         state.last = seq
@@ -337,7 +304,7 @@ cdef class SegmentedLog(StreamLog):
 
     def state_of(self, bytes subject not None):
         """The SubjectState of a literal subject (count 0 when it has no message)."""
-        return self.make_state(subject)
+        return self.states.find(subject)
 
     # --- queries ---
 
@@ -404,7 +371,7 @@ cdef class SegmentedLog(StreamLog):
             if everything:
                 return self.messages
             if <uint64_t>len(self.subjects) <= self.messages:
-                for state in self.filtered_states(filter):
+                for state in self.states.matching(filter):
                     total += state.count
                 return total
         for segment in self.segments:
@@ -423,14 +390,6 @@ cdef class SegmentedLog(StreamLog):
                 total += 1
                 slot = segment.next_in(ids, slot + 1, segment.slots)
         return total
-
-    def filtered_states(self, SubjectFilter filter not None):
-        """The live SubjectStates a filter matches."""
-        cdef SubjectState state
-        if not [p for p in filter.patterns if has_wildcard(p, len(p))]:
-            return [self.subjects[p] for p in set(filter.patterns) if p in self.subjects]
-        return [state for state in self.subjects.values()
-                if filter.matches(state.subject, PyBytes_GET_SIZE(state.subject))]
 
     cpdef uint64_t seq_at_time(self, int64_t time_ns) except? 0:
         """The first live sequence stored at or after `time_ns`; last_seq + 1 when there is none."""
@@ -468,7 +427,7 @@ cdef class SegmentedLog(StreamLog):
         """The SubjectStates of live subjects that match `pattern` (b"": all), unsorted."""
         if pattern == b"" or pattern == b">":
             return list(self.subjects.values())
-        return self.filtered_states(SubjectFilter(pattern))
+        return self.states.matching(SubjectFilter(pattern))
 
     cpdef list deleted(self):
         """Sequences of interior deletes between first_seq and last_seq."""
@@ -535,8 +494,7 @@ cdef class SegmentedLog(StreamLog):
         state.count -= 1
         self.account(-1, -<int64_t>cost)
         if state.count == 0:
-            del self.subjects[state.subject]
-            self.retire(state)
+            self.states.retire(state)
         elif seq == state.last:
             state.last = self.find_previous(state.subject, seq)
         elif seq == state.first_hint:
@@ -613,16 +571,9 @@ cdef class SegmentedLog(StreamLog):
     cdef uint64_t forget_all(self) except? 0:
         cdef uint64_t removed = self.messages
         cdef Segment segment
-        cdef SubjectState state
         cdef Py_ssize_t slot
-        cdef dict subjects = self.subjects
         self.account(-<int64_t>self.messages, -<int64_t>self.bytes)
-        self.subjects = {}
-        for state in subjects.values():
-            state.count = 0
-            # 3: the dict, this loop's variable and nobody else
-            if Py_REFCNT(<PyObject*>state) > 2:
-                self.retired[state.subject] = state
+        self.states.retire_all()
         for segment in self.segments:
             if segment is self.active:
                 # the others are dropped

@@ -147,7 +147,7 @@ def restore(FileLog log not None, list sequences not None):
         segment.live_bytes += cost
         state = log.subject_state(segment.subject_text(segment.ids[slot]), segment.subject_len(segment.ids[slot]))
         if state.count == 0:
-            log.revive(state)
+            log.states.revive(state)
             state.first_hint = state.last = seq
         state.first_hint = min(state.first_hint, seq)
         state.last = max(state.last, seq)
