@@ -1,6 +1,8 @@
 """Messages that are delivered and not finished, in C memory."""
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from jetbroker.jetstream.due_heap cimport Due
+
 cdef enum:
     NO_ENTRY = 0
 
@@ -20,11 +22,6 @@ cdef struct PendingEntry:
     uint32_t before, after     # neighbours in the order of first deliveries
 
 
-cdef struct Deadline:
-    int64_t when_ns
-    uint64_t seq
-
-
 cdef class PendingMap:
     """seq -> PendingEntry: a hash table, a list in order of first delivery, and a heap of deadlines.
 
@@ -35,7 +32,7 @@ cdef class PendingMap:
     cdef uint32_t* table           # open addressing, linear probing: index into entries, 0: empty
     cdef uint32_t table_mask
     cdef uint32_t oldest, newest   # ends of the list
-    cdef Deadline* heap
+    cdef Due* heap                 # deadlines
     cdef Py_ssize_t heap_size, heap_capacity
     cdef readonly uint32_t count        # listed entries (num_ack_pending)
     cdef readonly uint32_t exhausted
@@ -58,9 +55,8 @@ cdef class PendingMap:
     cdef int _grow_pool(self) except -1
     cdef int _grow_table(self) except -1
     cdef void _unlink(self, PendingEntry* entry) noexcept
-    cdef bint _live(self, Deadline* deadline) noexcept
+    cdef bint _live(self, Due* deadline) noexcept
     cdef void _pop_heap(self) noexcept
-    cdef void _sift_down(self, Py_ssize_t i) noexcept
     cdef int _compact_heap(self) except -1
 
 

@@ -9,6 +9,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
+from jetbroker.jetstream.due_heap cimport Due, heap_add, heap_drop_first, heapify
 
 cdef uint32_t FIRST_POOL = 64
 
@@ -16,11 +17,6 @@ cdef uint32_t FIRST_POOL = 64
 cdef inline uint32_t hash_seq(uint64_t seq) noexcept nogil:
     # Fibonacci hashing; consecutive sequences spread over the table
     return <uint32_t>((seq * 0x9E3779B97F4A7C15ULL) >> 32)
-
-
-cdef inline bint earlier(const Deadline* a, const Deadline* b) noexcept nogil:
-    # what one tick delivered has one deadline: then the lower sequence comes first
-    return a.when_ns < b.when_ns or (a.when_ns == b.when_ns and a.seq < b.seq)
 
 
 cdef class PendingMap:
@@ -130,26 +126,14 @@ cdef class PendingMap:
         return &self.entries[entry.after]
 
     cdef int set_deadline(self, PendingEntry* entry, int64_t when_ns) except -1:
-        cdef Py_ssize_t i, parent
-        cdef Deadline added
-        added.when_ns = when_ns
-        added.seq = entry.seq
         entry.deadline_ns = when_ns
         if self.heap_size == self.heap_capacity:
             self._compact_heap()
-        i = self.heap_size
+        heap_add(self.heap, self.heap_size, when_ns, entry.seq)
         self.heap_size += 1
-        # deadlines mostly grow: the new pair usually stays where it is
-        while i > 0:
-            parent = (i - 1) >> 1
-            if not earlier(&added, &self.heap[parent]):
-                break
-            self.heap[i] = self.heap[parent]
-            i = parent
-        self.heap[i] = added
         return 0
 
-    cdef bint _live(self, Deadline* deadline) noexcept:
+    cdef bint _live(self, Due* deadline) noexcept:
         cdef PendingEntry* entry = self.find(deadline.seq)
         return (entry != NULL and entry.deadline_ns == deadline.when_ns
                 and not entry.flags & (ENTRY_QUEUED | ENTRY_EXHAUSTED))
@@ -174,40 +158,20 @@ cdef class PendingMap:
 
     cdef void _pop_heap(self) noexcept:
         self.heap_size -= 1
-        if self.heap_size > 0:
-            self.heap[0] = self.heap[self.heap_size]
-            self._sift_down(0)
-
-    cdef void _sift_down(self, Py_ssize_t i) noexcept:
-        cdef Py_ssize_t child
-        cdef Deadline moved = self.heap[i]
-        while True:
-            child = 2 * i + 1
-            if child >= self.heap_size:
-                break
-            if child + 1 < self.heap_size and earlier(&self.heap[child + 1], &self.heap[child]):
-                child += 1
-            if not earlier(&self.heap[child], &moved):
-                break
-            self.heap[i] = self.heap[child]
-            i = child
-        self.heap[i] = moved
+        heap_drop_first(self.heap, self.heap_size)
 
     cdef int _compact_heap(self) except -1:
         """Make room in a full heap: drop stale pairs, and grow when most are live."""
         cdef Py_ssize_t i, kept = 0
-        cdef Deadline* grown
+        cdef Due* grown
         for i in range(self.heap_size):
             if self._live(&self.heap[i]):
                 self.heap[kept] = self.heap[i]
                 kept += 1
         self.heap_size = kept
-        i = kept // 2 - 1
-        while i >= 0:
-            self._sift_down(i)
-            i -= 1
+        heapify(self.heap, kept)
         if kept * 2 >= self.heap_capacity:
-            grown = <Deadline*>realloc(self.heap, max(<Py_ssize_t>64, self.heap_capacity * 2) * sizeof(Deadline))
+            grown = <Due*>realloc(self.heap, max(<Py_ssize_t>64, self.heap_capacity * 2) * sizeof(Due))
             if grown == NULL:
                 raise MemoryError
             self.heap = grown

@@ -1,6 +1,7 @@
 """Time to live of single messages: reading `Nats-TTL`, and when which message is due."""
 from libc.stdint cimport int64_t, uint64_t
 
+from jetbroker.jetstream.due_heap cimport Due
 from jetbroker.store.log cimport StreamLog
 
 cdef enum:
@@ -16,17 +17,12 @@ cdef int64_t ttl_of(const char* headers, Py_ssize_t headers_len) noexcept nogil
 cdef int64_t expiry_ns(int64_t time_ns, int64_t seconds) noexcept nogil
 
 
-cdef struct TtlEntry:
-    int64_t expires_ns
-    uint64_t seq
-
-
 cdef class TtlHeap:
     """Sequences by the time they are due, the earliest first. Entries are hints: whoever takes one looks at the log.
 
     Messages that are removed otherwise leave their entries behind; they go when due, or when they become too many.
     """
-    cdef TtlEntry* entries
+    cdef Due* entries
     cdef readonly Py_ssize_t count
     cdef Py_ssize_t capacity
     cdef StreamLog log
@@ -35,6 +31,4 @@ cdef class TtlHeap:
     cdef int add(self, uint64_t seq, int64_t expires_ns) except -1
     cdef int64_t earliest(self) noexcept           # 0: empty
     cdef uint64_t pop(self) noexcept
-    cdef void sift_up(self, Py_ssize_t at) noexcept
-    cdef void sift_down(self, Py_ssize_t at) noexcept
     cdef int compact(self) except -1

@@ -4,6 +4,7 @@ from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp
 
+from jetbroker.jetstream.due_heap cimport Due, heap_add, heap_drop_first, heapify
 from jetbroker.store.flagged cimport is_stored
 from jetbroker.store.log cimport StreamLog
 from jetbroker.wire.headers cimport find_header
@@ -129,59 +130,29 @@ cdef class TtlHeap:
         free(self.entries)
 
     cdef int add(self, uint64_t seq, int64_t expires_ns) except -1:
-        cdef TtlEntry* grown
+        cdef Due* grown
         if self.count > 2 * <Py_ssize_t>self.log.messages + SPARE_ENTRIES:
             self.compact()
         if self.count == self.capacity:
-            grown = <TtlEntry*>realloc(self.entries, (2 * self.capacity + 64) * sizeof(TtlEntry))
+            grown = <Due*>realloc(self.entries, (2 * self.capacity + 64) * sizeof(Due))
             if grown == NULL:
                 raise MemoryError
             self.entries = grown
             self.capacity = 2 * self.capacity + 64
-        self.entries[self.count].expires_ns = expires_ns
-        self.entries[self.count].seq = seq
+        heap_add(self.entries, self.count, expires_ns, seq)
         self.count += 1
-        self.sift_up(self.count - 1)
         if self.entries[0].seq == seq and self.on_earlier is not None:
             self.on_earlier()
         return 0
 
     cdef int64_t earliest(self) noexcept:
-        return self.entries[0].expires_ns if self.count else 0
+        return self.entries[0].when_ns if self.count else 0
 
     cdef uint64_t pop(self) noexcept:
         cdef uint64_t seq = self.entries[0].seq
         self.count -= 1
-        self.entries[0] = self.entries[self.count]
-        self.sift_down(0)
+        heap_drop_first(self.entries, self.count)
         return seq
-
-    cdef void sift_up(self, Py_ssize_t at) noexcept:
-        cdef TtlEntry moved = self.entries[at]
-        cdef Py_ssize_t parent
-        while at:
-            parent = (at - 1) >> 1
-            if not is_before(&moved, &self.entries[parent]):
-                break
-            self.entries[at] = self.entries[parent]
-            at = parent
-        self.entries[at] = moved
-
-    cdef void sift_down(self, Py_ssize_t at) noexcept:
-        cdef TtlEntry moved
-        cdef Py_ssize_t child = 2 * at + 1
-        if child >= self.count:
-            return
-        moved = self.entries[at]
-        while child < self.count:
-            if child + 1 < self.count and is_before(&self.entries[child + 1], &self.entries[child]):
-                child += 1
-            if not is_before(&self.entries[child], &moved):
-                break
-            self.entries[at] = self.entries[child]
-            at = child
-            child = 2 * at + 1
-        self.entries[at] = moved
 
     cdef int compact(self) except -1:
         """Throw the entries of messages that are gone out."""
@@ -192,11 +163,5 @@ cdef class TtlHeap:
                 self.entries[kept] = self.entries[i]
                 kept += 1
         self.count = kept
-        for i in range(kept // 2 - 1, -1, -1):
-            self.sift_down(i)
+        heapify(self.entries, kept)
         return 0
-
-
-cdef inline bint is_before(const TtlEntry* a, const TtlEntry* b) noexcept nogil:
-    # of messages due at the same time the older one goes first: only the last of a subject leaves a marker
-    return a.expires_ns < b.expires_ns or (a.expires_ns == b.expires_ns and a.seq < b.seq)
