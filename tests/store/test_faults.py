@@ -153,13 +153,18 @@ def test_failed_fdatasync_goes_to_a_new_file(tmp_path: Path, synced_before: int,
     run(scenario())
 
 
-def test_fdatasync_failing_twice_takes_the_group_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "broken",
+    [{"fdatasync": errno.EIO}, {"fdatasync": errno.EIO, "open": errno.EMFILE}],
+    ids=["fdatasync fails twice", "no new file can be opened"],
+)
+def test_what_no_file_keeps_is_taken_back(tmp_path: Path, broken: dict[str, int]) -> None:
     async def scenario() -> None:
-        broken = False
+        failing: dict[str, int] = {}
 
         def rule(call: str, path: str, size: int) -> int | None:
-            if broken and call == "fdatasync":
-                raise fail(errno.EIO)
+            if call in failing:
+                raise fail(failing[call])
             return None
 
         store = open_store(str(tmp_path / "s"), disk=FaultyDisk(rule))
@@ -169,18 +174,20 @@ def test_fdatasync_failing_twice_takes_the_group_back(tmp_path: Path) -> None:
         for _ in range(4):
             log.append_message(b"a", b"kept")
         await log.commit()
-        broken = True
+        failing = broken
         for _ in range(3):
             log.append_message(b"a", b"lost")
+        log.remove(2)
         with pytest.raises(StorageError):
-            await log.commit()
+            await asyncio.wait_for(log.commit(), 2)
         assert lost == [5]
-        assert (log.last_seq, log.messages) == (4, 4)
-        broken = False
+        assert (log.last_seq, log.messages) == (4, 3)
+        assert log.get(1)[3] == b"kept"
+        failing = {}
         await asyncio.sleep(0.15)
         assert log.append_message(b"a", b"again") == 5
         await log.commit()
-        assert reopened(tmp_path / "s", tmp_path / "copy") == {**dict.fromkeys(range(1, 5), b"kept"), 5: b"again"}
+        assert reopened(tmp_path / "s", tmp_path / "copy") == {**dict.fromkeys((1, 3, 4), b"kept"), 5: b"again"}
         await store.close()
 
     run(scenario())

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from jetbroker.errors import StorageError
 from jetbroker.store.log import CallbackObserver
 from tests.store.support import ACCOUNT, FaultyDisk, kill, open_store, run, walk
 
@@ -118,50 +117,6 @@ def test_a_failed_background_sync_is_reported_and_never_repeated(tmp_path: Path,
         assert walk(recovered.log) == expected
         assert recovered.damage == []
         await again_open.close()
-
-    run(scenario())
-
-
-def test_acks_are_answered_when_the_new_file_cannot_be_opened(tmp_path: Path) -> None:
-    """Default mode: fdatasync fails, and no file can be made for what it did not store."""
-
-    async def scenario() -> None:
-        broken = False
-
-        def rule(call: str, path: str, size: int) -> int | None:
-            if broken and call == "fdatasync":
-                raise OSError(errno.EIO, os.strerror(errno.EIO))
-            if broken and call == "open":
-                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-            return None
-
-        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(rule))
-        log = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
-        lost: list[int] = []
-        log.observer = CallbackObserver(lambda seq: None, lambda first, error: lost.append(first))
-        for _ in range(4):
-            log.append_message(b"a", b"kept")
-        await log.commit()
-        broken = True
-        log.append_message(b"a", b"lost")
-        log.remove(2)
-        with pytest.raises(StorageError):
-            await asyncio.wait_for(log.commit(), 2)
-        assert lost == [5]
-        assert log.last_seq == 4
-        with pytest.raises(StorageError):
-            log.append_message(b"a", b"refused")
-        assert log.get(1)[3] == b"kept"
-        broken = False
-        await asyncio.sleep(0.15)
-        assert log.append_message(b"a", b"again") == 5
-        await log.commit()
-        await store.close()
-        again = open_store(str(tmp_path / "s"))
-        (recovered,) = again.recover(ACCOUNT)
-        assert walk(recovered.log) == [1, 3, 4, 5]
-        assert recovered.log.get(5)[3] == b"again"
-        await again.close()
 
     run(scenario())
 
