@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.differential.core_rows import ROWS
+from tests.support.compare import assert_same
 from tests.support.daemon import Daemon
 from tests.support.process import STOP_TIMEOUT_S
 
@@ -64,30 +65,26 @@ def lines(server: Daemon, first: int, said: Sequence[bytes]) -> list[list[str]]:
     return [sorted(found[cid]) for cid in sorted(found)]
 
 
-def different(commands: list[tuple[str, ...]], said: Sequence[bytes], names: Iterable[str], *flags: str) -> list[str]:
+def assert_same_lines(
+    commands: list[tuple[str, ...]], said: Sequence[bytes], names: Iterable[str], *flags: str
+) -> None:
     both = []
     for command in commands:
         with Daemon("-D", *flags, command=command) as server:
             both.append(lines(server, len(server.log), said))
     assert [len(found) for found in both] == [len(said)] * 2
-    return [
-        f"{name}\n  nats-server {theirs}\n  jetbroker   {ours}"
-        for name, theirs, ours in zip(names, *both, strict=True)
-        if theirs != ours
-    ]
+    assert_same(zip(names, *both, strict=True))
 
 
 def test_of_each_row(commands: list[tuple[str, ...]]) -> None:
     rows = [row for row in ROWS if row.name not in LEFT_OUT]
-    found = different(commands, [row.send for row in rows], [row.name for row in rows])
-    assert not found, "\n".join(found)
+    assert_same_lines(commands, [row.send for row in rows], [row.name for row in rows])
 
 
 @pytest.mark.parametrize("verb", ["CONNECT", "INFO"])
 def test_of_json(verb: str, commands: list[tuple[str, ...]]) -> None:
     texts = JSON if verb == "CONNECT" else INFO
-    found = different(commands, [b"%b %b\r\n" % (verb.encode(), text) for text in texts], map(repr, texts))
-    assert not found, "\n".join(found)
+    assert_same_lines(commands, [b"%b %b\r\n" % (verb.encode(), text) for text in texts], map(repr, texts))
 
 
 LIMITS = """
@@ -107,5 +104,4 @@ def test_of_limits(commands: list[tuple[str, ...]], tmp_path: Path) -> None:
     connect = b'CONNECT {"user":"%b","pass":"p","name":"n","lang":"l","version":"1"}\r\n'
     users = b"a b c d x".split()
     said = [connect % name for name in users] + [connect % name * 2 for name in b"a b c".split()]
-    found = different(commands, said, map(repr, said), "-c", str(tmp_path / "conf"))
-    assert not found, "\n".join(found)
+    assert_same_lines(commands, said, map(repr, said), "-c", str(tmp_path / "conf"))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.compare import assert_same
 from tests.support.daemon import Daemon, Raw
 from tests.support.login_rows import CASES, Case, message
 from tests.support.logins import server
@@ -72,8 +73,7 @@ def test_the_same_clients_are_let_in(case: Case, tmp_path: Path) -> None:
         with server(kind, directory, case.config + "debug: true\n") as daemon:
             answers.append(play(daemon, case))
         logs.append(told(daemon))
-    differences = [(theirs, ours) for theirs, ours in zip(*answers, strict=True) if theirs != ours]
-    assert not differences, "\n".join(f"nats-server {theirs}\njetbroker   {ours}" for theirs, ours in differences)
+    assert_same((case.name, *both) for both in zip(*answers, strict=True))
     assert logs[1] == logs[0]
 
 

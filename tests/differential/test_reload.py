@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import certificates
+from tests.support.compare import assert_same
 from tests.support.daemon import Raw
 from tests.support.reloads import Edited, watched
 
@@ -210,14 +211,13 @@ def test_log_lines(name: str, commands: list[tuple[str, ...]], tmp_path: Path) -
         texts = [text.replace("DIR/js", f"{tmp_path}/js{number}").replace("DIR", str(tmp_path)) for text in texts]
         with Edited(path, texts[0].replace("CONF", path.name), command) as server:
             found.append([server.reload(text.replace("CONF", path.name)) for text in texts[1:]])
-    different = []
+    rows = []
     for text, *both in zip(EDITS[name][1:], *found, strict=True):
         expected, got = ([compared(line) for line in lines if not NOT_COMPARED.search(line)] for lines in both)
         if any(line.startswith(REFUSED) for line in expected):  # of several faults nats-server tells in any order
             expected, got = (sorted(line.removeprefix(REFUSED) for line in lines) for lines in (expected, got))
-        if expected != got:
-            different.append(f"{text}  nats-server {expected}\n  jetbroker   {got}")
-    assert not different, "\n".join(different)
+        rows.append((text, expected, got))
+    assert_same(rows)
 
 
 def compared(line: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.compare import assert_same
 from tests.support.login_rows import ANN, Case, Say, message, signed
 from tests.support.logins import server
 from tests.support.process import find_nats_server
@@ -88,5 +89,4 @@ def test_the_same_clients_are_let_in(case: Case, tmp_path: Path) -> None:
         with server(kind, directory, case.config) as daemon:
             port = websocket_port(daemon)
             answers.append([answer for cookies in COOKIES for answer in _answers(port, cookies)])
-    differences = [(theirs, ours) for theirs, ours in zip(*answers, strict=True) if theirs != ours]
-    assert not differences, "\n".join(f"nats-server {theirs}\njetbroker   {ours}" for theirs, ours in differences)
+    assert_same((case.name, *both) for both in zip(*answers, strict=True))

@@ -13,6 +13,7 @@ import pytest
 from nats.js.api import AckPolicy, ConsumerConfig
 
 from tests.conftest import settle
+from tests.support.compare import assert_same
 from tests.support.http import get, get_json, monitor_port
 from tests.support.process import find_nats_server, jetbroker, nats_server
 
@@ -183,33 +184,21 @@ def shape(value: Any, path: tuple[str, ...] = ()) -> Any:
 
 
 async def test_fields_types_and_their_order(ports: tuple[int, int]) -> None:
-    different = []
-    for target in SHAPES:
-        expected, got = (shape(get_json(port, target)) for port in ports)
-        if expected != got:
-            different.append(f"{target}\n  nats-server {expected}\n  jetbroker   {got}")
-    assert not different, "\n".join(different)
+    assert_same((target, *(shape(get_json(port, target)) for port in ports)) for target in SHAPES)
 
 
 async def test_errors_and_health(ports: tuple[int, int]) -> None:
-    different = []
-    for target in EQUAL:
-        expected, got = (get(port, target) for port in ports)
-        if expected != got:
-            different.append(f"{target}\n  nats-server {expected}\n  jetbroker   {got}")
-    assert not different, "\n".join(different)
+    assert_same((target, *(get(port, target) for port in ports)) for target in EQUAL)
 
 
 async def test_pages(ports: tuple[int, int]) -> None:
-    different = []
-    for options in PAGING:
-        expected, got = (get_json(port, f"/connz?{options}") for port in ports)
-        for answer in (expected, got):
-            answer["connections"] = [row.get("name") for row in answer["connections"]]
-            del answer["server_id"], answer["now"]
-        if expected != got:
-            different.append(f"{options}\n  nats-server {expected}\n  jetbroker   {got}")
-    assert not different, "\n".join(different)
+    def page(port: int, options: str) -> Any:
+        answer = get_json(port, f"/connz?{options}")
+        answer["connections"] = [row.get("name") for row in answer["connections"]]
+        del answer["server_id"], answer["now"]
+        return answer
+
+    assert_same((options, *(page(port, options) for port in ports)) for options in PAGING)
 
 
 ACCOUNTS = """

@@ -14,6 +14,7 @@ import pytest
 
 from tests.monitor.test_differential import shape
 from tests.support import certificates, websocket
+from tests.support.compare import assert_same
 from tests.support.daemon import Daemon
 from tests.support.http import get, get_json, monitor_port
 from tests.support.nkeys import UserKey
@@ -136,12 +137,7 @@ def populate(running: Daemon, made: certificates.Certificates, key: UserKey, sta
 
 
 def test_fields(ports: list[int]) -> None:
-    different = []
-    for target in SHAPES:
-        expected, got = (shape(get_json(port, target)) for port in ports)
-        if expected != got:
-            different.append(f"{target}\n  nats-server {expected}\n  jetbroker   {got}")
-    assert not different, "\n".join(different)
+    assert_same((target, *(shape(get_json(port, target)) for port in ports)) for target in SHAPES)
 
 
 def test_settings_are_equal(ports: list[int]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.compare import assert_same
 from tests.support.daemon import Daemon, Raw
 from tests.support.http import get_json, monitor_port
 from tests.support.process import find_nats_server, jetbroker, nats_server
@@ -103,7 +104,4 @@ def test_counts(tmp_path: Path) -> None:
                 client.close()
     theirs, ours = found
     assert theirs["/connz?sort=msgs_to"]["connections"]
-    different = [
-        f"{key}\n  nats-server {theirs[key]}\n  jetbroker   {ours[key]}" for key in theirs if theirs[key] != ours[key]
-    ]
-    assert not different, "\n".join(different)
+    assert_same((key, theirs[key], ours[key]) for key in theirs)
