@@ -171,8 +171,8 @@ cdef class ObservedDisk(Disk):
         with gil:
             try:
                 self.before("fdatasync", self.paths.get(fd, ""), 0, 0)
-            except OSError as error:
-                return error.errno or EIO
+            except Exception as error:
+                return getattr(error, "errno", None) or EIO
         return Disk.sync_file(self, fd)
 
     def sync_directory(self, path):

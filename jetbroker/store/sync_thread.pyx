@@ -20,6 +20,7 @@ cdef extern from "unistd.h" nogil:
 
 
 cdef class Round:
+    """What is synced now, and the thread's part of the work."""
 
     def __cinit__(self):
         self.order_in = self.done_out = -1
@@ -127,11 +128,9 @@ cdef class Round:
     cdef int _sync_other(self, Py_ssize_t i) noexcept with gil:
         try:
             self._sync_target(self.targets[i], self.levels[i])
-        except OSError as error:
+        except BaseException as error:
+            # nothing that is raised here may pass for a sync; what is no OSError gets reported by the group
             self.errors[self.steps[i].member] = error
-            return error.errno or errno.EIO
-        except Exception as failure:
-            self.errors[self.steps[i].member] = failure
             return errno.EIO
         return 0
 
@@ -141,10 +140,10 @@ cdef class Round:
             target()
             return 0
         if (level, target) not in self.directories:
-            self.directories[level, target] = None
             try:
                 self.disk.sync_directory(target)
-            except OSError as error:
+                self.directories[level, target] = None
+            except BaseException as error:
                 self.directories[level, target] = error
         if self.directories[level, target] is not None:
             raise self.directories[level, target]

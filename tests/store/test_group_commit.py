@@ -143,6 +143,29 @@ def test_our_own_bug_is_loud_and_counts_as_a_failure(tmp_path: Path) -> None:
     run(scenario())
 
 
+def test_a_bug_below_a_shared_directory_passes_for_nobodys_sync(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        files = Files(tmp_path, "a")
+        loop = asyncio.get_running_loop()
+        reports: list[str] = []
+        loop.set_exception_handler(lambda _, context: reports.append(str(context["exception"])))
+        group = GroupCommit(Tick(loop), files.disk)
+        folder = str(tmp_path)
+
+        def rule(call: str, path: str, size: int) -> int | None:
+            raise ValueError("a bug")
+
+        files.disk.rule = rule
+        outcome = await one_round(group, Member([folder]), Member([folder]), Member(files.fds))
+        assert [error and error.errno for error in outcome] == [errno.EIO] * 3
+        assert reports == ["a bug", "a bug"]
+        await group.close()
+        files.disk.rule = None
+        files.close()
+
+    run(scenario())
+
+
 def test_rounds_share_one_thread_that_ends_with_the_group(tmp_path: Path) -> None:
     before = threading.enumerate()
 
