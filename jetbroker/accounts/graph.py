@@ -183,7 +183,6 @@ def _placed(place: str, text: str) -> str:
 def _add_export(account: AccountGraph, options: ExportOptions, flaws: list[Flaw]) -> None:
     subject = options.subject.encode()
     exports = account.stream_exports if options.kind == "stream" else account.service_exports
-    export = exports.setdefault(subject, Export(account.name, subject))
     if options.token_position:
         tokens = subject.split(b".")
         if not 1 <= options.token_position <= len(tokens) or tokens[options.token_position - 1] != b"*":
@@ -191,6 +190,8 @@ def _add_export(account: AccountGraph, options: ExportOptions, flaws: list[Flaw]
             text = f"Error adding {options.kind} export {_quoted(options.subject)}: {why}"
             flaws.append(Flaw(account.name, f"{options.kind} export", why, _placed(options.place, text)))
             return
+    export = exports.setdefault(subject, Export(account.name, subject))
+    if options.token_position:
         export.token_position = options.token_position
     if options.accounts:
         export.accounts = (export.accounts or set()) | set(options.accounts)
@@ -230,7 +231,7 @@ def _authorize(exports: dict[bytes, Export], importer: str, options: ImportOptio
     """The export that an import is of: the same subject, else the first that covers it."""
     subject = options.subject.encode()
     export = exports.get(subject)
-    if export is None:
+    if export is None and valid_subject(subject):
         export = next((one for one in exports.values() if subset(subject, one.subject)), None)
     if export is None or not export.allows(importer, subject, options.activation):
         raise _Fault(f"{options.kind} import not authorized")
@@ -253,8 +254,16 @@ def _add_stream(graph: Graph, importer: AccountGraph, options: ImportOptions) ->
         local = take_placeholders(local)[0]
     if any(one.exporter == exporter.name and one.subject == subject for one in importer.streams):
         raise _Fault("stream import already exists")
-    undo = transform.reversed() if transform is not None else None
+    undo = _undo(transform)
     importer.streams.append(StreamImport(exporter.name, subject, local, rule, transform, undo))
+
+
+def _undo(transform: Transform | None) -> Transform | None:
+    """What leads back from the local subject; None without a transform, or when it cannot be undone."""
+    try:
+        return None if transform is None else transform.reversed()
+    except TransformError:
+        return None
 
 
 def _add_service(graph: Graph, importer: AccountGraph, options: ImportOptions) -> None:
@@ -269,7 +278,7 @@ def _add_service(graph: Graph, importer: AccountGraph, options: ImportOptions) -
     transform = None
     if wildcard(subject) and not published:
         there = _strict("service", local, subject, subject, number_wildcards(local))
-        transform = there.reversed()
+        transform = _undo(there)
         local = asked
     importer.services.append(ServiceImport(exporter.name, local, subject, export, transform, published, options.share))
 

@@ -99,6 +99,8 @@ def shadow_subject(bytes subscribed not None, object stream) -> bytes | None:
             return None
     if undo is not None:
         return undo.map(PyBytes_AS_STRING(narrowed), PyBytes_GET_SIZE(narrowed))
+    if stream.transform is not None:
+        return None  # what it makes of subjects has wildcards in it: nothing narrower can match
     # without a transform either both are the same, or the exporter's is a literal
     return narrowed if stream.subject == local else stream.subject
 

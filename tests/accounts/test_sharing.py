@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jetbroker.accounts.account import Account
-from jetbroker.accounts.graph import Export, Graph, ServiceImport, check
+from jetbroker.accounts.graph import Export, Graph, ServiceImport, check, work_out
 from jetbroker.accounts.services import with_request_info
 from jetbroker.accounts.sharing import Sharing
 from jetbroker.config.options import (
@@ -343,3 +343,26 @@ def test_one_such_header_is_left_whatever_was_sent(parts: list[bytes]) -> None:
     names = [line.partition(b":")[0].strip().lower() for line in block.replace(b"\r", b"\n").split(b"\n")]
     assert names.count(b"nats-request-info") == 1
     assert block.endswith(b"Nats-Request-Info: I\r\n\r\n")
+
+
+def test_an_import_that_cannot_be_undone(bench: Bench) -> None:
+    """Its local subject has a wildcard of its own: who subscribes to less than that gets nothing, and that is all."""
+    imports = [ImportOptions("stream", "A", "a.*", to="t.*.$1")]
+    bench.apply(accounts(A=([ExportOptions("stream", "a.*")], []), B=([], imports)))
+    everything, narrower = bench.subscribe("B", b">")[1], bench.subscribe("B", b"t.x.y")[1]
+    bench.publish("A", b"a.y")
+    assert len(everything) == 1
+    assert narrower == []
+
+
+@pytest.mark.parametrize("position", [-1, 2, 3])
+@pytest.mark.parametrize("kind", ["stream", "service"])
+def test_an_export_with_a_wrong_token_position_is_none(kind: str, position: int) -> None:
+    """What is left of it would be open to every account."""
+    export = ExportOptions(kind, "*.a", token_position=position)
+    graph, flaws = work_out(accounts(A=([export], []), B=([], [ImportOptions(kind, "A", "B.a")])))
+    assert [flaw.what for flaw in flaws] == [f"{kind} export", f"{kind} import"]
+    assert not graph["A"].stream_exports
+    assert not graph["A"].service_exports
+    assert not graph["B"].streams
+    assert not graph["B"].services

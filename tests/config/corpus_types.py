@@ -25,6 +25,18 @@ ROWS = [
     "accounts { $G: {a: 1} }",
     "accounts: [$G]",
     "accounts { B { exports [ {service: a} ] }, A { imports [ { service: {account: B, a: 1} } ] } }",
+    *(
+        f'accounts {{ C {{ exports [ {{{kind}: "a.*"}} ] }}, '
+        f'B {{ imports [ {{{kind}: {{account: C, subject: "a.*"}}, {to}}} ] }} }}'
+        for kind in ("stream", "service")
+        for to in ('to: "t.*.$1"', 'to: "t.$1.*"', 'to: "t.$1"', 'to: "$1"', 'to: "t.*"', 'to: "*"', 'to: "t"')
+    ),
+    *(
+        f'accounts {{ C {{ exports [ {{{kind}: ">"}} ] }}, '
+        f'B {{ imports [ {{{kind}: {{account: C, subject: "{subject}"}}}} ] }} }}'
+        for kind in ("stream", "service")
+        for subject in ("a..b", "a b", ".a", "a.", "a.>.b", ">", "*", "a")
+    ),
     "accounts { A { exports [ { stream: a.*, account_token_position: 3 } ] } }",
     "accounts { A { exports [ { stream: a.*, account_token_position: 1 } ] } }",
     "accounts { A { exports [ { stream: a.*, account_token_position: 2 } ] } }",
