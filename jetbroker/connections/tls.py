@@ -80,13 +80,14 @@ def _base_context(options: TlsOptions, verify: bool) -> ssl.SSLContext:
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN  # each certificate of `ca_file` is an authority
     _set_ciphers(context, options.ciphers)
     _set_curves(context, options.curves)
+    if not verify:
+        return context  # without authorities: OpenSSL would send them behind the certificate
+    context.verify_mode = ssl.CERT_REQUIRED
     if options.ca_file:
         with open(options.ca_file, encoding="ascii", errors="replace") as file:
             context.load_verify_locations(cadata=file.read())
-    elif verify:
+    else:
         context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
-    if verify:
-        context.verify_mode = ssl.CERT_REQUIRED
     return context
 
 

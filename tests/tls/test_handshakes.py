@@ -216,6 +216,16 @@ def test_same_as_nats_server(name: str, tmp_path: Path) -> None:
     assert seen["jetbroker"] == seen["nats-server"]
 
 
+def test_the_authority_does_not_come_behind_the_certificate(tmp_path: Path) -> None:
+    """Clients that do not trust it say another thing then."""
+    made = certificates.make(tmp_path)
+    for kind in ("nats-server", "jetbroker"):
+        with tls.server(kind, tmp_path, config("tls", made)) as daemon:
+            with pytest.raises(ssl.SSLCertVerificationError) as refused_by_client:
+                talk(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), daemon.port)
+            assert refused_by_client.value.verify_message == "unable to get local issuer certificate"
+
+
 def test_handshakes_are_throttled(tmp_path: Path) -> None:
     made = certificates.make(tmp_path)
     for kind in ("nats-server", "jetbroker"):
