@@ -23,9 +23,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def daemon(folder: Path) -> Iterator[Daemon]:
+    names = [json.dumps(name, ensure_ascii=False) for name in ODD_NAMES]
     odd = "\n".join(
-        f"  {json.dumps(name, ensure_ascii=False)} {{ users: [ {{user: u{number}, password: p}} ], jetstream: enabled }}"
-        for number, name in enumerate(ODD_NAMES)
+        f"  {name} {{ users: [ {{user: u{number}, password: p}} ], jetstream: enabled }}"
+        for number, name in enumerate(names)
     )
     config = f"""
     accounts {{
