@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import socket
 import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from tests.support.link import Link
 from tests.support.transcript import Item, Reader
 
 BARRIER_TIMEOUT_S = 5.0
@@ -57,36 +57,18 @@ class Seen:
     queued: list[tuple[bytes | None, ...]] = field(default_factory=list)
 
 
-class _Client:
+class _Client(Link):
     def __init__(self, port: int) -> None:
+        super().__init__(port)
         self.reader = Reader()
-        self.closed = False
         self.silent = False
         self.asked = 0
-        self._port = port
-        self._socket = socket.socket()
-        self._socket.setblocking(False)
 
     async def open(self) -> None:
-        await asyncio.get_running_loop().sock_connect(self._socket, ("127.0.0.1", self._port))
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await super().open()
         async with asyncio.timeout(BARRIER_TIMEOUT_S):
             while not self.closed and not self.reader.items:
-                await self._read()
-
-    async def send(self, data: bytes) -> None:
-        try:
-            await asyncio.get_running_loop().sock_sendall(self._socket, data)
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # what the server said before it closed is what counts
-
-    async def _read(self) -> None:
-        try:
-            data = await asyncio.get_running_loop().sock_recv(self._socket, 65536)
-        except ConnectionResetError:
-            data = b""
-        self.reader.feed(data)
-        self.closed = not data
+                self.reader.feed(await self.receive())
 
     async def barrier(self) -> None:
         """Wait until the server has handled everything up to here, or has closed."""
@@ -97,12 +79,9 @@ class _Client:
         try:
             async with asyncio.timeout(BARRIER_TIMEOUT_S):
                 while not self.closed and self.reader.pongs < self.asked:
-                    await self._read()
+                    self.reader.feed(await self.receive())
         except TimeoutError:
             self.silent = True
-
-    def close(self) -> None:
-        self._socket.close()
 
 
 def new_name() -> bytes:

@@ -10,12 +10,12 @@ import asyncio
 import itertools
 import json
 import re
-import socket
 import string
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.support.daemon import without_pings
+from tests.support.link import Link
 
 ANSWER_TIMEOUT_S = 5.0
 GAP_S = 0.001  # between two pieces, so that the server reads them one by one
@@ -70,46 +70,20 @@ def split_ways(data: bytes) -> Iterator[tuple[str, Sequence[bytes]]]:
         yield f"cut at {at}", [data[:at], data[at:]]
 
 
-class _Link:
-    """A raw socket: what was received stays readable when the other side resets the connection."""
-
+class _Client(Link):
     def __init__(self, port: int) -> None:
+        super().__init__(port)
         self.received = b""
-        self.closed = False
-        self._port = port
-        self._socket = socket.socket()
-        self._socket.setblocking(False)
-
-    async def open(self) -> None:
-        await asyncio.get_running_loop().sock_connect(self._socket, ("127.0.0.1", self._port))
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    async def send(self, data: bytes) -> None:
-        try:
-            await asyncio.get_running_loop().sock_sendall(self._socket, data)
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # the server was done with us: what it said before that is what counts
-
-    async def read(self) -> None:
-        try:
-            data = await asyncio.get_running_loop().sock_recv(self._socket, 65536)
-        except ConnectionResetError:
-            data = b""
-        self.received += data
-        self.closed = not data
 
     async def until(self, pattern: bytes, count: int = 1) -> str:
         """Read until `pattern` was seen so often ("open") or the connection ends ("closed")."""
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 while not self.closed and self.received.count(pattern) < count:
-                    await self.read()
+                    self.received += await self.receive()
         except TimeoutError:
             return "silent"
         return "closed" if self.closed else "open"
-
-    def close(self) -> None:
-        self._socket.close()
 
 
 def normalised(received: bytes, name: bytes) -> bytes:
@@ -124,7 +98,7 @@ def normalised(received: bytes, name: bytes) -> bytes:
 
 async def play(port: int, row: Row, pieces: Sequence[bytes], name: bytes) -> Answer:
     """One conversation. `pieces` already carry `name`."""
-    client, watcher = _Link(port), _Link(port)
+    client, watcher = _Client(port), _Client(port)
     try:
         if row.watch is not None:
             await watcher.open()
