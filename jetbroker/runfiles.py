@@ -12,7 +12,7 @@ from jetbroker.program import program_name
 if TYPE_CHECKING:
     from jetbroker.config.options import Options
 
-_FILE_MODE = 0o660
+_PID_MODE, _PORTS_MODE = 0o600, 0o666  # of new files, less the umask
 
 
 class RunFiles:
@@ -33,7 +33,7 @@ class RunFiles:
         if not self.pid_path:
             return
         try:
-            _replace(self.pid_path, str(os.getpid()))
+            _replace(self.pid_path, str(os.getpid()), _PID_MODE)
         except (OSError, ValueError) as error:
             raise ConfigError(f"Could not write pidfile: open {self.pid_path}: {_why(error)}") from error
 
@@ -46,7 +46,7 @@ class RunFiles:
         if not self.ports_path:
             return
         try:
-            _replace(self.ports_path, json.dumps(urls, separators=(",", ":")))
+            _replace(self.ports_path, json.dumps(urls, separators=(",", ":")), _PORTS_MODE)
         except (OSError, ValueError) as error:
             self.log.error(f"Error writing ports file ({self.ports_path}): open {self.ports_path}: {_why(error)}")
 
@@ -75,18 +75,33 @@ def _ports_path(directory: str) -> str:
     return os.path.join(directory, f"{program_name()}_{os.getpid()}.ports") if directory else ""
 
 
-def _replace(path: str, text: str) -> None:
-    if os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe: nothing to replace
-        with open(path, "w", encoding="ascii") as file:
-            file.write(text)
+def _replace(path: str, text: str, mode: int) -> None:
+    """Write a file at once. A file that is there keeps its mode, and is all that has to be writable."""
+    path = os.path.realpath(path)  # a link stays one
+    there = os.path.exists(path)
+    if there and not os.path.isfile(path):  # a device or a pipe: nothing to replace
+        _overwrite(path, text)
         return
     part = f"{path}.{os.getpid()}.part"
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _FILE_MODE)
     try:
+        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    except PermissionError:
+        if not there:
+            raise
+        _overwrite(path, text)
+        return
+    try:
+        if there:
+            os.fchmod(fd, os.stat(path).st_mode & 0o777)
         os.write(fd, text.encode())
     finally:
         os.close(fd)
     os.replace(part, path)
+
+
+def _overwrite(path: str, text: str) -> None:
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
 
 
 def _why(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pty
@@ -309,3 +310,37 @@ def test_ports_file_failures_are_logged(tmp_path: Path) -> None:
     assert re.search(r"\[ERR\] Error writing ports file \(/nonexistent/.*\.ports\): open .*: no such file", text)
     assert re.search(r"\[ERR\] Error cleaning up ports file /nonexistent/.*\.ports: remove .*: no such file", text)
     log.close()
+
+
+def test_modes_of_the_files(tmp_path: Path) -> None:
+    """The pid is its owner's, the ports are for everybody; a file that was there stays as it is."""
+    before = os.umask(0o022)
+    try:
+        files = RunFiles(Options(pid_file=str(tmp_path / "pid"), ports_file_dir=str(tmp_path)))
+        files.write_pid()
+        files.write_ports({})
+        found = {path.name.partition(".")[2] or path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+        assert found == {"pid": 0o600, "ports": 0o644}
+        (tmp_path / "pid").chmod(0o644)
+        files.write_pid()
+        assert (tmp_path / "pid").stat().st_mode & 0o777 == 0o644
+        (tmp_path / "link").symlink_to("pid")
+        RunFiles(Options(pid_file=str(tmp_path / "link"))).write_pid()
+        assert (tmp_path / "link").is_symlink()
+    finally:
+        os.umask(before)
+
+
+def test_only_the_pid_file_itself_may_be_writable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in /run: somebody else has made the file, and nothing can be made beside it."""
+    path = tmp_path / "pid"
+    path.write_text("an older and longer one")
+
+    def refuse(name: str, flags: int, mode: int) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied", name)
+
+    monkeypatch.setattr("jetbroker.runfiles.os.open", refuse)
+    RunFiles(Options(pid_file=str(path))).write_pid()
+    assert path.read_text() == str(os.getpid())
+    with pytest.raises(ConfigError, match=r"Could not write pidfile: open .*: permission denied"):
+        RunFiles(Options(pid_file=str(tmp_path / "new"))).write_pid()
