@@ -79,6 +79,7 @@ class Logins:
         self._ends: dict[int, asyncio.TimerHandle] = {}  # of logins that do not last for ever
         self._given: dict[int, Given] = {}  # by those who did not have to: a reload may ask for it
         self._cookies: dict[int, Given] = {}
+        self._signatures: dict[int, str] = {}  # of nonces: they hold for later CONNECTs too
         self._refused: dict[int, Refused] = {}  # until they are gone: monitoring tells of them
         self._password_threads: ThreadPoolExecutor | None = None
         self._checks: dict[int, asyncio.Task[None]] = {}  # of parked clients
@@ -110,6 +111,7 @@ class Logins:
         self._follow_end(client, None)
         self._given.pop(client.cid, None)
         self._cookies.pop(client.cid, None)
+        self._signatures.pop(client.cid, None)
         self._refused.pop(client.cid, None)
 
     def refused(self, client: ClientProtocol) -> Refused | None:
@@ -163,6 +165,7 @@ class Logins:
             options.user, options.password, options.auth_token, options.nkey, options.jwt = given
         if login.token is not None:
             options.jwt = login.token.text
+        options.sig = self._signatures.get(client.cid, "")
         return options
 
     def _add_cookies(self, client: ClientProtocol, options: ConnectOptions) -> None:
@@ -257,6 +260,8 @@ class Logins:
         self._bound(client, self.limits_of(account))
         self._follow_end(client, login.token)
         self._stop_clock(client)
+        if options.sig and login is not NOBODY:
+            self._signatures[client.cid] = options.sig
         self._given.pop(client.cid, None)
         given = Given(options.user, options.password, options.auth_token, options.nkey, options.jwt)
         if login is NOBODY and any(given):

@@ -16,7 +16,7 @@ HASHED = bcrypt.hashpw(b"hashed-secret", bcrypt.gensalt(4)).decode()
 LONG = "x" * 72
 HASHED_LONG = bcrypt.hashpw(LONG.encode(), bcrypt.gensalt(4)).decode()
 
-Say = bytes | dict[str, object]
+Say = bytes | dict[str, object] | Callable[[str], bytes]
 Signer = Callable[[str], str]
 
 
@@ -172,6 +172,18 @@ CASES = [
             _sig(lambda raw: " " + _padded(raw).rstrip("=")),
             _sig(lambda raw: _padded(raw[:-1]).rstrip("=")),
             signed(ANN, account="x"),
+            *(
+                lambda nonce, then=then: _connect(signed(ANN), nonce) + b"CONNECT {%b}\r\n" % then
+                for then in (
+                    b"",
+                    b'"user":"u","pass":"p"',
+                    b'"user":"u","pass":"x"',
+                    b'"nkey":""',
+                    b'"sig":""',
+                    b'"sig":"x"',
+                )
+            ),
+            lambda nonce: b'CONNECT {"user":"u","pass":"p"}\r\n' + _connect(signed(ANN), nonce) + b"CONNECT {}\r\n",
         ],
     ),
     Case(
@@ -242,7 +254,11 @@ CASES = [
 
 def message(say: Say, nonce: str) -> bytes:
     """The bytes a client sends, two PINGs behind them: the second PONG comes behind the second INFO."""
-    if isinstance(say, bytes):
-        return say + b"PING\r\nPING\r\n"
-    fields = {name: value(nonce) if callable(value) else value for name, value in say.items()}
-    return b"CONNECT " + json.dumps({"verbose": False, **fields}).encode() + b"\r\nPING\r\nPING\r\n"
+    if isinstance(say, dict):
+        say = _connect(say, nonce)
+    return (say if isinstance(say, bytes) else say(nonce)) + b"PING\r\nPING\r\n"
+
+
+def _connect(fields: dict[str, object], nonce: str) -> bytes:
+    given = {name: value(nonce) if callable(value) else value for name, value in fields.items()}
+    return b"CONNECT " + json.dumps({"verbose": False, **given}).encode() + b"\r\n"
