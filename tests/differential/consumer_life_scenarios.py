@@ -92,10 +92,16 @@ async def pause_and_push(probe: Probe, name: str) -> Any:
     await probe.stream(name, 2)
     inbox = await probe.inbox(f"to.{name}")
     await probe.consumer(
-        name, "c", deliver_subject=f"to.{name}", idle_heartbeat=300 * MS, pause_until=_soon(0.8)
+        name, "c", deliver_subject=f"to.{name}", idle_heartbeat=300 * MS, pause_until=_soon(1.2)
     )  # fmt: skip
-    found = [await inbox.next() for _ in range(4)]
-    return found, (await _info(probe, name, "c")).get("paused")
+    beats, messages = set(), []
+    while len(messages) < 2:
+        one = await inbox.next()
+        if one[1]:
+            messages.append(one)
+        elif not messages:
+            beats.add(str(one))
+    return beats, messages, (await _info(probe, name, "c")).get("paused")
 
 
 async def reset_requests(probe: Probe, name: str) -> Any:

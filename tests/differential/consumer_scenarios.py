@@ -268,16 +268,16 @@ async def removals(probe: Probe, name: str) -> Any:
     await probe.stream(name, 10)
     await probe.consumer(name, "c")
     await (await probe.pull(name, "c", b"5")).rest()
-    seen = [await probe.state(name, "c")]
+    seen = [await probe.settled(name, "c")]
     for seq in (2, 1, 8, 5):
         await probe.api(f"STREAM.MSG.DELETE.{name}", {"seq": seq})
-        seen.append(await probe.state(name, "c"))
+        seen.append(await probe.settled(name, "c"))
     await probe.api(f"STREAM.PURGE.{name}", {"seq": 4})
-    seen.append(await probe.state(name, "c"))
+    seen.append(await probe.settled(name, "c"))
     await probe.api(f"STREAM.PURGE.{name}")
-    seen.append(await probe.state(name, "c"))
+    seen.append(await probe.settled(name, "c"))
     await probe.fill(name, 2)
-    seen.append(await probe.state(name, "c"))
+    seen.append(await probe.settled(name, "c"))
     return seen
 
 

@@ -86,6 +86,7 @@ def test_a_lame_duck(commands: list[tuple[str, ...]], tmp_path: Path) -> None:
             with pytest.raises(ConnectionRefusedError):
                 server.open()
             refused.append(True)
+        server.wait_for("Entering lame duck mode")
         for number in (signal.SIGUSR2, signal.SIGTERM, signal.SIGUSR1):
             before = len(server.log)
             server.send(number)
