@@ -116,6 +116,8 @@ def told(lines: Sequence[str], folder: Path) -> list[str]:
     text = re.sub(r"(Version:  \S+|Go build:|Max Memory: ).*", r"\1", text)
     text = re.sub(r"(sha256:)\w+|Took \S+", r"\1", text)
     found = [line for line in text.splitlines() if not BANNER.match(line)]
+    # nats-server goes through a block's keys in no order
+    found.sort(key=lambda line: (0, line) if line.startswith("conf:") else (1, ""))
     return [line for line in found if line and not any(words in line for words in ONLY_OURS)]
 
 
