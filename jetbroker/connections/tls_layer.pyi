@@ -1,11 +1,13 @@
 from asyncio import AbstractEventLoop, BaseProtocol, BufferedProtocol
 from collections.abc import Callable
-from ssl import SSLContext, SSLObject
+from ssl import SSLCertVerificationError, SSLContext, SSLObject
 from typing import Any
 
 class TlsBuffers:
     loop: AbstractEventLoop
     def __init__(self, loop: AbstractEventLoop) -> None: ...
+
+def outlived(connection: SSLObject) -> SSLCertVerificationError | None: ...
 
 class TlsLayer(BufferedProtocol):
     buffers: TlsBuffers

@@ -6,6 +6,7 @@ all connections read into shared memory, and alerts are sent. Renegotiation is o
 has to wait for a read.
 """
 import ssl
+import time
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 
@@ -33,6 +34,20 @@ cdef class TlsBuffers:
         self.loop = loop
         self.small = memoryview(bytearray(limits.TLS_FIRST_READ_BYTES))
         self.large = memoryview(bytearray(limits.TLS_READ_BYTES))
+
+
+def outlived(connection) -> ssl.SSLCertVerificationError | None:
+    """A client of TLS 1.2 that takes up an old session is not asked for its certificate again: what OpenSSL would say
+    of one that has expired since, or None.
+    """
+    if not connection.session_reused:
+        return None
+    certificate = connection.getpeercert()
+    if not certificate or ssl.cert_time_to_seconds(certificate["notAfter"]) > time.time():
+        return None
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed: certificate has expired")
+    error.reason, error.verify_code, error.verify_message = "CERTIFICATE_VERIFY_FAILED", 10, "certificate has expired"
+    return error
 
 
 cdef class TlsLayer:
@@ -117,6 +132,10 @@ cdef class TlsLayer:
             self.fail(error)
             return 0
         self._flush()
+        error = outlived(self.ssl)
+        if error is not None:
+            self.fail(error)
+            return 0
         self.state = OPEN
         self.opened = True
         self.on_failure = None

@@ -67,7 +67,7 @@ class Authority:
         directory.mkdir(parents=True, exist_ok=True)
         subject = distinguished_name([("O", "Tests"), ("CN", common_name)])
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(subject, subject, key, expired=False).add_extension(
+        builder = _builder(subject, subject, key).add_extension(
             x509.BasicConstraints(ca=True, path_length=None), critical=True
         )
         usage = x509.KeyUsage(
@@ -101,15 +101,17 @@ class Authority:
         algorithm: str = "EC",
         expired: bool = False,
         usage: str = "both",
+        seconds: int | None = None,
     ) -> Certificate:
-        """A certificate with these names in the files `name`.pem and `name`-key.pem.
+        """A certificate with these names in the files `name`.pem and `name`-key.pem; good for so many `seconds`.
 
         `subject` are pairs like ("CN", "ann"), most general first; without it, CN is `name`. `algorithm` is EC or
         RSA, `usage` client, server or both.
         """
         key = _private_key(algorithm)
         who = distinguished_name([("CN", name)] if subject is None else subject)
-        builder = _builder(who, self.own.made.subject, key, expired=expired)
+        lasts = -_DAY if expired else 30 * _DAY if seconds is None else datetime.timedelta(seconds=seconds)
+        builder = _builder(who, self.own.made.subject, key, lasts)
         names: list[x509.GeneralName] = [x509.DNSName(value) for value in dns]
         names += [x509.IPAddress(ipaddress.ip_address(value)) for value in ips]
         names += [x509.RFC822Name(value) for value in emails]
@@ -204,9 +206,10 @@ def _private_key(algorithm: str) -> PrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: PrivateKey, *, expired: bool) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: PrivateKey, lasts: datetime.timedelta = 30 * _DAY
+) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
-    end = now - _DAY if expired else now + 30 * _DAY
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -214,7 +217,7 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: PrivateKey, *, expired:
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - 30 * _DAY)
-        .not_valid_after(end)
+        .not_valid_after(now + lasts)
     )
 
 

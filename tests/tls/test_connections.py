@@ -275,3 +275,25 @@ async def test_many_connect_at_once(made: Certificates, tmp_path: Path) -> None:
         clients = await asyncio.gather(*(found() for _ in range(60)))
         await asyncio.gather(*(one.flush() for one in clients))
         await asyncio.gather(*(one.close() for one in clients))
+
+
+def test_an_old_session_does_not_outlive_the_certificate(made: Certificates, tmp_path: Path) -> None:
+    """A client of TLS 1.2 that takes up a session shows no certificate: the one it has shown then counts."""
+    with tls.server("jetbroker", tmp_path, made.tls_block("timeout: 5", verify=True)) as daemon:
+        context = made.client_context(made.ca.sign("short", usage="client", seconds=6))
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        session = None
+        resumed = 0
+        while True:
+            with dial(daemon.port) as connection:
+                until(connection, b"\r\n")
+                with context.wrap_socket(connection, server_hostname="localhost", session=session) as inside:
+                    session = session or inside.session
+                    inside.sendall(b"CONNECT {}\r\nPING\r\n")
+                    heard = until(inside, b"PONG\r\n")
+                    if not heard:
+                        break
+                    resumed += bool(inside.session_reused)
+                    inside.unwrap()  # without that the server forgets the session
+        assert resumed
+        daemon.wait_for("x509: certificate has expired or is not yet valid")
