@@ -27,6 +27,7 @@ from jetbroker.jetstream.schedule_headers import PURGE, Rules, generated_block, 
 cdef int FIRINGS_PER_TICK = limits.JS_EXPIRIES_PER_TICK
 cdef Py_ssize_t SLOTS_PER_TICK = limits.JS_TTL_SLOTS_PER_TICK
 cdef int64_t SECOND_NS = 1_000_000_000
+cdef object LATEST_NS = 2 ** 63 - 1    # a schedule may be due beyond it
 # A message that a limit refuses is made again after this long.
 cdef int64_t REFUSED_NS = 30 * SECOND_NS
 # Entries of removed schedules are thrown out when they outnumber the stored messages by this many.
@@ -119,7 +120,7 @@ cdef class Schedules(TickTask):
 
     cdef int _watch(self) except -1:
         """Have the timer run for what is due next."""
-        return self.timer.set(self.heap[0][0] if self.heap else 0) if self.running else 0
+        return self.timer.set(min(self.heap[0][0], LATEST_NS) if self.heap else 0) if self.running else 0
 
     cdef int run_tick(self) except -1:
         cdef StreamConsumer consumer
