@@ -38,12 +38,17 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[process.ServerP
 
 
 @pytest.fixture(scope="module")
-def reference_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[process.ServerProcess]:
+def reference_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store directory of `reference_server`."""
+    return tmp_path_factory.mktemp("reference")
+
+
+@pytest.fixture(scope="module")
+def reference_server(reference_store: Path) -> Iterator[process.ServerProcess]:
     """One nats-server for the tests of a module; skips them when there is none on this machine."""
     if process.find_nats_server() is None:
         pytest.skip("nats-server is neither on the PATH nor in ~/go/bin")
-    store: Path = tmp_path_factory.mktemp("reference")
-    with process.nats_server("-js", "-sd", str(store)) as server:
+    with process.nats_server("-js", "-sd", str(reference_store)) as server:
         yield server
 
 
