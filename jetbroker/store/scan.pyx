@@ -10,7 +10,7 @@ from jetbroker.store.atomic cimport BatchWalk
 from jetbroker.store.filelog cimport FileLog, FileSegment, footer_ranges
 from jetbroker.store.format cimport (
     KIND_DELETIONS, KIND_MESSAGE, OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, SUBJECT_NONE,
-    find_record, load_u64, record_flags, record_is_valid, record_kind, record_length, record_payload,
+    find_record, load_u64, record_flags, record_is_sane, record_is_valid, record_kind, record_length, record_payload,
     record_payload_len, record_seq, record_size_entry, record_subject, record_subject_len, record_time,
 )
 from jetbroker.store.log cimport FLAG_MSG_ID, SubjectState
@@ -53,7 +53,8 @@ def walk_records(FileSegment segment not None, bytes data not None, uint64_t lim
             if found < 0:
                 break
             damaged = True
-            walk.damaged += 1
+            if skip_erased(p, at, found) != <uint64_t>found:
+                walk.damaged += 1
             at = found
         if not take_record(segment, walk, p + at, at, damaged, ids):
             walk.damaged += 1
@@ -71,6 +72,24 @@ def walk_records(FileSegment segment not None, bytes data not None, uint64_t lim
     segment.end = walk.end
     segment.sealed = sealed
     return walk
+
+
+cdef uint64_t skip_erased(const char* p, uint64_t at, uint64_t end) noexcept nogil:
+    """Behind the messages from `at` on that were overwritten when they were removed (see erase.pyx): `end` when there is
+    nothing else in front of it."""
+    cdef const char* r
+    cdef const char* body
+    while at < end:
+        r = p + at
+        if not record_is_sane(r, end - at):
+            break
+        body = r + RECORD_HEADER
+        while body < r + record_length(r):
+            if body[0]:
+                return at
+            body += 1
+        at += record_length(r)
+    return at
 
 
 cdef bint take_record(FileSegment segment, Walk walk, const char* r, uint64_t at, bint damaged, dict ids) except -1:

@@ -57,9 +57,9 @@ class LogMachine(RuleBasedStateMachine):
         assert self.log.remove(position, erase) == (position in self.model.live)
         self.model.live.pop(position, None)
 
-    @rule()
-    def remove_last(self) -> None:
-        self.remove(self.model.last_seq, False)
+    @rule(back=st.integers(0, 6), erase=st.booleans())
+    def remove_one_of_the_last(self, back: int, erase: bool) -> None:
+        self.remove(max(self.model.last_seq - back, 0), erase)
 
     @rule(n=st.integers(1, 10))
     def evict(self, n: int) -> None:

@@ -274,3 +274,28 @@ def test_damaged_state_log(tmp_path: Path) -> None:
             assert recovered.consumers or file.read_bytes() == data[:length]
 
     run(scenario())
+
+
+@pytest.mark.parametrize("erased", [[1], [5], [3, 4], [4, 5], [1, 2, 3, 4, 5]])
+@pytest.mark.parametrize("written", [False, True], ids=["still in memory", "already in the file"])
+def test_an_erased_message_is_no_damage(tmp_path: Path, erased: list[int], written: bool) -> None:
+    async def scenario() -> None:
+        store = open_store(str(tmp_path))
+        log = await store.create_stream(ACCOUNT, "S", {"subjects": ["a.*"]}, "file", 1)
+        for i in range(1, 6):
+            log.append_message(b"a.%d" % (i % 3), b"payload %d" % i, b"", i)
+        if written:
+            await log.commit()
+        for seq in erased:
+            assert log.remove(seq, True)
+        await log.commit()
+        await log.close()
+        kill(store)
+
+    run(scenario())
+    content = segments(tmp_path / "%24G" / "S")[0].read_bytes()
+    assert [seq for seq in range(1, 6) if b"payload %d" % seq not in content] == erased
+    log, damage = found(tmp_path)
+    assert damage == []
+    assert (log.lost(), log.last_seq) == ([], 5)
+    assert assert_sound(log) == [seq for seq in range(1, 6) if seq not in erased]
