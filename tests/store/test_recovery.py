@@ -291,11 +291,11 @@ def test_an_erased_message_is_no_damage(tmp_path: Path, erased: list[int], writt
         await log.commit()
         await log.close()
         kill(store)
+        content = segments(tmp_path / "%24G" / "S")[0].read_bytes()
+        assert [seq for seq in range(1, 6) if b"payload %d" % seq not in content] == erased
+        again, damage = found(tmp_path)
+        assert damage == []
+        assert (again.lost(), again.last_seq) == ([], 5)
+        assert assert_sound(again) == [seq for seq in range(1, 6) if seq not in erased]
 
     run(scenario())
-    content = segments(tmp_path / "%24G" / "S")[0].read_bytes()
-    assert [seq for seq in range(1, 6) if b"payload %d" % seq not in content] == erased
-    log, damage = found(tmp_path)
-    assert damage == []
-    assert (log.lost(), log.last_seq) == ([], 5)
-    assert assert_sound(log) == [seq for seq in range(1, 6) if seq not in erased]

@@ -100,9 +100,15 @@ def test_nothing_below_tls12(made: Certificates, more: dict[str, object]) -> Non
     ("curve", "name"), [("CurveP256", "prime256v1"), ("CurveP384", "secp384r1"), ("X25519", "X25519")]
 )
 def test_one_curve(made: Certificates, curve: str, name: str) -> None:
-    context = tls.server_context(options(made.server, curves=["X25519MLKEM768", curve]))
     client = client_of(made)
-    client.set_ecdh_curve(name)
+    wanted = options(made.server, curves=["X25519MLKEM768", curve])
+    try:
+        client.set_ecdh_curve(name)
+    except ValueError:  # older releases of Python know no other than those of SEC 2
+        with pytest.raises(tls.TlsError, match="curve preferences not supported by OpenSSL"):
+            tls.server_context(wanted)
+        return
+    context = tls.server_context(wanted)
     shake(context, client)
     client.set_ecdh_curve("secp521r1")
     with pytest.raises(ssl.SSLError):
