@@ -27,9 +27,9 @@ from tests.support.certificates import Certificates
 from tests.support.daemon import Daemon
 from tests.support.tls import HELLO, dial, secured, to_end, until
 
-HALF_OPEN = 1500
-HALF_OPEN_BYTES = 12 * 1024  # each may take so much
-HANDSHAKE_BYTES = 80 * 1024  # and so much more each of those whose handshake is going on
+HALF_OPEN = 3000
+HALF_OPEN_BYTES = 16 * 1024  # each may take so much
+HANDSHAKE_BYTES = 96 * 1024  # and so much more each of those whose handshake is going on
 
 
 @pytest.fixture(scope="module")
