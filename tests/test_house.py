@@ -11,12 +11,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("config", "wire", "routing", "store", "auth", "accounts", "connections", "jetstream", "monitor", "testing")
-BASE = {"limits", "errors", "tick", "logs", "addresses"}
+BASE = {"limits", "bounds", "saturate", "errors", "tick", "logs", "addresses"}
 
 # docs/ARCHITECTURE.md's table. A room may always import itself; "wire.subjects" allows that one module.
 # Whoever may use a room may name the base modules as well: they import nothing themselves.
 ALLOWED: dict[str, set[str]] = {
     "limits": set(),
+    "bounds": set(),
+    "saturate": set(),
     "errors": set(),
     "tick": set(),
     "addresses": set(),
@@ -28,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "signals": {"errors"},
     "passwd": {"errors", "auth"},
     "runfiles": {"errors", "config", "logs", "program"},
-    "config": {"limits", "errors"},
+    "config": {"limits", "bounds", "errors"},
     "wire": set(BASE),
     "routing": BASE | {"wire"},
     "store": BASE | {"wire.subjects"},
