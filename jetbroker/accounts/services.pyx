@@ -234,14 +234,12 @@ cdef inline bint keeps_reply(const Message* msg) noexcept nogil:
 
 cdef int cross(Router router, bytes subject, Message* msg) except -1:
     """Publish in another account, its mappings applied. Returns the number of deliveries."""
-    cdef bytes mapped = None
+    cdef bytes mapped = router.mapped(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
     cdef Route sending = router.sending
     cdef bint before
     cdef int count
-    if router.mappings is not None:
-        mapped = router.mappings.map(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
-        if mapped is not None:
-            subject = mapped
+    if mapped is not None:
+        subject = mapped
     if not subject:
         return 0
     msg.subject = PyBytes_AS_STRING(subject)

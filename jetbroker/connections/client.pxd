@@ -50,6 +50,8 @@ cdef class ClientProtocol(ClientInput):
 
     cdef int _publish_closely(self, const Message* msg) except -1
     cdef int _publish_first(self, const Message* msg) except -1
+    cdef int _publish_as(self, bytes subject, const Message* msg) except -1
+    cdef int _publish_judged(self, const Message* msg) except -1
     cdef bint _is_reserved(self, const Message* msg) except -1
     cdef bint _is_answer(self, const Message* msg) except -1
     cdef int _refuse_publish(self, const Message* msg) except -1

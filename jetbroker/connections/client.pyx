@@ -148,6 +148,22 @@ cdef class ClientProtocol(ClientInput):
 
     cdef int _publish_first(self, const Message* msg) except -1:
         """A subject that is another than the last one, or has to be looked at each time."""
+        if msg.subject[0] == c'$' and self.router.domain is not None:
+            return self._publish_as(self.router.domain.map(msg.subject, msg.subject_len), msg)
+        return self._publish_judged(msg)
+
+    cdef int _publish_as(self, bytes subject, const Message* msg) except -1:
+        """A message that mappings have looked at; None: they leave its subject as it is."""
+        cdef Message mapped
+        if subject is None:
+            return self._publish_judged(msg)
+        mapped = msg[0]
+        mapped.subject = PyBytes_AS_STRING(subject)
+        mapped.subject_len = PyBytes_GET_SIZE(subject)
+        return self._publish_judged(&mapped)
+
+    cdef int _publish_judged(self, const Message* msg) except -1:
+        """Mapped first, judged afterwards: what counts is where the message goes."""
         cdef Receiver skip = None if self.echo else self.output
         cdef uint64_t builds = self.router.builds
         cdef Route route = None
@@ -190,7 +206,7 @@ cdef class ClientProtocol(ClientInput):
 
     cdef int _publish_closely(self, const Message* msg) except -1:
         """Pedantic clients, accounts with mappings, and trace."""
-        cdef Message mapped
+        cdef Router router = self.router
         cdef bytes subject = None
         cdef const char* end = msg.body - 1  # of the command's line
         if self.traced:
@@ -202,18 +218,15 @@ cdef class ClientProtocol(ClientInput):
         if self.pedantic and (not has_valid_tokens(msg.subject, msg.subject_len)
                               or has_wildcard(msg.subject, msg.subject_len)):
             self._error("Invalid Publish Subject")
-        if self.mappings is not None and self.router.mappings is not None:
-            subject = self.router.mappings.map(msg.subject, msg.subject_len)
+        if self.mappings is not None or router.mappings is None:
+            subject = router.mapped(msg.subject, msg.subject_len)
+        elif router.domain is not None:  # those of the account hold from the next read on
+            subject = router.domain.map(msg.subject, msg.subject_len)
         if subject is not None and self.traced:
             self._trace(RECEIVED, b"MAPPING %b -> %b" % (msg.subject[:msg.subject_len], subject))
         if self.traced and self.shared.tracer is not None:
             self.shared.tracer.payload(self, RECEIVED, msg.body[:msg.body_len], msg.headers_len)
-        if subject is None:
-            return self._publish_first(msg)
-        mapped = msg[0]
-        mapped.subject = PyBytes_AS_STRING(subject)
-        mapped.subject_len = PyBytes_GET_SIZE(subject)
-        return self._publish_first(&mapped)
+        return self._publish_as(subject, msg)
 
     cdef int _no_responders(self, const char* subject, Py_ssize_t n, const char* reply, Py_ssize_t reply_len) except -1:
         """503 to the client's own plain subscription for the reply, when it has one."""

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 PREFIX = "$JS.API."
 _LEVEL_HEADER = b"Nats-Required-Api-Level"
-_NO_RESPONDERS = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n"
 _MAX_LEVEL_DIGITS = 10
 _STOP_SECONDS = 2.0  # answers that wait for the disk get as long at the end
 _REQUESTS_PER_TURN = 64  # handled before the event loop gets a turn
@@ -102,10 +101,6 @@ class Api:
         for subject in _SUBJECTS:
             self._subscriptions.append(self.js.router.subscribe(receiver, (PREFIX + subject).encode()))
         self._subscriptions.append(self.js.router.subscribe(SilentReceiver(), f"{PREFIX}>".encode()))
-        domain = self.js.server_info.domain
-        if domain:
-            forwarder = CallbackReceiver(self.js.tick, self._received_for_domain)
-            self._subscriptions.append(self.js.router.subscribe(forwarder, f"$JS.{domain}.API.>".encode()))
         self._workers = [asyncio.create_task(self._work(lane)) for lane in (self._changes, self._infos)]
 
     async def stop(self) -> None:
@@ -157,17 +152,6 @@ class Api:
         info = self.js.server_info
         fields = {"server": info.server_name, "dropped": dropped}
         self.js.publish_advisory("$JS.EVENT.ADVISORY.API.LIMIT_REACHED", fields, "api_limit_reached")
-
-    def _received_for_domain(
-        self, subject: bytes, reply: bytes | None, headers: bytes, payload: bytes, origin: object
-    ) -> None:
-        """`$JS.<domain>.API.X` is `$JS.API.X`; key-value and object subjects lose the whole prefix."""
-        rest = subject.split(b".", 3)[3]
-        is_data = rest.startswith((b"$KV.", b"$OBJ."))
-        target = rest if is_data else PREFIX.encode() + rest
-        delivered = self.js.router.publish_bytes(target, reply, headers, payload)
-        if not delivered and reply is not None:
-            self.js.router.publish_bytes(reply, None, _NO_RESPONDERS % target, b"")
 
     # --- at work ---
 

@@ -14,6 +14,7 @@ from jetbroker.accounts.account import Account
 from jetbroker.config.options import Options
 from jetbroker.jetstream.contracts import BatchLimits, ServerInfo, ServerReservations
 from jetbroker.logs import Logger
+from jetbroker.routing.mapping import domain_mappings
 from jetbroker.routing.router import CallbackReceiver, Router, Subscription
 from jetbroker.store.store import Store
 from jetbroker.tick import Tick
@@ -42,6 +43,7 @@ class JetStreamServer:
         self.reservations = ServerReservations()
         self.log = log
         self.store: Store | None = None
+        self._domain = domain_mappings(options.jetstream.domain) if options.jetstream.domain else None
         self.by_account: dict[str, JetStream] = {}
         self._waiting: list[_WaitingAccount] = []
         self._is_ready = False
@@ -62,7 +64,15 @@ class JetStreamServer:
             if account.name in stored:
                 await self._start_account(account, self.store)
             else:
-                self._waiting.append(_WaitingAccount(account, self.tick, self.options.jetstream.domain))
+                self._wait_for(account)
+
+    def _wait_for(self, account: Account) -> None:
+        self._map_domain(account)
+        self._waiting.append(_WaitingAccount(account, self.tick))
+
+    def _map_domain(self, account: Account) -> None:
+        """The system account has none, as in nats-server."""
+        account.router.domain = None if account.is_system else self._domain
 
     def start_waiting(self) -> None:
         """Begin with the accounts that have no streams yet: called when the server is ready."""
@@ -77,7 +87,7 @@ class JetStreamServer:
         known = {*self.by_account, *(waiting.account.name for waiting in self._waiting)}
         for account in filter(has_own_api, self.accounts.values()):
             if account.name not in known:
-                self._waiting.append(_WaitingAccount(account, self.tick, self.options.jetstream.domain))
+                self._wait_for(account)
         self.start_waiting()
 
     async def stop(self) -> None:
@@ -123,7 +133,7 @@ class JetStreamServer:
     async def _end_account(self, name: str, store: Store) -> None:
         jetstream = self.by_account.pop(name)
         await jetstream.stop()
-        jetstream.router.jetstream = None
+        jetstream.router.jetstream = jetstream.router.domain = None
         await store.close_account(name)
 
     async def _start_account(self, account: Account, store: Store) -> None:
@@ -142,6 +152,7 @@ class JetStreamServer:
         )
         self.by_account[account.name] = jetstream
         account.router.jetstream = jetstream
+        self._map_domain(account)
         await jetstream.start()
 
     async def _start_waiting(self, store: Store) -> None:
@@ -206,14 +217,11 @@ def has_own_api(account: Account) -> bool:
 class _WaitingAccount:
     """Holds an account's API requests until its JetStream is there."""
 
-    def __init__(self, account: Account, tick: Tick, domain: str) -> None:
+    def __init__(self, account: Account, tick: Tick) -> None:
         self.account = account
         self._requests: list[tuple[bytes, bytes | None, bytes, bytes]] = []
         receiver = CallbackReceiver(tick, lambda *request: self._requests.append(request[:4]))
-        subjects = ["$JS.API.>", f"$JS.{domain}.API.>"] if domain else ["$JS.API.>"]
-        self._subscriptions: list[Subscription] = [
-            account.router.subscribe(receiver, subject.encode()) for subject in subjects
-        ]
+        self._subscription: Subscription = account.router.subscribe(receiver, b"$JS.API.>")
 
     def release(self) -> None:
         """Hand the requests on; 503 to those nobody answers (pulls and direct gets of what there is not).
@@ -221,8 +229,7 @@ class _WaitingAccount:
         Only to the broker's own receivers: clients that listen had them when they came.
         """
         router = self.account.router
-        for subscription in self._subscriptions:
-            router.unsubscribe(subscription)
+        router.unsubscribe(self._subscription)
         for subject, reply, headers, payload in self._requests:
             own = Router(router.account_name, router.tick)
             told = False

@@ -26,6 +26,7 @@ cdef class CachedMapping:
 
 
 cdef class Mappings:
+    cdef bytes common                  # what all sources begin with: other subjects need no look
     cdef list mappings                 # [Mapping]: literal sources, then those with wildcards, each as configured
     cdef list cache                    # [CachedMapping or None], direct mapped
     cdef readonly uint64_t builds      # subjects that the cache did not hold

@@ -66,6 +66,7 @@ cdef class Mappings:
     def __init__(self, sources, str cluster="") -> None:
         mappings = {source: _make(source, targets, cluster) for source, targets in sources}
         self.mappings = sorted(mappings.values(), key=lambda mapping: not (<Mapping>mapping).is_literal)
+        self.common = _common_tokens([(<Mapping>mapping).source for mapping in self.mappings])
         self.cache = [None] * CACHE_SLOTS
 
     def mapped(self, bytes subject not None) -> bytes | None:
@@ -77,8 +78,12 @@ cdef class Mappings:
         return [(<Mapping>mapping).source for mapping in self.mappings]
 
     cdef bytes map(self, const char* subject, Py_ssize_t n):
-        cdef object slot = <object>PyList_GET_ITEM(self.cache, <Py_ssize_t>(hash_subject(subject, n) % CACHE_SLOTS))
+        cdef object slot
         cdef CachedMapping known
+        cdef Py_ssize_t common = PyBytes_GET_SIZE(self.common)
+        if n < common or memcmp(subject, PyBytes_AS_STRING(self.common), common) != 0:
+            return None
+        slot = <object>PyList_GET_ITEM(self.cache, <Py_ssize_t>(hash_subject(subject, n) % CACHE_SLOTS))
         if (slot is not None and PyBytes_GET_SIZE((<CachedMapping>slot).subject) == n
                 and memcmp(PyBytes_AS_STRING((<CachedMapping>slot).subject), subject, n) == 0):
             known = <CachedMapping>slot
@@ -107,6 +112,25 @@ cdef class Mappings:
             break
         self.cache[hash_subject(subject, n) % CACHE_SLOTS] = found
         return found
+
+
+def domain_mappings(str domain not None) -> Mappings:
+    """What a JetStream domain maps in each account: `$JS.<domain>.API.` is a second name of the API, and of data."""
+    prefix = b"$JS.%b.API." % domain.encode()
+    targets = {b"INFO": b"$JS.API.INFO", b"$KV.>": b"$KV.>", b"$OBJ.>": b"$OBJ.>"}
+    for part in (b"STREAM.>", b"CONSUMER.>", b"DIRECT.>", b"META.>", b"SERVER.>", b"ACCOUNT.>"):
+        targets[part] = b"$JS.API." + part
+    return Mappings([(prefix + part, [(target, 100, "")]) for part, target in targets.items()])
+
+
+cdef bytes _common_tokens(list sources):
+    """The literal tokens that all sources begin with, and the dot behind them."""
+    cdef list shared = []
+    for tokens in zip(*[source.split(b".")[:-1] for source in sources]):
+        if len(set(tokens)) != 1 or tokens[0] == b"*":
+            break
+        shared.append(tokens[0] + b".")
+    return b"".join(shared)
 
 
 cdef Mapping _make(bytes source, list targets, str cluster):

@@ -77,6 +77,7 @@ cdef class ReplyRoute:
 cdef class Router:
     cdef readonly str account_name
     cdef public Mappings mappings      # of what clients publish; None: there are none
+    cdef public Mappings domain        # of the names JetStream has by its domain, behind those; None: there are none
     cdef public object imports         # accounts.Imports: streams and services of other accounts, None: none
     cdef public object jetstream       # the account's JetStream, None when it has none
     cdef readonly Tick tick
@@ -102,6 +103,8 @@ cdef class Router:
     cdef int unwatch(self, Route route, TickTask task) except -1
     # The cached route of a literal subject. The caller may keep it (see Route.stale).
     cdef Route route(self, const char* subject, Py_ssize_t n)
+    # What a published subject becomes before anybody judges it; None: it stays; b"": the message is lost.
+    cdef bytes mapped(self, const char* subject, Py_ssize_t n)
     # Match msg.subject and deliver. Returns the number of deliveries. `skip` is a receiver that must not get it
     # (the publisher's own, when it asked for echo:false), or None.
     cdef int publish(self, Receiver skip, const Message* msg) except -1

@@ -22,6 +22,7 @@ class Router:
     tick: Tick
     jetstream: Any
     mappings: Mappings | None
+    domain: Mappings | None
     imports: Any
     subscriptions: int
     route_count: int

@@ -202,6 +202,14 @@ cdef class Router:
             route.queues = list(groups.values())
         return route
 
+    cdef bytes mapped(self, const char* subject, Py_ssize_t n):
+        cdef bytes found = None
+        if self.mappings is not None:
+            found = self.mappings.map(subject, n)
+        if found is None and self.domain is not None and n and subject[0] == c'$':
+            found = self.domain.map(subject, n)
+        return found
+
     cdef int publish(self, Receiver skip, const Message* msg) except -1:
         if used_once(msg.subject, msg.subject_len):
             return self._publish_once(skip, msg)
