@@ -5,6 +5,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 CONFIG ?= configs/standalone.conf
 ARGS ?=
+# Much of the suite waits for clocks and disks: three workers keep two cores busy.
+WORKERS ?= 3
 
 SOURCES := $(shell find jetbroker -name '*.pyx' -o -name '*.pxd')
 CORE := $(VENV)/.jetbroker-core
@@ -15,7 +17,7 @@ BUILT := .build/extensions.stamp
 
 help:
 	@echo "make run     build, then start the broker on $(CONFIG) (CONFIG=file)"
-	@echo "make test    the whole test suite (ARGS='-k name' for a part)"
+	@echo "make test    the whole test suite (ARGS='-k name' for a part, WORKERS=0 for one process)"
 	@echo "make lint    ruff, cython-lint, mypy"
 	@echo "make format  let ruff format the Python files"
 	@echo "make bench   the benchmarks (ARGS='--quick --only core')"
@@ -60,7 +62,7 @@ run: build
 	$(PY) -m jetbroker -c $(CONFIG) $(ARGS)
 
 test: build $(DEV)
-	$(PY) -m pytest $(ARGS)
+	$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 lint: $(DEV)
 	$(VENV)/bin/ruff format --check .

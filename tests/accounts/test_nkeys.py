@@ -67,6 +67,7 @@ def test_one_wrong_letter(at: int, letter: str) -> None:
         "é" * 56,
         "U" * 56,
     ],
+    ids=range(11),  # the keys are others in each process
 )
 def test_what_is_no_key_of_a_user(text: str) -> None:
     assert nkeys.decode(nkeys.USER, text) is None

@@ -50,7 +50,7 @@ def test_one_that_reads_byte_by_byte_is_cut_off_alone(daemon: Daemon) -> None:
         assert reader.exchange(b"") == DELIVERED + b"PONG\r\n"
 
 
-@pytest.mark.parametrize("daemon", ["no_fast_producer_stall: true"], indirect=True)
+@pytest.mark.parametrize("daemon", ["no_fast_producer_stall: true\nwrite_deadline: 60s"], indirect=True)
 def test_without_stalls_messages_are_dropped_for_the_slow_one_only(daemon: Daemon) -> None:
     with subscriber(daemon) as slow, subscriber(daemon) as reader, daemon.open() as publisher:
         publisher.exchange(CONNECT)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import shutil
 import signal
@@ -9,7 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -17,14 +19,29 @@ from typing import IO
 ROOT = Path(__file__).resolve().parent.parent.parent
 READY_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 10.0
+# Below the ports that the kernel gives to outgoing connections, which could take one between the look and its use.
+LOWEST_PORT = 10_000
+PORTS_PER_WORKER = 2500
+WORKERS = 8
+
+
+def _ports_in_turn() -> Iterator[int]:
+    """Ports without end; each worker of a parallel run has its own."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS
+    for turn in itertools.count(os.getpid()):
+        yield LOWEST_PORT + worker * PORTS_PER_WORKER + turn % PORTS_PER_WORKER
+
+
+_PORTS = _ports_in_turn()
 
 
 def free_port() -> int:
-    """A TCP port nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A TCP port nobody listens on now, and no other test of this run or of one beside it is given soon."""
+    for port in itertools.islice(_PORTS, PORTS_PER_WORKER):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("no free port")
 
 
 def find_nats_server() -> str | None:
