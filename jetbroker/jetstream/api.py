@@ -16,12 +16,12 @@ from jetbroker import limits
 from jetbroker.addresses import split
 from jetbroker.errors import StorageError
 from jetbroker.jetstream import api_consumer, api_stream
+from jetbroker.jetstream.api_level import LEVEL_HEADER, level_supported
 from jetbroker.jetstream.contracts import Origin
 from jetbroker.jetstream.endpoints import Endpoint, Later, Request
 from jetbroker.jetstream.errors import ApiError, api_error, wrap_error
 from jetbroker.jetstream.gojson import dumps
 from jetbroker.jetstream.gotext import format_time
-from jetbroker.jetstream.metadata import API_LEVEL
 from jetbroker.jetstream.receivers import SilentReceiver
 from jetbroker.routing.router import CallbackReceiver, Subscription
 from jetbroker.wire.headers import header_value
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from jetbroker.jetstream.account import JetStream
 
 PREFIX = "$JS.API."
-_LEVEL_HEADER = b"Nats-Required-Api-Level"
-_MAX_LEVEL_DIGITS = 10
 _STOP_SECONDS = 2.0  # answers that wait for the disk get as long at the end
 _REQUESTS_PER_TURN = 64  # handled before the event loop gets a turn
 
@@ -218,8 +216,7 @@ class Api:
         if endpoint.is_cluster:
             raise api_error("cluster_required")
         if request.headers:
-            level = header_value(request.headers, _LEVEL_HEADER)
-            if level is not None and not _supports(level):
+            if not level_supported(header_value(request.headers, LEVEL_HEADER)):
                 raise api_error("required_api_level")
         if not self.js.enabled:
             raise api_error("not_enabled_for_account")
@@ -260,12 +257,6 @@ class Api:
             "server": self.js.server_info.server_name,
         }
         return {name: value for name, value in facts.items() if value} | {"kind": "Client", "client_type": "nats"}
-
-
-def _supports(level: bytes) -> bool:
-    text = level.strip()
-    is_number = text.lstrip(b"+-").isdigit() and len(text) < _MAX_LEVEL_DIGITS
-    return is_number and int(text) <= API_LEVEL
 
 
 async def _stop_worker() -> None:

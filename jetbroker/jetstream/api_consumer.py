@@ -153,9 +153,13 @@ async def _pause(js: "JetStream", request: Request) -> dict[str, Any]:
     """A time in the future pauses, none or one in the past resumes."""
     asked = read_optional_body(js, PauseRequest, "JSApiConsumerPauseRequest", request.body)
     consumer = js.consumer(js.stream(request.tokens[2]), request.tokens[3])
-    until = None if asked.pause_until in (None, ZERO_TIME) else Timestamp(asked.pause_until.ns)
+    try:
+        until = None if asked.pause_until in (None, ZERO_TIME) else asked.pause_until.utc()
+    except ValueError as error:
+        text = f"json: error calling MarshalJSON for type *time.Time: {error}"
+        raise api_error("consumer_store_failed", err=text) from None
     await js.pause_consumer(consumer, until)
-    left = until.ns - time.time_ns() if until is not None else 0
+    left = until.left(time.time_ns()) if until is not None else 0
     answer = {"paused": left > 0, "pause_until": ZERO_TIME_TEXT if until is None else str(until)}
     return answer | ({"pause_remaining": left} if left > 0 else {})
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from jetbroker import limits
 from jetbroker.config.options import TIER
+from jetbroker.jetstream.api_level import API_LEVEL
 from jetbroker.jetstream.config import StreamConfigRequest
 from jetbroker.jetstream.contracts import AccountLimits
 from jetbroker.jetstream.decode import BOOL, INT, TEXT, TEXTS, TIME, UINT64, embedded_field, json_field
@@ -23,7 +24,7 @@ from jetbroker.jetstream.endpoints import (
 )
 from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.gotext import Timestamp, format_time
-from jetbroker.jetstream.metadata import API_LEVEL, shown_metadata
+from jetbroker.jetstream.metadata import shown_metadata
 from jetbroker.jetstream.stream_config import check_stream_config
 from jetbroker.store.log import StreamLog
 from jetbroker.wire.subjects import valid_subject
@@ -254,7 +255,7 @@ def _find_message(stream: "Stream", asked: MessageGetRequest) -> tuple[int, byte
     log = stream.log
     seq = asked.seq
     if asked.start_time is not None:
-        seq = log.seq_at_time(min(max(asked.start_time.ns, 0), 2**63 - 1))
+        seq = log.seq_at_time(asked.start_time.ns)
     if asked.last_by_subj:
         seq = log.last_by_subject(asked.last_by_subj.encode())
     if asked.next_by_subj or asked.start_time is not None:

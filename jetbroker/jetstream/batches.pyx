@@ -25,9 +25,9 @@ from jetbroker.wire.message cimport Message
 
 from jetbroker import limits
 from jetbroker.errors import StorageError
+from jetbroker.jetstream.api_level import level_supported
 from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.gotext import quote
-from jetbroker.jetstream.metadata import API_LEVEL
 from jetbroker.jetstream.publish_headers import header_text, is_valid_increment
 
 cdef Py_ssize_t MAX_HEADER_BYTES = limits.JS_HEADER_BYTES
@@ -164,7 +164,7 @@ cdef class AtomicBatches:
             return api_error("atomic_publish_invalid_batch_commit")
         level = header_text(headers, b"Nats-Required-Api-Level")
         if level:
-            if not is_level(level):
+            if not level_supported(level):
                 self._abandon(batch, "unsupported")
                 return api_error("required_api_level")
             headers = without_header(headers, b"Nats-Required-Api-Level")
@@ -476,14 +476,6 @@ cdef class AtomicBatches:
             for consumer in ingest.consumers:
                 consumer.on_purged()
         return 0
-
-
-cdef bint is_level(bytes text) except -1:
-    """Does this server have the API level that is asked for?"""
-    try:
-        return int(text) <= API_LEVEL
-    except ValueError:
-        return False
 
 
 cdef bytes with_commit(bytes headers):

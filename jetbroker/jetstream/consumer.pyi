@@ -7,7 +7,6 @@ from jetbroker.jetstream.tracker import AckTracker
 from jetbroker.store.log import SubjectFilter
 
 def filter_of(config: ConsumerConfig) -> SubjectFilter: ...
-def required_level_met(headers: bytes) -> bool: ...
 
 class Consumer(StreamConsumer):
     stream: Any

@@ -12,6 +12,7 @@ from jetbroker.jetstream.push cimport FlowControl, RateLimit
 from jetbroker.jetstream.state_writer cimport StateWriter
 from jetbroker.jetstream.timestamps cimport format_timestamp, wall_clock_ns
 from jetbroker.jetstream.tracker cimport POLICY_ALL, POLICY_EXPLICIT, POLICY_NONE, AckTracker
+from jetbroker.saturate cimport add_int64, subtract_int64
 from jetbroker.store.log cimport SubjectFilter
 from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.message cimport Message
@@ -19,10 +20,12 @@ from jetbroker.wire.message cimport Message
 from jetbroker.errors import StorageError
 from jetbroker.jetstream import consumer_state
 from jetbroker.jetstream import status as texts
+from jetbroker.jetstream.api_level import LEVEL_HEADER, level_supported
 from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.pull_request import PullLimits, PullRequestError, parse_pull_request
 from jetbroker.jetstream.receivers import AckReceiver, FlowReceiver, InterestWatcher, RequestReceiver
 from jetbroker.jetstream.timestamps import ZERO_TIMESTAMP
+from jetbroker.wire.headers import header_value
 
 cdef int64_t PAUSE_LOOK_NS = 5_000_000_000       # how often the wall clock, which may be set, is looked at in a pause
 cdef int64_t INTEREST_POLL_NS = 100_000_000     # how often it is looked for a subscriber when the router cannot tell
@@ -32,8 +35,6 @@ cdef dict POLICIES = {
 }
 cdef int64_t NEVER_AGAIN_NS = 10 * 365 * 86_400 * 1_000_000_000      # ack policy flow_control: nothing comes twice
 cdef Py_ssize_t ENTRY_BYTES = 32                 # of a pending message in a snapshot
-API_LEVEL_HEADER = b"\r\nNats-Required-Api-Level:"
-API_LEVEL = 4                                   # nats-server 2.14
 REMOVED_REASON = "Unacknowledged message was deleted"
 
 
@@ -41,15 +42,6 @@ def filter_of(config) -> SubjectFilter:
     """The compiled filter of a ConsumerConfig."""
     patterns = config.filter_subjects or ([config.filter_subject] if config.filter_subject else [])
     return SubjectFilter(*[pattern.encode() for pattern in patterns])
-
-
-def required_level_met(headers: bytes) -> bool:
-    """False when a request's headers ask for an API level that is not served here."""
-    _, found, rest = headers.partition(API_LEVEL_HEADER)
-    if not found:
-        return True
-    level = rest.split(b"\r\n", 1)[0].strip()
-    return level.isdigit() and int(level[:10]) <= API_LEVEL
 
 
 cdef class Consumer(ConsumerDelivery):
@@ -193,7 +185,7 @@ cdef class Consumer(ConsumerDelivery):
         if self.flow is not None:
             self._subscribe(FlowReceiver(self), f"$JS.FC.{self.stream_name}.{self.name}.*".encode())
         self.now_ns = self.monotonic()
-        self.inactive_at_ns = self.now_ns + self.inactive_ns if self.inactive_ns else 0
+        self.inactive_at_ns = add_int64(self.now_ns, self.inactive_ns) if self.inactive_ns else 0
         self.cursor.count()
         self.record_start()
         self.wake()
@@ -240,7 +232,7 @@ cdef class Consumer(ConsumerDelivery):
             self.stream.interest_changed()
         self._configure()
         if self.running:
-            self.inactive_at_ns = self.now_ns + self.inactive_ns if self.inactive_ns else 0
+            self.inactive_at_ns = add_int64(self.now_ns, self.inactive_ns) if self.inactive_ns else 0
             self.wake()
 
     def reset(self, uint64_t seq=0) -> int:
@@ -340,7 +332,7 @@ cdef class Consumer(ConsumerDelivery):
             out["push_bound"] = True
         if self.paused_until_ns > wall_clock_ns():
             out["paused"] = True
-            out["pause_remaining"] = self.paused_until_ns - wall_clock_ns()
+            out["pause_remaining"] = self.config.pause_until.left(wall_clock_ns())
         out["ts"] = format_timestamp(wall_clock_ns())
         return out
 
@@ -446,7 +438,7 @@ cdef class Consumer(ConsumerDelivery):
         cdef list requests = self.requests
         self.requests = []
         if self.inactive_ns:
-            self.inactive_at_ns = self.now_ns + self.inactive_ns
+            self.inactive_at_ns = add_int64(self.now_ns, self.inactive_ns)
         for reply, headers, body in requests:
             refusal = self._take_request(reply, headers, body)
             if refusal is not None:
@@ -458,7 +450,7 @@ cdef class Consumer(ConsumerDelivery):
         cdef WaitingRequest request
         if self.is_push:
             return texts.PUSH_BASED
-        if not required_level_met(headers):
+        if headers and not level_supported(header_value(headers, LEVEL_HEADER)):
             return texts.REQUIRED_API_LEVEL
         try:
             wanted = parse_pull_request(body, self.limits)
@@ -500,7 +492,7 @@ cdef class Consumer(ConsumerDelivery):
             stalled = self.flow.open_subject if self.flow is not None and self.flow.stalled() else None
             self.status(self.deliver_subject, texts.heartbeat(
                 self.tracker.delivered_cseq, self.tracker.delivered_seq, stalled))
-            self.next_heartbeat_ns = self.now_ns + self.heartbeat_ns
+            self.next_heartbeat_ns = add_int64(self.now_ns, self.heartbeat_ns)
             if self.acks_on_flow and self.tracker.pending.count:
                 self.request_flow()
         if self.inactive_at_ns and self.inactive_at_ns <= self.now_ns:
@@ -508,7 +500,7 @@ cdef class Consumer(ConsumerDelivery):
         return 0
 
     def _check_activity(self) -> None:
-        self.inactive_at_ns = self.now_ns + self.inactive_ns
+        self.inactive_at_ns = add_int64(self.now_ns, self.inactive_ns)
         if self.has_delivery_interest() or (not self.is_push and self.tracker.pending.count):
             return
         if self.on_inactive is not None:
@@ -519,7 +511,7 @@ cdef class Consumer(ConsumerDelivery):
         """Asked before this consumer is deleted: has nothing happened since on_inactive? Else its time starts anew."""
         if self.inactive_at_ns == 0 and not self.has_delivery_interest():
             return True
-        self.inactive_at_ns = self.monotonic() + self.inactive_ns
+        self.inactive_at_ns = add_int64(self.monotonic(), self.inactive_ns)
         self.wake()
         return False
 
@@ -577,7 +569,7 @@ cdef class Consumer(ConsumerDelivery):
         cdef int64_t wall = wall_clock_ns()
         cdef int64_t now = self.monotonic()
         entries = [
-            (seq, cseq, wall - (now - delivered_ns), count, exhausted)
+            (seq, cseq, subtract_int64(wall, now - delivered_ns), count, exhausted)
             for seq, cseq, count, delivered_ns, exhausted in self.tracker.pending.dump()
         ]
         positions = (
@@ -628,7 +620,7 @@ cdef class Consumer(ConsumerDelivery):
             self.timer.cancel()
         self.timer_ns = when
         # rounded up: the loop's clock counts milliseconds
-        self.timer = self.tick.loop.call_later(max(when - self.now_ns + MS // 2, MS) / 1e9, self._on_timer)
+        self.timer = self.tick.loop.call_later(max(add_int64(when - self.now_ns, MS // 2), MS) / 1e9, self._on_timer)
         return 0
 
     def look(self) -> None:

@@ -18,6 +18,7 @@ from jetbroker.jetstream.receivers cimport ConsumerEvents
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.tracker cimport POLICY_ALL
 from jetbroker.routing.router cimport Route, RouteSlot
+from jetbroker.saturate cimport add_int64, subtract_int64
 from jetbroker.store.log cimport READ_DAMAGED, READ_MISSING, READ_OK, StoredMessage
 from jetbroker.tick cimport PHASE_CONSUMERS
 from jetbroker.wire.buffer cimport format_uint
@@ -252,10 +253,10 @@ cdef class ConsumerDelivery(ConsumerEvents):
         if self.waiting.head is not request:
             return 0
         request.delivered += 1
-        request.left -= 1
+        request.left = subtract_int64(request.left, 1)
         request.bytes_left -= size
         if request.heartbeat_ns:
-            request.next_heartbeat_ns = self.now_ns + request.heartbeat_ns
+            request.next_heartbeat_ns = add_int64(self.now_ns, request.heartbeat_ns)
         if request.left > 0 and not (request.bounded and request.bytes_left <= 0):
             self.waiting.rotate()
             return 0
@@ -283,11 +284,11 @@ cdef class ConsumerDelivery(ConsumerEvents):
             else:
                 self.deliverable = self.has_listener()
             if self.deliverable and not before:
-                self.next_heartbeat_ns = self.now_ns + self.heartbeat_ns
+                self.next_heartbeat_ns = add_int64(self.now_ns, self.heartbeat_ns)
                 if self.flow is not None:
                     self.flow.reset()
             elif before and self.inactive_ns:
-                self.inactive_at_ns = self.now_ns + self.inactive_ns
+                self.inactive_at_ns = add_int64(self.now_ns, self.inactive_ns)
         return self.deliverable
 
     cdef bint has_listener(self) except -1:
@@ -303,7 +304,7 @@ cdef class ConsumerDelivery(ConsumerEvents):
         if self.waiting.count:
             # Nothing is dropped yet: a requester that reconnects may be back before there is something to send
             if self.inactive_ns:
-                self.inactive_at_ns = self.now_ns + self.inactive_ns
+                self.inactive_at_ns = add_int64(self.now_ns, self.inactive_ns)
             return 0
         return self.wake()
 
@@ -349,24 +350,24 @@ cdef class ConsumerDelivery(ConsumerEvents):
         """When this message may go (monotonic ns), 0 for now."""
         cdef int64_t due, wait
         if self.replay_until and message.seq <= self.replay_until:
-            due = self.replay_base_ns + message.time_ns
+            due = add_int64(self.replay_base_ns, message.time_ns)
             if self.replay_started and due > self.now_ns:
                 return due
         if self.rate is not None:
             wait = self.rate.take(
                 message.subject_len + self.reply_prefix + message.headers_len + message.payload_len, self.now_ns)
             if wait:
-                return self.now_ns + wait
+                return add_int64(self.now_ns, wait)
         return 0
 
     cdef int after_push(self, StoredMessage* message, Py_ssize_t size) except -1:
         if self.replay_until:
             # message.time_ns is our own copy of the number, not a pointer into the log
-            self.replay_base_ns = self.now_ns - message.time_ns
+            self.replay_base_ns = subtract_int64(self.now_ns, message.time_ns)
             self.replay_started = True
             if message.seq >= self.replay_until:
                 self.replay_until = 0
-        self.next_heartbeat_ns = self.now_ns + self.heartbeat_ns
+        self.next_heartbeat_ns = add_int64(self.now_ns, self.heartbeat_ns)
         if self.flow is not None:
             self.flow.sent(size)
             if self.flow.wants_request() or (self.acks_on_flow and self.full()):

@@ -5,9 +5,9 @@ from typing import Any
 
 import orjson
 
+from jetbroker.bounds import INT64_MAX, INT64_MIN, UINT64_MAX
+from jetbroker.jetstream.api_level import level_supported
 from jetbroker.jetstream.gotext import parse_time
-
-API_LEVEL = 4  # of nats-server 2.14
 
 
 class DirectError(Exception):
@@ -23,12 +23,10 @@ MALFORMED = DirectError(b"408 Malformed Request")
 BAD = DirectError(b"408 Bad Request")
 API_LEVEL_TOO_LOW = DirectError(b"412 Required Api Level")
 
-MAX_SEQUENCE = 2**64 - 1
-
 
 @dataclass(slots=True)
 class DirectRequest:
-    """What to send. Zero, empty and None mean: not asked for. Times in nanoseconds since 1970."""
+    """What to send. Zero, empty and None mean: not asked for. Times in nanoseconds since 1970, in 64 bits."""
 
     seq: int = 0
     last_by_subject: bytes = b""
@@ -44,7 +42,7 @@ class DirectRequest:
 
 def parse_request(subject: bytes, body: bytes, level: bytes | None) -> DirectRequest:
     """The request behind a subject tail (b"": none) and a body. Raises DirectError."""
-    if level is not None and (not level.isdigit() or int(level) > API_LEVEL):
+    if not level_supported(level):
         raise API_LEVEL_TOO_LOW
     if not subject:
         if not body:
@@ -72,14 +70,14 @@ def _fields(body: bytes) -> dict[str, Any]:
 
 def _from_fields(fields: dict[str, Any]) -> DirectRequest:
     return DirectRequest(
-        seq=_integer(fields, "seq", 0, MAX_SEQUENCE),
+        seq=_integer(fields, "seq", 0, UINT64_MAX),
         last_by_subject=_text(fields, "last_by_subj"),
         next_by_subject=_text(fields, "next_by_subj"),
-        batch=_integer(fields, "batch", -(2**63), 2**63 - 1),
-        max_bytes=_integer(fields, "max_bytes", -(2**63), 2**63 - 1),
+        batch=_integer(fields, "batch", INT64_MIN, INT64_MAX),
+        max_bytes=_integer(fields, "max_bytes", INT64_MIN, INT64_MAX),
         start_time_ns=_time(fields, "start_time"),
         multi_last=_texts(fields, "multi_last"),
-        up_to_seq=_integer(fields, "up_to_seq", 0, MAX_SEQUENCE),
+        up_to_seq=_integer(fields, "up_to_seq", 0, UINT64_MAX),
         up_to_time_ns=_time(fields, "up_to_time"),
         no_hdr=_flag(fields, "no_hdr"),
     )

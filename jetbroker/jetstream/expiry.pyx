@@ -10,6 +10,7 @@ from jetbroker.jetstream.interest cimport StreamConsumer
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.ttl cimport TTL_NEVER, expiry_ns, ttl_of
 from jetbroker.jetstream.wall_timer cimport WallTimer
+from jetbroker.saturate cimport add_int64
 from jetbroker.store.flagged cimport FlaggedWalk
 from jetbroker.store.log cimport FLAG_TTL, READ_MISSING, READ_OK, StoredMessage, SubjectState
 from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS
@@ -74,7 +75,7 @@ cdef class Expiry(TickTask):
             elif self.log.next_message(None, self.age_cursor, self.log.last_seq, &message) == READ_OK:
                 aged = message.time_ns
             if aged:
-                aged += self.max_age_ns
+                aged = add_int64(aged, self.max_age_ns)
                 due = min(due, aged) if due else aged
             self.ingest.on_first_message = None if aged else self._on_news
         else:

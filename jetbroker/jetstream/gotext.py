@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass
 
+from jetbroker.bounds import clamp_int64
+
 NANOSECOND = 1
 MICROSECOND = 1_000
 MILLISECOND = 1_000_000
@@ -13,6 +15,8 @@ HOUR = 60 * MINUTE
 ZERO_TIME_TEXT = "0001-01-01T00:00:00Z"
 _ZERO_TIME_SECONDS = -62_135_596_800  # of year 1 in Unix time
 _DAYS_BEFORE_YEAR_ZERO = 719_468
+_FIRST_NS = (_ZERO_TIME_SECONDS - 366 * 86_400) * SECOND  # of year 0, a leap year
+_LAST_NS = 253_402_300_800 * SECOND - 1  # of year 9999
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
 _ESCAPES = {7: "\\a", 8: "\\b", 12: "\\f", 10: "\\n", 13: "\\r", 9: "\\t", 11: "\\v", 92: "\\\\", 34: '\\"'}
 
@@ -61,13 +65,31 @@ def _fraction(value: int, unit: int) -> str:
 
 @dataclass(frozen=True)
 class Timestamp:
-    """A point in time: `ns` since 1970, and the UTC offset it was written with (kept because replies echo it)."""
+    """A point in time as it was written, for replies that echo it: nanoseconds since 1970, and the UTC offset.
 
-    ns: int
+    The years 0 to 9999 reach beyond 64 bits: all that computes takes `ns`.
+    """
+
+    written_ns: int
     offset_seconds: int = 0
 
+    @property
+    def ns(self) -> int:
+        """Nanoseconds since 1970, the nearest that 64 bits hold: the years 1678 to 2262."""
+        return clamp_int64(self.written_ns)
+
+    def utc(self) -> "Timestamp":
+        """The same time written in UTC. Raises ValueError with Go's text for a year that has no four digits there."""
+        if not _FIRST_NS <= self.written_ns <= _LAST_NS:
+            raise ValueError("Time.MarshalJSON: year outside of range [0,9999]")
+        return Timestamp(self.written_ns)
+
+    def left(self, now_ns: int) -> int:
+        """Nanoseconds from `now_ns` until then, below zero when it is past; in 64 bits, as Go's durations."""
+        return clamp_int64(self.written_ns - now_ns)
+
     def __str__(self) -> str:
-        return format_time(self.ns, self.offset_seconds)
+        return format_time(self.written_ns, self.offset_seconds)
 
 
 def format_time(ns: int, offset_seconds: int = 0) -> str:

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 
+from jetbroker.jetstream.api_level import API_LEVEL
 from jetbroker.jetstream.config import ConsumerConfig, StreamConfig
 from jetbroker.jetstream.gotext import ZERO_TIME
-
-API_LEVEL = 4  # of nats-server 2.14
 
 _REQUIRED_LEVEL = "_nats.req.level"
 _SERVER_VERSION = "_nats.ver"

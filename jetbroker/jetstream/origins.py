@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from jetbroker.errors import StorageError
+from jetbroker.jetstream.api_level import API_LEVEL
 from jetbroker.jetstream.config import StreamConfig, StreamSource
 from jetbroker.jetstream.direct import DirectGet
 from jetbroker.jetstream.errors import ApiError, api_error
 from jetbroker.jetstream.gojson import dumps
 from jetbroker.jetstream.gotext import HOUR, SECOND
-from jetbroker.jetstream.metadata import API_LEVEL
 from jetbroker.jetstream.names import ORIGIN_POSITIONS, random_name, short_hash
 from jetbroker.jetstream.origin_config import index_name
 from jetbroker.jetstream.origin_ingest import OriginIngest, last_positions

@@ -4,6 +4,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t
 
 from jetbroker.routing.router cimport Router
+from jetbroker.saturate cimport add_int64
 from jetbroker.tick cimport TickTask
 
 
@@ -18,10 +19,10 @@ cdef class WaitingRequest:
         self.bytes_left = request.max_bytes
         self.no_wait = request.no_wait
         if request.expires:
-            self.expires_ns = now_ns + min(<int64_t>request.expires, <int64_t>1 << 61)
+            self.expires_ns = add_int64(now_ns, request.expires)
         if request.idle_heartbeat > 0:
             self.heartbeat_ns = request.idle_heartbeat
-            self.next_heartbeat_ns = now_ns + self.heartbeat_ns
+            self.next_heartbeat_ns = add_int64(now_ns, self.heartbeat_ns)
 
     cdef bint wanted(self, Router router) except -1:
         if self.route is None or self.route.stale:
@@ -115,7 +116,7 @@ cdef class WaitingQueue:
             if request.due != DUE_NOTHING:
                 due.append(request)
             if request.due == DUE_HEARTBEAT:
-                request.next_heartbeat_ns = now_ns + request.heartbeat_ns
+                request.next_heartbeat_ns = add_int64(now_ns, request.heartbeat_ns)
             elif request.due != DUE_NOTHING:
                 gone.add(request)
             request = request.next
@@ -160,7 +161,7 @@ cdef class WaitingQueue:
         cdef int64_t total = 0
         cdef WaitingRequest request = self.head
         while request is not None:
-            total += request.left
+            total = add_int64(total, request.left)
             request = request.next
         return total
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from jetbroker.accounts.account import Account
 from jetbroker.config.options import Options
+from jetbroker.jetstream.api_level import API_LEVEL
 from jetbroker.jetstream.contracts import BatchLimits, ServerInfo, ServerReservations
 from jetbroker.logs import Logger
 from jetbroker.routing.mapping import domain_mappings
@@ -22,7 +23,6 @@ from jetbroker.tick import Tick
 if TYPE_CHECKING:
     from jetbroker.jetstream.account import JetStream
 
-API_LEVEL = 4  # of nats-server 2.14
 DEFAULT_SHARE = 0.75  # of the machine's memory and of the free disk, as nats-server takes
 ENGINE = ("gotext", "gojson", "decode", "config", "errors", "consumer_config", "stream_config", "stream", "consumer",
           "api_stream", "api_consumer", "api", "account")  # fmt: skip

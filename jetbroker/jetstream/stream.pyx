@@ -13,6 +13,7 @@ from jetbroker.jetstream.expiry cimport Expiry
 from jetbroker.jetstream.ingest cimport Ingest
 from jetbroker.jetstream.interest cimport StreamConsumer
 from jetbroker.jetstream.timestamps cimport format_timestamp, wall_clock_ns
+from jetbroker.saturate cimport add_int64
 from jetbroker.store.log cimport (
     READ_DAMAGED, READ_MISSING, LogObserver, StoredMessage, StreamLog, SubjectFilter, SubjectState,
 )
@@ -187,6 +188,7 @@ cdef class Stream(LogObserver):
         cdef SubjectState state
         matching = self.log.matching_subjects(pattern.encode())
         matching.sort(key=subject_of)
+        offset = min(offset, len(matching))
         return (
             {state.subject.decode("utf-8", "replace"): state.count for state in matching[offset : offset + limit]},
             len(matching),
@@ -348,7 +350,7 @@ cdef class Stream(LogObserver):
             self.ingest.on_first_id = self._on_first_id
             return
         self.dedup_timer = self.tick.loop.call_later(
-            max(oldest + window - now, window // 10) / SECOND_NS, self._on_dedup)
+            max(add_int64(oldest, window) - now, window // 10) / SECOND_NS, self._on_dedup)
 
 
 cdef class RetentionSweep(TickTask):

@@ -12,6 +12,7 @@ from jetbroker.jetstream.consumer_state cimport (
 from jetbroker.jetstream.pending cimport (
     ENTRY_DELAYED, ENTRY_EXHAUSTED, ENTRY_QUEUED, PendingEntry, PendingMap, SequenceQueue,
 )
+from jetbroker.saturate cimport add_int64, subtract_int64
 
 
 cdef class AckTracker:
@@ -61,14 +62,14 @@ cdef class AckTracker:
                 continue
             # a clock that was set back or forth must neither hold messages back nor bring all of them at once
             wait = self.wait_after(entry.count)
-            entry.delivered_ns = now_ns - min(max(wall_ns - kept.delivered_ns, 0), wait)
+            entry.delivered_ns = now_ns - min(max(subtract_int64(wall_ns, kept.delivered_ns), 0), wait)
             if kept.wait_ns < 0:
-                self.pending.set_deadline(entry, max(entry.delivered_ns + wait, now_ns + 1))
+                self.pending.set_deadline(entry, max(add_int64(entry.delivered_ns, wait), now_ns + 1))
                 continue
             entry.flags |= ENTRY_DELAYED
-            wait = kept.wait_ns - min(max(wall_ns - kept.waits_from_ns, 0), kept.wait_ns)
+            wait = kept.wait_ns - min(max(subtract_int64(wall_ns, kept.waits_from_ns), 0), <int64_t>kept.wait_ns)
             if wait > 0:
-                self.pending.set_deadline(entry, now_ns + wait)
+                self.pending.set_deadline(entry, add_int64(now_ns, wait))
             else:
                 entry.flags |= ENTRY_QUEUED
                 self.redeliveries.push(seq)
@@ -128,7 +129,8 @@ cdef class AckTracker:
         entry = self.pending.insert(seq, self.delivered_cseq)
         entry.count = 1
         entry.delivered_ns = now_ns
-        self.pending.set_deadline(entry, now_ns + (self.ack_wait_ns if not self.backoff_ns else self.wait_after(1)))
+        self.pending.set_deadline(
+            entry, add_int64(now_ns, self.ack_wait_ns if not self.backoff_ns else self.wait_after(1)))
         if self.batch is not None:
             self.batch.deliver(seq, self.delivered_cseq)
         return self.delivered_cseq
@@ -142,7 +144,7 @@ cdef class AckTracker:
         self.redelivered += entry.count == 2
         if self.batch is not None:
             self.batch.add(OP_REDELIVER, entry.seq, 0, entry.count)
-        self.pending.set_deadline(entry, now_ns + self.wait_after(entry.count))
+        self.pending.set_deadline(entry, add_int64(now_ns, self.wait_after(entry.count)))
         return self.delivered_cseq
 
     cdef void skip_to(self, uint64_t seq) noexcept:
@@ -227,7 +229,7 @@ cdef class AckTracker:
     cdef int _delay(self, PendingEntry* entry, int64_t wait_ns, int64_t now_ns) except -1:
         entry.flags |= ENTRY_DELAYED
         if wait_ns > 0:
-            self.pending.set_deadline(entry, now_ns + wait_ns)
+            self.pending.set_deadline(entry, add_int64(now_ns, wait_ns))
         if self.batch is not None:
             self.batch.add(OP_WAIT, entry.seq, <uint64_t>max(wait_ns, 0), 0)
         return 0
