@@ -22,7 +22,7 @@ help:
 	@echo "make format  let ruff format the Python files"
 	@echo "make bench   the benchmarks (ARGS='--quick --only core')"
 	@echo "make demo    flights through streams into Spark"
-	@echo "make fuzz    generated input (ARGS='protocol --inputs 1000000'); make fuzz-asan: with memory checks"
+	@echo "make fuzz    generated input (ARGS='protocol --inputs 1000000', ARGS=meaning); make fuzz-asan: with memory checks"
 	@echo "make build   compile what changed"
 	@echo "make clean   remove everything that was built, .venv included"
 

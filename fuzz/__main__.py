@@ -3,6 +3,7 @@
     python -m fuzz protocol --inputs 1000000 --seed 1
 
 Ends with 1 when there were findings; each lies in a file of its own then, to be played again with `--replay`.
+`python -m fuzz meaning` plays requests to a whole broker; it has options of its own.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from random import Random
 
 from fuzz.checks import Target, require
+from fuzz.meaning.command import main as meaning
 from fuzz.targets import TARGETS
 
 FINDINGS = 10  # the run ends after so many
@@ -82,6 +84,9 @@ class Run:
 
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit code."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["meaning"]:
+        return meaning(words[1:])
     parser = argparse.ArgumentParser(prog="python -m fuzz", description="Fuzz a part of jetbroker.")
     parser.add_argument("target", choices=sorted(TARGETS))
     parser.add_argument("--inputs", type=int, default=100_000)
@@ -89,7 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=Path(".build/fuzz"), help="for findings")
     parser.add_argument("--replay", type=Path, help="play this file only")
-    given = parser.parse_args(arguments)
+    given = parser.parse_args(words)
     target = TARGETS[given.target]
     if given.replay is not None:
         target.check(given.replay.read_bytes())
