@@ -78,7 +78,7 @@ class LogFile:
         backup = f"{self.path}.{stamp}.{now % 1_000_000_000:09d}"
         try:
             os.rename(self.path, backup)
-            fd = _open(self.path)
+            fd = _open(self.path, os.O_NOFOLLOW)  # a link that came in just now is not ours
         except (OSError, ConfigError) as error:
             # The lines go on where they went until now; the next attempt comes when the file is twice as large.
             self._next_limit *= 2
@@ -111,9 +111,9 @@ class LogFile:
             self._append(self._line("INF", f'Purged log file "{backup}"'))
 
 
-def _open(path: str) -> int:
+def _open(path: str, more: int = 0) -> int:
     try:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, _MODE)
+        return os.open(path, more | os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, _MODE)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ConfigError(f"error opening file: open {path}: {why[:1].lower()}{why[1:]}") from error

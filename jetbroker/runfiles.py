@@ -1,7 +1,10 @@
 """The files a running broker leaves for others: the pid file, and the ports file that names its listeners."""
 
+import errno
 import json
 import os
+import secrets
+import stat
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from jetbroker.config.options import Options
 
 _PID_MODE, _PORTS_MODE = 0o600, 0o666  # of new files, less the umask
+_MAX_LINKS = 40  # one behind the other, the kernel's bound
 
 
 class RunFiles:
@@ -33,7 +37,7 @@ class RunFiles:
         if not self.pid_path:
             return
         try:
-            _replace(self.pid_path, str(os.getpid()), _PID_MODE)
+            _replace(_followed(self.pid_path), str(os.getpid()), _PID_MODE)
         except (OSError, ValueError) as error:
             raise ConfigError(f"Could not write pidfile: open {self.pid_path}: {_why(error)}") from error
 
@@ -77,31 +81,55 @@ def _ports_path(directory: str) -> str:
 
 def _replace(path: str, text: str, mode: int) -> None:
     """Write a file at once. A file that is there keeps its mode, and is all that has to be writable."""
-    path = os.path.realpath(path)  # a link stays one
     there = os.path.exists(path)
     if there and not os.path.isfile(path):  # a device or a pipe: nothing to replace
         _overwrite(path, text)
         return
-    part = f"{path}.{os.getpid()}.part"
+    # a name that nobody can have prepared: it may be a folder of everybody's
+    part = f"{path}.{secrets.token_hex(8)}.part"
     try:
-        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     except PermissionError:
         if not there:
             raise
         _overwrite(path, text)
         return
     try:
-        if there:
-            os.fchmod(fd, os.stat(path).st_mode & 0o777)
-        os.write(fd, text.encode())
-    finally:
-        os.close(fd)
-    os.replace(part, path)
+        try:
+            if there:
+                os.fchmod(fd, os.stat(path).st_mode & 0o777)
+            os.write(fd, text.encode())
+        finally:
+            os.close(fd)
+        os.replace(part, path)
+    except OSError:
+        os.unlink(part)
+        raise
 
 
 def _overwrite(path: str, text: str) -> None:
-    with open(path, "w", encoding="ascii") as file:
+    with open(path, "w", encoding="ascii", opener=_open_no_link) as file:
         file.write(text)
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, _PID_MODE)
+
+
+def _followed(path: str) -> str:
+    """Where a pid file is that may be a link: but none that a stranger has put into a folder of everybody's.
+
+    That is the kernel's own rule (fs.protected_symlinks), which is not switched on everywhere.
+    """
+    for _ in range(_MAX_LINKS):
+        if not os.path.islink(path):
+            return path
+        folder = os.stat(os.path.dirname(path) or ".")
+        is_shared = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
+        if is_shared and os.lstat(path).st_uid not in (os.geteuid(), folder.st_uid):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        path = os.path.join(os.path.dirname(path), os.readlink(path))
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
 
 
 def _why(error: Exception) -> str:

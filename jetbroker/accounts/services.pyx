@@ -5,14 +5,16 @@ from libc.string cimport memcmp
 
 from jetbroker.accounts.streams cimport set_in_service
 from jetbroker.routing.router cimport Receiver, Route, Router, RouteSlot, Subscription, get_origin
-from jetbroker.routing.transform cimport random_bits
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.subjects cimport has_wildcard
+
+import os
 
 from jetbroker import limits
 
 cdef Py_ssize_t MAX_OWED = limits.SERVICE_RESPONSES
 cdef int MAX_DEPTH = limits.IMPORT_DEPTH
+cdef int TOKEN_CHARACTERS = 16         # 95 bits: more than all the messages of two minutes can try
 cdef bytes DIGITS = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 cdef double SWEEP_SECONDS = 0.1        # between two walks over all requests
 cdef double WALK_SECONDS = 1e-5        # more for each of them, so that the walks take a part of the time only
@@ -21,12 +23,25 @@ cdef double WALK_SECONDS = 1e-5        # more for each of them, so that the walk
 cdef list crossed = []
 
 
-cdef bytes random_token():
-    cdef char token[6]
-    cdef int i
-    for i in range(6):
-        token[i] = PyBytes_AS_STRING(DIGITS)[random_bits() % 62]
-    return PyBytes_FromStringAndSize(token, 6)
+cdef bytes random_bytes = b""
+cdef Py_ssize_t random_used = 0
+
+
+cdef bytes random_token(int length):
+    """Base 62, at most 16 of them: nobody can guess it, or he could answer in somebody's place."""
+    global random_bytes, random_used
+    cdef char[16] token
+    cdef int i = 0
+    cdef unsigned char byte
+    while i < length:
+        if random_used == PyBytes_GET_SIZE(random_bytes):
+            random_bytes, random_used = os.urandom(4096), 0
+        byte = PyBytes_AS_STRING(random_bytes)[random_used]
+        random_used += 1
+        if byte < 248:  # 4 * 62: all are as frequent
+            token[i] = PyBytes_AS_STRING(DIGITS)[byte % 62]
+            i += 1
+    return PyBytes_FromStringAndSize(token, length)
 
 
 cdef class Response:
@@ -38,7 +53,7 @@ cdef class Responses(Receiver):
 
     def __init__(self, Router router not None) -> None:
         self.router = router
-        self.prefix = b"_R_." + random_token() + b"."
+        self.prefix = b"_R_." + random_token(6) + b"."
         self.owed = {}
         self.awaited = {}
         router.subscribe(self, self.prefix + b">")
@@ -48,9 +63,9 @@ cdef class Responses(Receiver):
         cdef Response response = Response.__new__(Response)
         if len(self.owed) >= MAX_OWED:
             self._finish(<Response>next(iter(self.owed.values())))
-        response.reply = self.prefix + random_token()
+        response.reply = self.prefix + random_token(TOKEN_CHARACTERS)
         while response.reply in self.owed:
-            response.reply = self.prefix + random_token()
+            response.reply = self.prefix + random_token(TOKEN_CHARACTERS)
         response.original = request.reply[:request.reply_len]
         response.owner = self
         response.requestor = requestor

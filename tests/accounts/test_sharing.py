@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import string
 from collections.abc import Iterator
 
 import pytest
@@ -130,6 +132,27 @@ def test_imported_messages_reach_whom_a_naive_matcher_says(
     bench.loop.close()
 
 
+def test_replies_are_made_of_the_systems_random_numbers(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever can guess them answers in somebody's place."""
+    drawn = bytearray()
+    draw = os.urandom
+
+    def watched(size: int) -> bytes:
+        drawn.extend(draw(size))
+        return bytes(drawn[-size:])
+
+    bench.apply(service_options())
+    monkeypatch.setattr(os, "urandom", watched)
+    _, asked = bench.subscribe("A", b"svc.*")
+    for number in range(600):  # more than are drawn at once
+        bench.publish("B", b"ask.me", b"in.%d" % number)
+    letters = (string.digits + string.ascii_uppercase + string.ascii_lowercase).encode()
+    made = bytes(letters[byte % 62] for byte in drawn if byte < 248)
+    tokens = b"".join(message[1].split(b".")[2] for message in asked if message[1] is not None)
+    at = tokens.index(made[:32])
+    assert made.startswith(tokens[at:])
+
+
 def test_a_request_and_its_answer(bench: Bench) -> None:
     bench.apply(service_options())
     _, asked = bench.subscribe("A", b"svc.*")
@@ -137,7 +160,7 @@ def test_a_request_and_its_answer(bench: Bench) -> None:
     assert bench.publish("B", b"ask.me", b"in.1") == 1
     ((subject, reply, headers, payload),) = asked
     assert (subject, headers, payload) == (b"svc.me", b'NATS/1.0\r\nNats-Request-Info: {"acc":"B"}\r\n\r\n', b"x")
-    assert reply is not None and reply.startswith(b"_R_.") and len(reply) == 17
+    assert reply is not None and reply.startswith(b"_R_.") and len(reply) == 27
     assert bench.owed("A") == 1
     bench.publish("A", reply, payload=b"yes")
     bench.publish("A", reply, payload=b"again")

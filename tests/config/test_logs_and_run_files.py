@@ -336,7 +336,11 @@ def test_only_the_pid_file_itself_may_be_writable(tmp_path: Path, monkeypatch: p
     path = tmp_path / "pid"
     path.write_text("an older and longer one")
 
+    open_file = os.open
+
     def refuse(name: str, flags: int, mode: int) -> int:
+        if name == str(path):
+            return open_file(name, flags, mode)
         raise PermissionError(errno.EACCES, "Permission denied", name)
 
     monkeypatch.setattr("jetbroker.runfiles.os.open", refuse)
@@ -344,3 +348,65 @@ def test_only_the_pid_file_itself_may_be_writable(tmp_path: Path, monkeypatch: p
     assert path.read_text() == str(os.getpid())
     with pytest.raises(ConfigError, match=r"Could not write pidfile: open .*: permission denied"):
         RunFiles(Options(pid_file=str(tmp_path / "new"))).write_pid()
+
+
+def _in_a_folder_of_everybody(tmp_path: Path) -> tuple[Path, Path]:
+    """The folder, and a file elsewhere that nobody may change through it."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    return folder, victim
+
+
+def test_links_that_were_prepared_in_a_folder_of_everybody_lead_nowhere(tmp_path: Path) -> None:
+    folder, victim = _in_a_folder_of_everybody(tmp_path)
+    files = RunFiles(Options(pid_file=str(folder / "pid"), ports_file_dir=str(folder)))
+    ports = Path(files.ports_path)
+    for name in (f"pid.{os.getpid()}.part", f"{ports.name}.{os.getpid()}.part", ports.name):
+        (folder / name).symlink_to(victim)
+    files.write_pid()
+    files.write_ports({})
+    assert victim.read_text() == "precious"
+    assert (folder / "pid").read_text() == str(os.getpid())
+    assert not ports.is_symlink()
+    assert ports.read_text() == "{}"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a link that is somebody else's")
+def test_a_pid_file_is_not_a_strangers_link_in_a_folder_of_everybody(tmp_path: Path) -> None:
+    folder, victim = _in_a_folder_of_everybody(tmp_path)
+    link = folder / "pid"
+    link.symlink_to(victim)
+    os.lchown(link, 12345, 12345)
+    with pytest.raises(ConfigError, match=r"^Could not write pidfile: open .*: permission denied$"):
+        RunFiles(Options(pid_file=str(link))).write_pid()
+    assert victim.read_text() == "precious"
+    folder.chmod(0o755)
+    RunFiles(Options(pid_file=str(link))).write_pid()
+    assert victim.read_text() == str(os.getpid())
+
+
+def test_a_pid_file_that_links_to_itself(tmp_path: Path) -> None:
+    (tmp_path / "pid").symlink_to("pid")
+    with pytest.raises(ConfigError, match=r"too many levels of symbolic links$"):
+        RunFiles(Options(pid_file=str(tmp_path / "pid"))).write_pid()
+
+
+def test_a_rotated_log_does_not_go_on_behind_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    path = tmp_path / "log"
+    rename = os.rename
+
+    def rename_and_link(source: str, target: str) -> None:
+        rename(source, target)
+        os.symlink(victim, source)
+
+    monkeypatch.setattr("jetbroker.logfile.os.rename", rename_and_link)
+    log = Logger(Options(log_file=str(path), log_size_limit=10))
+    for number in range(3):
+        log.info(f"line {number}")
+    log.close()
+    assert victim.read_text() == "precious"

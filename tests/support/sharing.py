@@ -92,7 +92,7 @@ def play(port: int, clients: Iterable[str], steps: Iterable[Step]) -> list[str]:
             for name, client in open_clients.items():
                 lines += [(name, frame) for frame in client.frames()]
             for _, frame in sorted(lines):
-                for reply in re.findall(rb"_R_\.\w{6}\.\w{6}", frame):
+                for reply in re.findall(rb"_R_\.\w{6}\.\w+", frame):
                     replies.setdefault(reply.decode(), f"R{len(replies)}")
             told += sorted(f"  {name} < {normalised(frame, replies)}" for name, frame in lines)
     finally:

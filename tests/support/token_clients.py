@@ -9,7 +9,7 @@ from typing import Any
 from tests.support.daemon import Daemon, Raw
 from tests.support.jwts import Account, Key, User
 
-_REPLY = re.compile(r"_R_\.\w{6}\.\w{6}")
+_REPLY = re.compile(r"_R_\.\w{6}\.\w+")
 _FIGURES = re.compile(r'"(rtt|start|id|server|ts|created|uptime|mem|time|seq)":("[^"]*"|[\d.]+)')
 
 
