@@ -1,7 +1,8 @@
 """An HTTP/1.1 listener for a handful of small answers: sockets here, the protocol itself by h11.
 
 Everything is bounded: connections, the size and the time of a request, the time a client takes for an answer, the
-time it may stay silent. A connection's next request is read when its last answer is gone.
+time it may stay silent. A connection's next request is read when its last answer is gone. When there are too many, one
+that asks for nothing gives way to a new one: a health probe always gets in, and its answer waits for no other.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from jetbroker import limits
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_BUSY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+_PROBE = "/healthz"  # behind whatever path the operator has put before it
 
 
 class Response(NamedTuple):
@@ -43,13 +44,26 @@ class HttpListener:
     def __init__(self, loop: asyncio.AbstractEventLoop, answer: Answer) -> None:
         self.loop = loop
         self.answer = answer
-        self.connections: set[HttpConnection] = set()
+        self.connections: dict[HttpConnection, None] = {}  # the first is the one that was last served the longest ago
         self.gate = asyncio.Semaphore(limits.MONITOR_ANSWERS)
         self.pending_bytes = 0  # of answers that are not taken yet
 
     def connection(self) -> "HttpConnection":
         """A protocol for a connection that is being accepted."""
         return HttpConnection(self)
+
+    def admit(self, connection: "HttpConnection") -> None:
+        """One more. Somebody has to go when there are too many: who asks for nothing first, then who does not read."""
+        if len(self.connections) >= limits.MONITOR_CONNECTIONS:
+            given_up = min(self.connections, key=lambda other: other.stage)  # of equal ones the first
+            del self.connections[given_up]
+            given_up.abort()
+        self.connections[connection] = None
+
+    def served(self, connection: "HttpConnection") -> None:
+        """It has taken an answer."""
+        if self.connections.pop(connection, connection) is None:
+            self.connections[connection] = None
 
     def close(self) -> None:
         """Drop all connections."""
@@ -78,11 +92,7 @@ class HttpConnection(asyncio.Protocol):
         """Accepted."""
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=0)
-        if len(self._listener.connections) >= limits.MONITOR_CONNECTIONS:
-            self._transport.write(_BUSY)
-            self._transport.close()
-            return
-        self._listener.connections.add(self)
+        self._listener.admit(self)
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.MONITOR_HEADER_BYTES)
         self._arm(limits.MONITOR_REQUEST_SECONDS)
 
@@ -113,7 +123,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Gone."""
-        self._listener.connections.discard(self)
+        self._listener.connections.pop(self, None)
         self._forget_answer()
         self._http = None
         self._disarm()
@@ -124,6 +134,11 @@ class HttpConnection(asyncio.Protocol):
         """Cut off at once."""
         if self._transport is not None:
             self._transport.abort()
+
+    @property
+    def stage(self) -> int:
+        """0: no whole request has come; 1: an answer is being taken; 2: one is being made."""
+        return 2 if self._task is not None else int(self._writing)
 
     # --- requests ---
 
@@ -169,11 +184,10 @@ class HttpConnection(asyncio.Protocol):
     async def _answer(self) -> None:
         target = self._request.target.decode("ascii", "replace") if self._request is not None else "/"
         try:
-            async with self._listener.gate:
-                if self._listener.pending_bytes > limits.MONITOR_PENDING_BYTES:
-                    response = text_response(HTTPStatus.SERVICE_UNAVAILABLE, "503 too many answers are not taken yet\n")
-                else:
-                    response = await self._listener.answer(target)
+            if target.partition("?")[0].endswith(_PROBE):
+                response = await self._listener.answer(target)
+            else:
+                response = await self._answer_in_turn(target)
         except Exception as error:  # our own bug: this client hears of it, and so does the log
             self._listener.loop.call_exception_handler(
                 {"message": f"Error answering {target.partition('?')[0]}", "exception": error}
@@ -181,6 +195,12 @@ class HttpConnection(asyncio.Protocol):
             response = text_response(HTTPStatus.INTERNAL_SERVER_ERROR, "500 internal server error\n")
         self._task = None
         self._send(response)
+
+    async def _answer_in_turn(self, target: str) -> Response:
+        async with self._listener.gate:
+            if self._listener.pending_bytes > limits.MONITOR_PENDING_BYTES:
+                return text_response(HTTPStatus.SERVICE_UNAVAILABLE, "503 too many answers are not taken yet\n")
+            return await self._listener.answer(target)
 
     def _refuse(self, status: HTTPStatus) -> None:
         """The request is none: say so, if anybody listens, and close."""
@@ -213,6 +233,7 @@ class HttpConnection(asyncio.Protocol):
     def _sent(self) -> None:
         """The answer is gone: close, or wait for the next request."""
         self._forget_answer()
+        self._listener.served(self)
         self._writing = False
         self._in_request = False
         if self._http is None or self._transport is None:

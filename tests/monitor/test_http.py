@@ -166,18 +166,56 @@ async def test_a_bug_is_told_to_both_sides(site: Site) -> None:
 
 
 async def test_connections_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that was last served the longest ago gives way."""
     monkeypatch.setattr(limits, "MONITOR_CONNECTIONS", 2)
-    held = [await asyncio.open_connection("127.0.0.1", site.port) for _ in range(2)]
-    for reader, writer in held:
-        writer.write(OK)
-        await reader.readuntil(b"/ok")
-    assert status(await site.ask(OK)) == 503
-    held[0][1].close()
-    async with asyncio.timeout(TIMEOUT_S):
-        while len(site.listener.connections) > 1:
-            await asyncio.sleep(0)
+    held = []
+    for _ in range(2):
+        held.append(await asyncio.open_connection("127.0.0.1", site.port))
+        await served(held[-1])
+    await served(held[0])
     assert status(await site.ask(OK, eof=True)) == 200
-    held[1][1].close()
+    async with asyncio.timeout(TIMEOUT_S):
+        assert await read_all(held[1][0]) == b""
+    await served(held[0])
+    for _, writer in held:
+        writer.close()
+
+
+async def served(held: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
+    held[1].write(OK)
+    async with asyncio.timeout(TIMEOUT_S):
+        await held[0].readuntil(b"\r\n\r\n/ok")
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /ok HTTP/1.1\r\nX-Slow: ", b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n",
+                                  b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"])  # fmt: skip
+async def test_a_probe_always_gets_in(site: Site, said: bytes) -> None:
+    """Whatever the others do who take all places: nothing, half a request, not reading, expensive requests."""
+    held = [await asyncio.open_connection("127.0.0.1", site.port) for _ in range(limits.MONITOR_CONNECTIONS)]
+    for _, writer in held:
+        writer.write(said)
+    answer = await site.ask(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    assert status(answer) == 200
+    assert len(site.listener.connections) <= limits.MONITOR_CONNECTIONS
+    site.release.set()
+    for _, writer in held:
+        writer.transport.abort()
+
+
+async def test_who_is_being_answered_does_not_give_way_to_idle_ones(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MONITOR_CONNECTIONS", 2)
+    asked = asyncio.ensure_future(site.ask(b"GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"))
+    async with asyncio.timeout(TIMEOUT_S):
+        while not site.targets:
+            await asyncio.sleep(0)
+    idle = [await asyncio.open_connection("127.0.0.1", site.port) for _ in range(5)]
+    assert status(await site.ask(OK, eof=True)) == 200
+    site.release.set()
+    assert status(await asked) == 200
+    for _, writer in idle:
+        writer.close()
 
 
 @pytest.mark.parametrize("data", [b"", b"GET /ok HTTP/1.1\r\nHost: a\r\nX-Slow: "])
