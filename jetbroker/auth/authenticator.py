@@ -6,7 +6,6 @@ Nobody comes in without a grant: an identity is given by a configured user, nkey
 
 import functools
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
@@ -79,14 +78,14 @@ class Claim:
 
 
 class Verdict(NamedTuple):
-    """`login` None: refused. With `check`, which must run in a thread, `login` counts only if that gives True.
+    """`login` None: refused. With `check`, which takes its time, `login` counts only if that gives True.
 
     `who` is the user that was meant, when the claim does not say so itself: for the log. `told` are lines for the log,
     at debug level unless `loud`. `shown` is the token of somebody who was refused, unless it is a secret.
     """
 
     login: Login | None
-    check: Callable[[], bool] | None = None
+    check: passwords.Check | None = None
     reason: str = FAILED
     who: str = ""
     told: tuple[str, ...] = ()
@@ -121,7 +120,7 @@ class Authenticator:
 
     def __init__(self, options: Options) -> None:
         self._proxy_required = options.authorization.proxy_required
-        self._dearest = passwords.Dearest()
+        self._dearest = 0  # the cost of the dearest hash, 0 without any
         self._decoy = secrets.token_hex()  # stands for the password of somebody unknown
         self._users: dict[str, Login] = {}
         self._nkeys: dict[str, Login] = {}
@@ -135,7 +134,7 @@ class Authenticator:
         self._mapped_kinds = frozenset(kind for kind, found in self._listeners.items() if found.maps_certificates)
 
     def _add(self, account: str, user: UserOptions) -> None:
-        self._dearest.add(user.password)
+        self._dearest = max(self._dearest, passwords.cost_of(user.password))
         login = Login(
             account,
             user.user,
@@ -151,7 +150,7 @@ class Authenticator:
             self._users[user.user] = login
 
     def _single(self, user: str, password: str, token: str, proxy_required: bool) -> Login | None:
-        self._dearest.add(token or password)
+        self._dearest = max(self._dearest, passwords.cost_of(token or password))
         if token:
             return Login(secret=token, by_token=True, proxy_required=proxy_required)
         return Login(user=user, secret=password, proxy_required=proxy_required) if user else None
@@ -275,25 +274,12 @@ class Authenticator:
             refusal = Verdict(None, told=(f'User "{login.user}" requires a client certificate',))
             login = None
         if login is not None and is_bcrypt(login.secret):
-            return Verdict(login, self._check_of(login.secret, given))
+            return Verdict(login, passwords.Check(login.secret, given, self._dearest))
         if passwords.is_equal(self._decoy if login is None else login.secret, given):
             return refusal if login is None else Verdict(login)
-        if claim.says_nothing or not self._dearest.cost:
+        if claim.says_nothing or not self._dearest:
             return refusal
-        return refusal._replace(check=self._spend)
-
-    def _check_of(self, secret: str, given: str) -> Callable[[], bool]:
-        def check() -> bool:
-            if passwords.fits_hash(secret, given):
-                return True
-            self._dearest.spend(passwords.cost_of(secret))
-            return False
-
-        return check
-
-    def _spend(self) -> bool:
-        self._dearest.spend()
-        return False
+        return refusal._replace(check=passwords.Check("", given, self._dearest))
 
     # --- certificates ---
 
@@ -338,7 +324,7 @@ class Authenticator:
 
         `login` is what it came in as, None for one that did not have to log in; `claim` is what it said, or, for one
         that logged in, no more than its connection: passwords that were good are not kept, the configured ones are
-        compared instead. A STAYS may have a check to be run first, in a thread.
+        compared instead. A STAYS may have a check to be run first.
         """
         if login is None or login is NOBODY:
             return self._renew_unknown(claim)
@@ -370,7 +356,7 @@ class Authenticator:
         known, kept = is_bcrypt(was.secret), is_bcrypt(now.secret)
         if known != kept:  # the same password may have been hashed, or the other way round
             secret, given = (now.secret, was.secret) if kept else (was.secret, now.secret)
-            return Renewal.STAYS, Verdict(now, lambda: passwords.fits_hash(secret, given))
+            return Renewal.STAYS, Verdict(now, passwords.Check(secret, given, self._dearest))
         if now in (listener.single for listener in self._listeners.values()) and now.user:
             return Renewal.GONE, Verdict(None)
         return Renewal.REFUSED, Verdict(None)

@@ -1,12 +1,13 @@
 """Passwords and tokens: plain or as bcrypt hashes, compared so that time tells nothing.
 
-A check of a hash takes a tenth of a second and belongs in a thread. :class:`Dearest` makes each refused login cost as
-much as the dearest hash of the configuration, whoever it named: somebody unknown, somebody with a plain password, or
-somebody with a cheaper hash.
+A check of a hash takes a tenth of a second and belongs in a thread (auth.password_queue). Each refused login takes as
+long as a check of the dearest hash of the configuration, whoever it named: somebody unknown, somebody with a plain
+password, or somebody with a cheaper hash.
 """
 
 import hashlib
 import hmac
+from typing import NamedTuple
 
 from jetbroker.config.checks import is_bcrypt
 
@@ -41,26 +42,18 @@ def hash_password(password: str, cost: int) -> str:
     return bcrypt.hashpw(encoded, bcrypt.gensalt(cost, b"2a")).decode()
 
 
-class Dearest:
-    """The cost of the dearest hash of a configuration; 0 without any."""
+class Check(NamedTuple):
+    """A password to be compared with a hash; `secret` "": with nobody's, to be refused when that would be done.
 
-    def __init__(self) -> None:
-        self.cost = 0
+    `dearest` is the cost of the dearest hash there is: a refusal takes as long as a check of that.
+    """
 
-    def add(self, secret: str) -> None:
-        """Count a configured password or token."""
-        self.cost = max(self.cost, cost_of(secret))
+    secret: str
+    given: str
+    dearest: int
 
-    def spend(self, already: int = 0) -> None:
-        """Work as long as a check of the dearest hash does, less the check of `already` that was done. In a thread.
-
-        Each step of the cost doubles the work, so a check of 10 and then checks of 10, 11 and 12 are one of 13.
-        """
-        if already in _COSTS:
-            for cost in range(already, self.cost):
-                _waste(cost)
-        elif self.cost:
-            _waste(self.cost)
+    def __repr__(self) -> str:  # neither of them belongs into a log
+        return f"Check(dearest={self.dearest})"
 
 
 def cost_of(secret: str) -> int:
@@ -69,7 +62,8 @@ def cost_of(secret: str) -> int:
     return cost if cost in _COSTS else 0
 
 
-def _waste(cost: int) -> None:
+def spend(cost: int) -> None:
+    """Work as long as a check of a hash of this cost does. In a thread."""
     fits_hash(_EMPTY_HASH.replace("04", f"{cost:02}", 1), "")
 
 

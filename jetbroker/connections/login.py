@@ -6,11 +6,8 @@ A reload judges everybody again (:meth:`Logins.replace`).
 import asyncio
 import base64
 import os
-import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +15,8 @@ from jetbroker import limits
 from jetbroker.accounts.account import Account
 from jetbroker.addresses import split
 from jetbroker.auth.authenticator import FAILED, NOBODY, Authenticator, Claim, Login, Renewal, Verdict
+from jetbroker.auth.password_queue import PasswordQueue
+from jetbroker.auth.passwords import Check
 from jetbroker.config.checks import is_bcrypt
 from jetbroker.config.options import GLOBAL_ACCOUNT, UNLIMITED, AccountLimits, Options
 from jetbroker.connections.client import ClientProtocol
@@ -81,8 +80,8 @@ class Logins:
         self._cookies: dict[int, Given] = {}
         self._signatures: dict[int, str] = {}  # of nonces: they hold for later CONNECTs too
         self._refused: dict[int, Refused] = {}  # until they are gone: monitoring tells of them
-        self._password_threads: ThreadPoolExecutor | None = None
-        self._checks: dict[int, asyncio.Task[None]] = {}  # of parked clients
+        self._passwords = PasswordQueue(loop)
+        self._checks: set[int] = set()  # parked clients
 
     @property
     def first_account(self) -> Account:
@@ -120,8 +119,7 @@ class Logins:
 
     def stop(self) -> None:
         """End the threads; what they are at is thrown away."""
-        if self._password_threads is not None:
-            self._password_threads.shutdown(wait=False, cancel_futures=True)
+        self._passwords.stop()
 
     # --- CONNECT ---
 
@@ -137,7 +135,8 @@ class Logins:
         if verdict.check is None:
             self._judge(client, options, verdict)
             return
-        self._run(client, verdict, lambda _, checked: self._judge_parked(client, options, checked))
+        name = verdict.who or named(options)
+        self._run(client, verdict.check, name, verdict, lambda _, checked: self._judge_parked(client, options, checked))
 
     def begin_silently(self, client: ClientProtocol) -> None:
         """The client begins with something else than CONNECT. Raises ProtocolError, unless `no_auth_user` may."""
@@ -319,40 +318,48 @@ class Logins:
         client.set_max_subscriptions(most)
         return most
 
-    # --- hashes are checked in threads ---
+    # --- passwords take their time ---
 
-    def _run(self, client: ClientProtocol, verdict: Verdict, judge: Judge) -> None:
-        """Check in a thread, then judge in the event loop, unless the client is gone by then.
+    def _run(
+        self,
+        client: ClientProtocol,
+        check: Check,
+        name: str,
+        verdict: Verdict,
+        judge: Judge,
+        *,
+        must_be_checked: bool = False,
+    ) -> None:
+        """Have a password checked, then judge, unless the client is gone by then.
 
         The client is parked meanwhile: nothing it says counts before it is judged.
         """
         client.park()
-        task = self._loop.create_task(self._check_in_thread(client, verdict, judge))
-        self._checks[client.cid] = task
-        task.add_done_callback(lambda _: self._checks.pop(client.cid, None))
-
-    async def _check_in_thread(self, client: ClientProtocol, verdict: Verdict, judge: Judge) -> None:
-        check = verdict.check
-
-        def check_if_there() -> bool:
-            # who timed out while the threads were busy is not worth their time any more
-            return check is not None and not client.closed and check()
-
+        self._checks.add(client.cid)
         authenticator = self.authenticator
-        if self._password_threads is None:
-            self._password_threads = ThreadPoolExecutor(
-                limits.PASSWORD_THREADS, "jetbroker-passwords", _give_way_to_the_loop
-            )
-        is_good = await self._loop.run_in_executor(self._password_threads, check_if_there)
-        if client.closed:
-            return
-        checked = verdict._replace(check=None, login=verdict.login if is_good else None)
-        if authenticator is not self.authenticator and checked.login is not None:
-            # a reload came between: the user as it is now, if that is the same one
-            renewal, renewed = self.authenticator.renew(checked.login, self._connection_of(client))
-            same = renewal is Renewal.STAYS and renewed.check is None
-            checked = renewed if same else Verdict(None)
-        judge(client, checked)
+
+        def checked(is_good: bool) -> None:
+            self._checks.discard(client.cid)
+            if not client.closed:
+                judge(client, self._verdict_of(client, verdict, authenticator, is_good=is_good))
+
+        def wanted() -> bool:
+            # who timed out meanwhile is not worth anybody's time any more
+            return not client.closed
+
+        address = split(client.peer)[0]
+        self._passwords.ask(check, address, name, wanted, checked, must_be_checked=must_be_checked)
+
+    def _verdict_of(
+        self, client: ClientProtocol, verdict: Verdict, authenticator: Authenticator, *, is_good: bool
+    ) -> Verdict:
+        """What became of a verdict with a check; `authenticator` gave it."""
+        found = verdict._replace(check=None, login=verdict.login if is_good else None)
+        if authenticator is self.authenticator or found.login is None:
+            return found
+        # a reload came between: the user as it is now, if that is the same one
+        renewal, renewed = self.authenticator.renew(found.login, self._connection_of(client))
+        return renewed if renewal is Renewal.STAYS and renewed.check is None else Verdict(None)
 
     def _stop_clock(self, client: ClientProtocol) -> None:
         timer = self._timers.pop(client.cid, None)
@@ -444,7 +451,7 @@ class Logins:
             if verdict.check is None:
                 self._go_on(client, verdict)
             else:
-                self._run(client, verdict, self._go_on)
+                self._run(client, verdict.check, client.user or "", verdict, self._go_on, must_be_checked=True)
 
     def _go_on(self, client: ClientProtocol, verdict: Verdict) -> None:
         """A connected client stays as what it is by the new logins."""
@@ -471,12 +478,6 @@ class Logins:
             options.user, options.nkey = given.user, given.nkey
             options.auth_token = REDACTED if given.token else ""
         client.fail(_refused(options, verdict, login.token))
-
-
-def _give_way_to_the_loop() -> None:
-    """A thread that checks hashes gets what the event loop leaves of the cores: strangers decide how many it checks."""
-    if sys.platform == "linux":  # elsewhere it would be the whole process
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), limits.PASSWORD_NICENESS)
 
 
 def named(options: ConnectOptions) -> str:
