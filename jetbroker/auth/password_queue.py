@@ -38,7 +38,6 @@ class _Job:
     check: passwords.Check
     wanted: Callable[[], bool]
     done: Callable[[bool], None]
-    must_be_checked: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -59,7 +58,7 @@ class _Name:
 class _Address:
     """The names of one address. `turns`: those that wait and are not busy."""
 
-    key: bytes
+    key: tuple[bytes, bool]
     names: dict[str, _Name] = field(default_factory=dict)
     turns: deque[_Name] = field(default_factory=deque)
     waiting: int = 0
@@ -103,7 +102,7 @@ class PasswordQueue:
         self._loop = loop
         self._threads: ThreadPoolExecutor | None = None
         self._free = limits.PASSWORD_THREADS
-        self._addresses: dict[bytes, _Address] = {}
+        self._addresses: dict[tuple[bytes, bool], _Address] = {}
         self._turns: deque[_Address] = deque()  # addresses with somebody who could begin
         self._good = Remembered(loop.time)
         self._wrong = Remembered(loop.time)
@@ -121,23 +120,24 @@ class PasswordQueue:
     ) -> None:
         """Have `done` told, later, whether a password is good. Nothing is done for those that nobody wants any more.
 
-        With too many from one address some are told False without a check, unless it `must_be_checked`.
+        With too many from one address some are told False without a check. Not those that must be checked: these wait
+        in a line of their own.
         """
         if check.secret and self._good.knows(check):
             self._loop.call_soon(done, True)
             return
-        key = _network(address)
+        key = (_network(address), must_be_checked)
         place = self._addresses.get(key)
         if place is None:
             place = self._addresses[key] = _Address(key)
         line = place.names.get(name)
         if line is None:
             line = place.names[name] = _Name(place, name)
-        line.jobs.append(_Job(check, wanted, done, must_be_checked))
+        line.jobs.append(_Job(check, wanted, done))
         place.waiting += 1
         if not (line.busy or line.has_turn):
             self._give_turn(line)
-        if place.waiting > limits.PASSWORD_QUEUE:
+        if place.waiting > limits.PASSWORD_QUEUE and not must_be_checked:
             self._drop_one(place)
         self._go_on()
 
@@ -156,13 +156,16 @@ class PasswordQueue:
         line.has_turn = True
 
     def _drop_one(self, place: _Address) -> None:
+        """The oldest of the name with most."""
         line = max(place.names.values(), key=lambda other: len(other.jobs))
-        for number, job in enumerate(line.jobs):
-            if not job.must_be_checked:
-                del line.jobs[number]
-                place.waiting -= 1
-                self._loop.call_soon(job.done, False)
-                return
+        self._loop.call_soon(line.jobs.pop(0).done, False)
+        place.waiting -= 1
+        if line.has_turn and not line.jobs:
+            place.turns.remove(line)
+            line.has_turn = False
+            self._leave(line)
+            if not place.turns:
+                self._turns.remove(place)
 
     def _go_on(self) -> None:
         while self._free > 0 and self._turns:

@@ -49,7 +49,6 @@ cdef class ClientProtocol(ClientInput):
     cdef public object arrival         # what goes before the first command (connections.listener), None once it may come
 
     cdef int _publish_closely(self, const Message* msg) except -1
-    cdef int _publish_first(self, const Message* msg) except -1
     cdef int _publish_as(self, bytes subject, const Message* msg) except -1
     cdef int _publish_judged(self, const Message* msg) except -1
     cdef bint _is_reserved(self, const Message* msg) except -1

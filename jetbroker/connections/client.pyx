@@ -135,7 +135,10 @@ cdef class ClientProtocol(ClientInput):
             return self._publish_closely(msg)
         if (route is None or route.stale or PyBytes_GET_SIZE(route.subject) != msg.subject_len
                 or memcmp(PyBytes_AS_STRING(route.subject), msg.subject, msg.subject_len) != 0):
-            return self._publish_first(msg)
+            # a subject that is another than the last one, or has to be looked at each time
+            if msg.subject[0] == c'$' and self.router.domain is not None:
+                return self._publish_as(self.router.domain.map(msg.subject, msg.subject_len), msg)
+            return self._publish_judged(msg)
         if msg.reply != NULL and reserved_reply(msg.reply, msg.reply_len):
             return self._refuse_reply(msg)
         if self.verbose:
@@ -145,12 +148,6 @@ cdef class ClientProtocol(ClientInput):
             self._no_responders(msg.subject, msg.subject_len, msg.reply, msg.reply_len)
         self.budget -= count + 1
         return self._spend(0) if self.budget < 0 else 0
-
-    cdef int _publish_first(self, const Message* msg) except -1:
-        """A subject that is another than the last one, or has to be looked at each time."""
-        if msg.subject[0] == c'$' and self.router.domain is not None:
-            return self._publish_as(self.router.domain.map(msg.subject, msg.subject_len), msg)
-        return self._publish_judged(msg)
 
     cdef int _publish_as(self, bytes subject, const Message* msg) except -1:
         """A message that mappings have looked at; None: they leave its subject as it is."""

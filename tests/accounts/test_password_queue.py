@@ -236,6 +236,19 @@ def test_what_waits_is_bounded_and_the_heaviest_pays(bench: Bench) -> None:
     assert not bench.queue._addresses, "what is done leaves nothing behind"
 
 
+def test_names_by_the_thousand_leave_nothing_behind(bench: Bench) -> None:
+    for name in ("ann", "bob"):
+        bench.ask(name, name, "x")  # the threads are busy
+    for number in range(limits.PASSWORD_QUEUE * 4):
+        bench.ask(f"wrong {number}", f"nobody {number}", "x", secret="")
+    (place,) = bench.queue._addresses.values()
+    assert len(place.names) == limits.PASSWORD_QUEUE + 2
+    bench.loop.run()
+    assert len(bench.told) == limits.PASSWORD_QUEUE * 4 + 2
+    assert not bench.queue._addresses
+    assert not bench.queue._turns
+
+
 def test_who_must_be_checked_is(bench: Bench) -> None:
     """Those who are connected when a reload comes."""
     good: list[bool] = []
@@ -244,6 +257,34 @@ def test_who_must_be_checked_is(bench: Bench) -> None:
         bench.queue.ask(check, HERE, f"user {number}", lambda: True, good.append, must_be_checked=True)
     bench.loop.run()
     assert good == [True] * limits.PASSWORD_QUEUE * 2
+
+
+LOGINS = st.tuples(
+    st.sampled_from([0.0, 0.0, 0.01, 0.3, 20.0]),
+    st.sampled_from(["ann", "bob", "cheap", "nobody", "none"]),
+    st.sampled_from([RIGHT, "x", "y"]),
+    st.sampled_from([HERE, THERE]),
+)
+
+
+@given(logins=st.lists(LOGINS, max_size=60), bound=st.integers(1, 5))
+def test_everybody_is_told_once_and_right(logins: list[tuple[float, str, str, str]], bound: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "PASSWORD_QUEUE", bound)
+        bench = Bench(patch)
+        secrets = {"ann": hashed("ann"), "bob": hashed("bob"), "cheap": hashed("cheap", 4)}
+        for number, (gap, name, given_, address) in enumerate(logins):
+            bench.loop.run(until=bench.loop.now + gap)
+            bench.ask(str(number), name, given_, address, secret=secrets.get(name, ""))
+        bench.loop.run()
+        for number, (_, name, given_, _) in enumerate(logins):
+            assert not bench.is_good(str(number)) or (name in secrets and given_ == RIGHT)
+        assert len(bench.told) == len(logins)
+        assert not bench.queue._addresses
+        assert bench.loop.at_work == 0
+        bench.ask("last", "ann", RIGHT)
+        bench.loop.run()
+        assert bench.is_good("last")
 
 
 def test_who_left_is_not_checked(bench: Bench) -> None:
