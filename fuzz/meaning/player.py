@@ -22,6 +22,7 @@ from typing import Any
 import orjson
 
 from fuzz.meaning import bystander, configuration, extremes
+from fuzz.meaning.kept import Kept
 from fuzz.meaning.steps import ANSWERED, CHECK, HTTP, KILL, RELOAD, SEND, START, STOP, Step
 from fuzz.meaning.wire import Connection
 from jetbroker.config.loader import load_text
@@ -33,6 +34,8 @@ USERS = ("A", "B", "P", "W", "SYS")
 ANSWER_SECONDS = 20.0
 RELOAD_SECONDS = 20.0
 END_SECONDS = 2.0
+REST_SECONDS = (0.05, 0.5, 2.0)  # looked at one after the other while it computes
+BUSY = 0.7  # of the time
 WITNESS = "WITNESS"
 MEMORY_BYTES = 1 << 30
 _MEMORY = Path("/dev/shm")
@@ -81,7 +84,7 @@ class Player:
         self.config = self.folder / "broker.conf"
         self.connections: dict[str, Connection] = {}
         self.acknowledged = 0  # messages of the witness
-        self.streams: dict[str, set[str]] = {}  # by account, kept in files
+        self.kept = Kept()
         self._inboxes = 0
         self._bystander: subprocess.Popen[str] | None = None
         self._lines_seen = 0
@@ -163,15 +166,30 @@ class Player:
         state = self.ask("W", f"$JS.API.STREAM.INFO.{WITNESS}").get("state", {})
         if state.get("messages", 0) < self.acknowledged or state["last_seq"] != state["messages"]:
             raise Wrong("acknowledged messages are gone", f"{self.acknowledged} acknowledged, {state}")
-        for account, known in self.streams.items():
+        for account, known in self.kept.streams.items():
             answer = self.ask(account, "$JS.API.STREAM.LIST")
             names = {entry["config"]["name"] for entry in answer.get("streams") or []}
             if answer.get("offline"):
                 raise Wrong("a stream is offline", answer["offline"])
-            if not known <= names:
-                raise Wrong("streams are gone", f"{known - names}")
+            if not set(known) <= names:
+                raise Wrong("streams are gone", f"{account}: {set(known) - names}")
+            for stream, consumers in known.items():
+                names = set(self.ask(account, f"$JS.API.CONSUMER.NAMES.{stream}").get("consumers") or ())
+                if not consumers <= names:
+                    raise Wrong("consumers are gone", f"{account} > {stream}: {consumers - names}")
+
+    def _rests(self) -> None:
+        """With nothing asked of it, the broker has little to do."""
+        for seconds in REST_SECONDS:
+            used = bystander.processor_ns(self.server.pid)
+            time.sleep(seconds)
+            if bystander.processor_ns(self.server.pid) - used < BUSY * seconds * 1e9:
+                return
+        raise Wrong("computes for nobody", "\n".join(self.server.log[-30:]))
 
     def _stop(self, how: str) -> None:
+        if self.connections and not self._disturbed:
+            self._rests()
         self._leave()
         try:
             code = self.server.stop() if how == STOP else self.server.kill()
@@ -263,7 +281,7 @@ class Player:
             self._judge_witness(witness.answers.get(last))
         for step, connection, inbox in waiting:
             self._judge(step, connection.answers.get(inbox))
-        self._forget_unclear(steps)
+        self.kept.forget_unclear(steps, self._disturbed)
         for connection in self.connections.values():
             connection.answers.clear()
         if not self._disturbed:
@@ -352,31 +370,7 @@ class Player:
             if not known or "internal error" in error.get("description", ""):
                 raise Wrong(f"error of {endpoint_of(step.subject)}: {error.get('description')}", step, over=False)
         else:
-            self._note(step, answer)
-
-    def _note(self, step: Step, answer: object) -> None:
-        """What there is from now on."""
-        if not isinstance(answer, dict) or ".API." not in step.subject:
-            return
-        config = answer.get("config")
-        account = "A" if step.subject.startswith("JS.A.") else step.who
-        kind = str(answer.get("type", ""))
-        if kind.endswith("stream_create_response") and isinstance(config, dict) and config.get("storage") == "file":
-            self.streams.setdefault(account, set()).add(config["name"])
-        elif kind.endswith("stream_delete_response"):
-            self.streams.get(account, set()).discard(step.subject.rpartition(".")[2])
-
-    def _forget_unclear(self, steps: Sequence[Step]) -> None:
-        """Nothing is known of streams that several clients made and deleted at once, nor where nobody waited."""
-        touched: dict[tuple[str, str], set[str]] = {}
-        for step in steps:
-            if ".STREAM.DELETE." in step.subject or ".STREAM.CREATE." in step.subject:
-                account = "A" if step.subject.startswith("JS.A.") or step.who == "P" else step.who
-                name = step.subject.rpartition(".")[2]
-                touched.setdefault((account, name), set()).add("" if self._disturbed or not step.wants else step.who)
-        for (account, name), clients in touched.items():
-            if len(clients) > 1 or "" in clients:
-                self.streams.get(account, set()).discard(name)
+            self.kept.answered(step, answer)
 
     def _judge_witness(self, found: tuple[bytes, bytes] | None) -> None:
         if found is None or b'"seq"' not in found[1]:
@@ -387,8 +381,10 @@ class Player:
     def _look_at_log(self) -> None:
         lines = self.server.log[self._lines_seen :]
         self._lines_seen += len(lines)
+        refused = False  # of a configuration that is refused, the lines that follow tell why
         for number, line in enumerate(lines):
-            if _WRONG_LINES.search(line) and not _EXPECTED_LINES.search(line):
+            refused = "Failed to reload" in line or (refused and "[ERR]" in line)
+            if not refused and _WRONG_LINES.search(line) and not _EXPECTED_LINES.search(line):
                 shown = "\n".join(lines[max(0, number - 3) : number + 40])
                 raise Wrong(f"log: {last_error(lines[number:])}", shown, over=False)
 
