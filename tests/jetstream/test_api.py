@@ -229,7 +229,9 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[process.Server
         accounts {{
           A {{ users: [{{user: a, password: a}}]
                jetstream {{ max_mem: 1M, max_file: 10K, max_streams: 2, max_consumers: 2 }} }}
-          B {{ users: [{{user: b, password: b}}], jetstream: enabled }}
+          B {{ users: [{{user: b, password: b}},
+                       {{user: d, password: d, permissions: {{ publish: {{
+                           deny: ["$JS.API.STREAM.DELETE.>", "$KV.>"] }} }} }}], jetstream: enabled }}
           NONE {{ users: [{{user: n, password: n}}] }}
         }}
         """
@@ -288,6 +290,21 @@ async def test_the_domain_is_a_second_name_of_the_api(limited: process.ServerPro
             await api.client.request(subject, b"", 5)
     await there.good("STREAM.DELETE.D")
     await api.client.close()
+
+
+async def test_the_domain_is_no_way_around_permissions(limited: process.ServerProcess) -> None:
+    owner, denied = await _as(limited, "b"), await _as(limited, "d")
+    await owner.good("STREAM.CREATE.KV_b", stream("KV_b", subjects=["$KV.b.>"]))
+    there = Api(denied.client, "$JS.hub.API.")
+    await there.good("STREAM.INFO.KV_b")
+    for subject in ("STREAM.DELETE.KV_b", "$KV.b.key"):
+        await denied.client.publish(f"$JS.hub.API.{subject}", b"x")
+    await denied.client.flush()
+    assert (await owner.good("STREAM.INFO.KV_b"))["state"]["messages"] == 0
+    assert "permissions violation" in str(denied.client.last_error)
+    await owner.good("STREAM.DELETE.KV_b")
+    for api in (owner, denied):
+        await api.client.close()
 
 
 async def test_an_account_without_jetstream(limited: process.ServerProcess) -> None:
