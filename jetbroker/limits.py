@@ -110,6 +110,7 @@ JS_LIST_PAGE = 256
 JS_NAMES_PAGE = 1024
 JS_SUBJECTS_PAGE = 100_000
 JS_MAX_WAITING_PULLS = 512
+JS_SOURCING_CONSUMERS = 256  # of mirrors and sources, per stream: beside max_consumers, when there is one
 JS_MAX_ACK_PENDING = 1000
 JS_OVERLAP_STEPS = 250_000  # comparing the subjects of one request: under a second of the event loop
 JS_UNCOMMITTED_BYTES = 128 * 1024 * 1024  # per stream, accepted while the disk is busy; then publishes get 10167

@@ -5,6 +5,7 @@ A change is finished, and answered, only when the store says that it is durable.
 """
 
 import time
+import traceback
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,25 +25,28 @@ from jetbroker.jetstream.consumer_config import (
     sourcing_consumer_config,
 )
 from jetbroker.jetstream.contracts import AccountLimits, ServerInfo, ServerReservations
-from jetbroker.jetstream.decode import DecodeError
 from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.gojson import dumps
 from jetbroker.jetstream.gotext import Timestamp, format_time
 from jetbroker.jetstream.metadata import consumer_level, stored_metadata
 from jetbroker.jetstream.names import ORIGIN_POSITIONS, random_name
+from jetbroker.jetstream.offline import OfflineError, reason_of, stored_consumer_config, stored_stream_config
 from jetbroker.jetstream.stream import Stream
 from jetbroker.jetstream.stream_config import check_stream_config, check_stream_update, refuse_unsupported_stream
 from jetbroker.jetstream.subject_index import SubjectIndex, TooManySteps
 from jetbroker.routing.router import Router
+from jetbroker.store.memlog import MemoryLog
 from jetbroker.store.store import RecoveredConsumer, RecoveredStream, Store
 from jetbroker.tick import Tick
 
 if TYPE_CHECKING:
     from jetbroker.logs import Logger
+    from jetbroker.store.statelog import StateLog
 
 _ID_LENGTH = 22
 DELETED = "Consumer Deleted"  # what pulls that wait are told
 SHUTDOWN = "Server Shutdown"
+KEPT = "its files are kept until"  # what is offline is deleted
 
 
 def account_limits(options: AccountJetStreamOptions) -> AccountLimits:
@@ -124,49 +128,78 @@ class JetStream:
             self._reserve(stream.config, -1)
 
     def _restore(self, recovered: RecoveredStream) -> None:
-        """Bring a stream back; what this release cannot read stays on disk, untouched, and is reported as offline."""
+        """Bring a stream back; one that cannot be is offline: its files stay as they are."""
         for line in recovered.damage:
             self.log.warn(f"Stream '{self.account_name} > {recovered.name}': {line}")
+        who = f"'{self.account_name} > {recovered.name}'"
+        stream = None
         try:
-            config = StreamConfig.from_json(recovered.config)
-        except DecodeError as error:
-            self.offline[recovered.name] = str(error)
-            self.log.error(f"Stream '{self.account_name} > {recovered.name}' is offline: {error}")
+            config = stored_stream_config(recovered.config)
+            self.log.info(f"  Starting restore for stream {who}")
+            began = time.monotonic()
+            stream = Stream(self, config, recovered.log, recovered.created_ns)
+            took = format_duration(round(time.monotonic() - began, 3))
+            self.log.info(f"  Restored {recovered.log.messages:,} messages for stream {who} in {took}")
+            restored = self._restore_consumers(stream, recovered.consumers)
+            stream.start()
+        except Exception as error:
+            if stream is not None:
+                stream.stop()
+            self._take_offline(recovered.name, reason_of(error))
+            self._log_fault(error)
             return
-        who = f"'{self.account_name} > {config.name}'"
-        self.log.info(f"  Starting restore for stream {who}")
-        began = time.monotonic()
-        stream = Stream(self, config, recovered.log, recovered.created_ns)
-        took = format_duration(round(time.monotonic() - began, 3))
-        self.log.info(f"  Restored {recovered.log.messages:,} messages for stream {who} in {took}")
-        consumers = sum(entry.name != ORIGIN_POSITIONS for entry in recovered.consumers)
-        if consumers:
-            self.log.info(f"  Recovering {consumers} consumers for stream - {who}")
-        self._reserve(config, 1)
-        self.streams[config.name] = stream
-        self.subjects.add(config.name, config.subjects)
-        restored = []
-        for entry in recovered.consumers:
-            if entry.name == ORIGIN_POSITIONS:
-                stream.origin_positions = entry.state_log
-            else:
-                restored.append(self._restore_consumer(stream, entry))
-        stream.start()
+        self._enter(stream)
         for consumer in restored:
-            if consumer is not None:
-                consumer.start()
+            self._start_restored(consumer)
 
-    def _restore_consumer(self, stream: Stream, recovered: RecoveredConsumer) -> Consumer | None:
+    def _restore_consumers(self, stream: Stream, found: list[RecoveredConsumer]) -> list[Consumer]:
+        consumers = [entry for entry in found if entry.name != ORIGIN_POSITIONS]
+        if consumers:
+            who = f"'{self.account_name} > {stream.name}'"
+            self.log.info(f"  Recovering {len(consumers)} consumers for stream - {who}")
+        restored = []
+        for entry in consumers:
+            try:
+                config = stored_consumer_config(entry.config)
+                consumer = self._build_consumer(stream, entry.name, config, entry.created_ns, entry.state_log)
+            except Exception as error:
+                self._consumer_offline(stream, entry.name, error)
+                continue
+            stream.add_consumer(consumer)
+            restored.append(consumer)
+        stream.origin_positions = next((entry.state_log for entry in found if entry.name == ORIGIN_POSITIONS), None)
+        return restored
+
+    def _start_restored(self, consumer: Consumer) -> None:
         try:
-            config = ConsumerConfig.from_json(recovered.config)
-        except DecodeError as error:
-            name = f"{self.account_name} > {stream.name} > {recovered.name}"
-            self.log.error(f"Consumer '{name}' is offline: {error}")
-            return None
-        consumer = Consumer(stream, config, recovered.state_log, recovered.created_ns, recovered.name)
-        consumer.on_inactive = self._consumer_inactive
-        stream.add_consumer(consumer)
-        return consumer
+            consumer.start()
+        except Exception as error:
+            self._consumer_offline(consumer.stream, consumer.name, error)
+            consumer.stop()
+
+    def _take_offline(self, name: str, reason: str) -> None:
+        self.offline[name] = reason
+        self.log.error(f"Stream '{self.account_name} > {name}' is offline: {reason} ({KEPT} STREAM.DELETE)")
+
+    def _consumer_offline(self, stream: Stream, name: str, error: Exception) -> None:
+        stream.take_offline(name, reason_of(error))
+        who = f"'{self.account_name} > {stream.name} > {name}'"
+        self.log.error(f"Consumer {who} is offline: {reason_of(error)} ({KEPT} CONSUMER.DELETE)")
+        self._log_fault(error)
+
+    def _log_fault(self, error: Exception) -> None:
+        if not isinstance(error, OfflineError):
+            self.log.debug("".join(traceback.format_exception(error)).rstrip())
+
+    def _enter(self, stream: Stream) -> None:
+        self._reserve(stream.config, 1)
+        self.streams[stream.name] = stream
+        self.subjects.add(stream.name, stream.config.subjects)
+
+    def _leave(self, stream: Stream) -> None:
+        del self.streams[stream.name]
+        self.subjects.remove(stream.name, stream.config.subjects)
+        self._reserve(stream.config, -1)
 
     # --- streams ---
 
@@ -181,12 +214,13 @@ class JetStream:
         self._refuse_offline(config.name)
         if self.tiers and TIER not in self.tiers:
             raise api_error("no_limits")
-        if 0 <= self.limits.max_streams <= len(self.streams):
+        if 0 <= self.limits.max_streams <= len(self.streams) + len(self.offline):
             raise api_error("maximum_streams_limit")
         self._check_overlap(config)
         self._check_reservation(config, None)
         refuse_unsupported_stream(config)
         created_ns = time.time_ns()
+        self._try_stream(config)
         try:
             log = await self.store.create_stream(
                 self.account_name, config.name, config.to_json(), config.storage, created_ns
@@ -194,12 +228,19 @@ class JetStream:
         except StorageError as error:
             raise api_error("stream_create", err=str(error)) from error
         stream = Stream(self, config, log, created_ns)
-        self._reserve(config, 1)
-        self.streams[config.name] = stream
-        self.subjects.add(config.name, config.subjects)
-        stream.start()
+        try:
+            stream.start()
+        except Exception:
+            stream.stop()
+            await self.store.delete_stream(self.account_name, config.name)
+            raise
+        self._enter(stream)
         self._stream_advisory("CREATED", config.name, "create")
         return stream
+
+    def _try_stream(self, config: StreamConfig) -> None:
+        """Nothing is written of a configuration that no stream can be built from."""
+        Stream(self, config, MemoryLog(self.tick), 0)
 
     async def update_stream(self, config: StreamConfig, *, pedantic: bool = False) -> Stream:
         """Give an existing stream this configuration. Raises ApiError."""
@@ -212,6 +253,7 @@ class JetStream:
             self._check_overlap(config)
         self._check_reservation(config, old)
         self._check_consumer_limits(stream, config)
+        self._try_stream(config)
         try:
             await self.store.update_stream(self.account_name, config.name, config.to_json())
         except StorageError as error:
@@ -225,20 +267,20 @@ class JetStream:
         return stream
 
     async def delete_stream(self, name: str) -> None:
-        """Delete a stream with its consumers. Raises ApiError."""
-        stream = self.stream(name)
-        del self.streams[name]
-        self.subjects.remove(name, stream.config.subjects)
-        self._reserve(stream.config, -1)
-        for consumer in list(stream.consumers.values()):
-            consumer.stop(DELETED)
-        stream.stop()
-        if stream.origins is not None:
-            stream.origins.delete_consumers()
+        """Delete a stream with its consumers, one that is offline, too. Raises ApiError."""
+        if name not in self.offline:
+            stream = self.stream(name)
+            self._leave(stream)
+            for consumer in list(stream.consumers.values()):
+                consumer.stop(DELETED)
+            stream.stop()
+            if stream.origins is not None:
+                stream.origins.delete_consumers()
         try:
             await self.store.delete_stream(self.account_name, name)
         except StorageError as error:
             raise api_error("stream_delete", err=str(error)) from error
+        self.offline.pop(name, None)
         self._stream_advisory("DELETED", name, "delete")
 
     def _check_overlap(self, config: StreamConfig) -> None:
@@ -292,8 +334,8 @@ class JetStream:
             return existing
         if action == "update":
             raise api_error("consumer_does_not_exist")
-        if not (config.direct or config.sourcing):
-            self._check_consumer_count(stream)
+        self._refuse_offline_consumer(stream, name, config)
+        self._check_consumer_count(stream, config)
         refuse_unsupported_consumer(config)
         if config.inactive_threshold == 0 and not config.durable_name:
             config.inactive_threshold = EPHEMERAL_INACTIVE_THRESHOLD
@@ -304,7 +346,7 @@ class JetStream:
     def _make_consumer(self, stream: Stream, name: str, config: ConsumerConfig) -> Consumer:
         """A running consumer; it outlives a crash, with the position it starts from, once its state log commits."""
         created_ns = time.time_ns()
-        state_log = None
+        consumer = self._build_consumer(stream, name, config, created_ns)
         if stream.config.storage == "file" and not (config.mem_storage or config.direct):
             try:
                 state_log = self.store.begin_consumer(
@@ -312,11 +354,18 @@ class JetStream:
                 )
             except StorageError as error:
                 raise api_error("consumer_store_failed", err=str(error)) from error
-        consumer = Consumer(stream, config, state_log, created_ns, name)
-        consumer.on_inactive = self._consumer_inactive
+            consumer.keep_in(state_log)
         stream.add_consumer(consumer)
         consumer.start()
         self._consumer_advisory("CREATED", stream.name, name, "create")
+        return consumer
+
+    def _build_consumer(
+        self, stream: Stream, name: str, config: ConsumerConfig, created_ns: int, state_log: "StateLog | None" = None
+    ) -> Consumer:
+        """One that does nothing yet; `state_log` is that of a consumer on disk."""
+        consumer = Consumer(stream, config, state_log, created_ns, name)
+        consumer.on_inactive = self._consumer_inactive
         return consumer
 
     async def _update_consumer(
@@ -340,6 +389,7 @@ class JetStream:
             raise api_error("consumer_already_exists")
         check_consumer_update(old, config, has_interest=consumer.has_delivery_interest())
         refuse_unsupported_consumer(config)
+        self._build_consumer(stream, consumer.name, config, consumer.created_ns)
         if consumer.state_log is not None:
             try:
                 consumer.state_log.update_config(config.to_json())
@@ -367,11 +417,16 @@ class JetStream:
             self.tell_pause(consumer)
 
     async def delete_consumer(self, stream: Stream, name: str) -> None:
-        """Delete a consumer; pulls that wait are told. Raises ApiError."""
-        consumer = self.consumer(stream, name)
-        consumer.stop(DELETED)
-        stream.remove_consumer(consumer)
-        if consumer.state_log is not None:
+        """Delete a consumer, one that is offline, too; pulls that wait are told. Raises ApiError."""
+        if name in stream.offline:
+            stream.remove_offline(name)
+            has_files = True
+        else:
+            consumer = self.consumer(stream, name)
+            consumer.stop(DELETED)
+            stream.remove_consumer(consumer)
+            has_files = consumer.state_log is not None
+        if has_files:
             try:
                 await self.store.delete_consumer(self.account_name, stream.name, name)
             except StorageError as error:
@@ -380,8 +435,10 @@ class JetStream:
         self._consumer_advisory("DELETED", stream.name, name, "delete")
 
     def consumer(self, stream: Stream, name: str) -> Consumer:
-        """The consumer of this name. Raises ApiError 10014."""
+        """The consumer of this name. Raises ApiError 10014, or 10195 when it is offline."""
         consumer: Consumer | None = stream.consumers.get(name)
+        if name in stream.offline:
+            raise api_error("consumer_offline_reason", err=stream.offline[name])
         if consumer is None:
             raise api_error("consumer_not_found")
         return consumer
@@ -401,10 +458,24 @@ class JetStream:
             if name not in stream.consumers:
                 return name
 
-    def _check_consumer_count(self, stream: Stream) -> None:
+    def _refuse_offline_consumer(self, stream: Stream, name: str, config: ConsumerConfig) -> None:
+        """One that is offline keeps its name, and all that it may still want of a work queue."""
+        is_queue = stream.config.retention == "workqueue" and not (config.direct or config.sourcing)
+        kept = name if name in stream.offline else next(iter(stream.offline), "") if is_queue else ""
+        if kept:
+            raise api_error("consumer_offline_reason", err=stream.offline[kept])
+
+    def _check_consumer_count(self, stream: Stream, config: ConsumerConfig) -> None:
+        """What mirrors and sources make does not count against the limits, but where there are any it is bounded."""
         in_stream = stream.config.max_consumers
         in_account = self.limits.max_consumers
-        if 0 < in_stream <= sum(not other.config.sourcing for other in stream.listed_consumers().values()):
+        others = [other.config for other in stream.consumers.values()]
+        sourcing = sum(other.direct or other.sourcing for other in others)
+        if config.direct or config.sourcing:
+            if (in_stream > 0 or in_account >= 0) and sourcing >= limits.JS_SOURCING_CONSUMERS:
+                raise api_error("maximum_consumers_limit")
+            return
+        if 0 < in_stream <= len(others) - sourcing + len(stream.offline):
             raise api_error("maximum_consumers_limit")
         if in_account >= 0 and self.consumer_count() >= in_account:
             raise api_error("maximum_consumers_limit")
@@ -413,7 +484,7 @@ class JetStream:
 
     def consumer_count(self) -> int:
         """Consumers of all streams."""
-        return sum(len(stream.listed_consumers()) for stream in self.streams.values())
+        return sum(len(stream.listed_consumers()) + len(stream.offline) for stream in self.streams.values())
 
     def used_bytes(self, storage: str) -> int:
         """Bytes stored by the account's streams of this storage."""

@@ -23,6 +23,7 @@ from jetbroker.jetstream.endpoints import (
 from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.gotext import ZERO_TIME, ZERO_TIME_TEXT, Timestamp
 from jetbroker.jetstream.metadata import shown_metadata
+from jetbroker.jetstream.offline import paged_offline
 
 if TYPE_CHECKING:
     from jetbroker.jetstream.account import JetStream
@@ -119,7 +120,8 @@ async def _make(js: "JetStream", body: CreateConsumerRequest) -> dict[str, Any] 
 
 async def _names(js: "JetStream", request: Request) -> dict[str, Any]:
     asked = read_optional_body(js, ConsumerListRequest, "JSApiConsumersRequest", request.body)
-    names = sorted(js.stream(request.tokens[2]).listed_consumers())
+    stream = js.stream(request.tokens[2])
+    names = sorted([*stream.listed_consumers(), *stream.offline])
     offset = clip_offset(asked.page.offset, len(names))
     page = names[offset : offset + limits.JS_NAMES_PAGE]
     return {"total": len(names), "offset": offset, "limit": limits.JS_NAMES_PAGE, "consumers": page}
@@ -127,15 +129,20 @@ async def _names(js: "JetStream", request: Request) -> dict[str, Any]:
 
 async def _list(js: "JetStream", request: Request) -> dict[str, Any]:
     asked = read_optional_body(js, ConsumerListRequest, "JSApiConsumersRequest", request.body)
-    consumers = js.stream(request.tokens[2]).listed_consumers()
-    names = sorted(consumers)
+    stream = js.stream(request.tokens[2])
+    consumers = stream.listed_consumers()
+    names = sorted([*consumers, *stream.offline])
     offset = clip_offset(asked.page.offset, len(names))
+    shown = names[offset : offset + limits.JS_LIST_PAGE]
     page = []
-    for name in names[offset : offset + limits.JS_LIST_PAGE]:
+    for name in shown:
+        if name in stream.offline:
+            continue
         info = consumers[name].info()
         info["config"]["metadata"] = consumers[name].config.metadata
         page.append(info)
-    return {"total": len(names), "offset": offset, "limit": limits.JS_LIST_PAGE, "consumers": page}
+    reply: dict[str, Any] = {"total": len(names), "offset": offset, "limit": limits.JS_LIST_PAGE, "consumers": page}
+    return reply | paged_offline(stream.offline, shown)
 
 
 async def _info(js: "JetStream", request: Request) -> dict[str, Any]:

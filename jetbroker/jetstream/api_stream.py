@@ -25,6 +25,7 @@ from jetbroker.jetstream.endpoints import (
 from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.gotext import Timestamp, format_time
 from jetbroker.jetstream.metadata import shown_metadata
+from jetbroker.jetstream.offline import paged_offline
 from jetbroker.jetstream.stream_config import check_stream_config
 from jetbroker.store.log import StreamLog
 from jetbroker.wire.subjects import valid_subject
@@ -97,7 +98,7 @@ async def account_info(js: "JetStream", request: Request) -> dict[str, Any]:
         "storage": js.used_bytes("file"),
         "reserved_memory": js.reserved_bytes("memory"),
         "reserved_storage": js.reserved_bytes("file"),
-        "streams": len(js.streams),
+        "streams": len(js.streams) + len(js.offline),
         "consumers": js.consumer_count(),
     }
     nothing = AccountLimits(**dict.fromkeys(_COUNTED, 0), max_bytes_required=False)
@@ -163,7 +164,7 @@ async def _update(js: "JetStream", request: Request) -> dict[str, Any]:
 
 def _matching_streams(js: "JetStream", subject: str) -> list[str]:
     if not subject:
-        return sorted(js.streams)
+        return sorted([*js.streams, *js.offline])
     return sorted(js.subjects.overlapping(subject.encode())) if valid_subject(subject.encode()) else []
 
 
@@ -179,13 +180,16 @@ async def _list(js: "JetStream", request: Request) -> dict[str, Any]:
     asked = read_optional_body(js, StreamListRequest, "JSApiStreamListRequest", request.body)
     names = _matching_streams(js, asked.subject)
     offset = clip_offset(asked.page.offset, len(names))
+    shown = names[offset : offset + limits.JS_LIST_PAGE]
     page = []
-    for name in names[offset : offset + limits.JS_LIST_PAGE]:
+    for name in shown:
+        if name in js.offline:
+            continue
         info = stream_info(js, js.streams[name])
         info["config"]["metadata"] = js.streams[name].config.metadata
         page.append(info)
     reply: dict[str, Any] = {"total": len(names), "offset": offset, "limit": limits.JS_LIST_PAGE, "streams": page}
-    return reply | ({"offline": js.offline} if js.offline else {})
+    return reply | paged_offline(js.offline, shown)
 
 
 async def _info(js: "JetStream", request: Request) -> dict[str, Any]:

@@ -109,6 +109,13 @@ cdef class Consumer(ConsumerDelivery):
         if config.flow_control and self.flow is None:
             self.flow = FlowControl(f"$JS.FC.{self.stream_name}.{self.name}.".encode())
 
+    def keep_in(self, state_log) -> None:
+        """Keep the state of a new consumer in an empty StateLog; before start()."""
+        self.state_log = state_log
+        self.batch = StateBatch()
+        self.tracker.batch = self.batch
+        self.writer = StateWriter(state_log, self.router)
+
     # --- where it begins ---
 
     def _place(self) -> None:

@@ -25,3 +25,7 @@ cdef class StreamConsumer(TickTask):
     cdef int on_removed(self, uint64_t seq) except -1
     # Any number of messages have been removed by a purge: look at the log again.
     cdef int on_purged(self) except -1
+
+
+cdef class OfflineConsumer(StreamConsumer):
+    """Stands for a consumer that could not be brought back: whatever it may still want stays in the stream."""

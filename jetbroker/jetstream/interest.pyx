@@ -26,3 +26,13 @@ cdef class StreamConsumer(TickTask):
 
     cdef int on_purged(self) except -1:
         return 0
+
+
+cdef class OfflineConsumer(StreamConsumer):
+    """Stands for a consumer that could not be brought back: whatever it may still want stays in the stream."""
+
+    cdef bint needs(self, uint64_t seq) except -1:
+        return True
+
+    cdef int run_tick(self) except -1:
+        return 0

@@ -28,6 +28,11 @@ def consumer_level(config: ConsumerConfig) -> int:
     return 1 if config.pause_until not in (None, ZERO_TIME) or has_group else 0
 
 
+def required_level(metadata: Mapping[str, str]) -> str:
+    """The API level that a stored asset says it needs; "" when it says nothing."""
+    return metadata.get(_REQUIRED_LEVEL, "")
+
+
 def stored_metadata(metadata: Mapping[str, str], level: int) -> dict[str, str]:
     """What is kept: the client's keys without those the server owns, and the required level."""
     kept = {key: value for key, value in metadata.items() if key not in (_SERVER_VERSION, _SERVER_LEVEL)}

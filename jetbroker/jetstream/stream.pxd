@@ -22,6 +22,7 @@ cdef class Stream(LogObserver):
     cdef readonly int64_t created_ns
     cdef readonly StreamLog log
     cdef readonly dict consumers       # str -> Consumer; change it with add_consumer and remove_consumer only
+    cdef readonly dict offline         # consumers that could not be brought back: name -> why
     cdef readonly bint running
     cdef public object origin_positions    # StateLog a restored stream brings along for its origins, or None
     cdef readonly object origins       # origins.Origins: where it copies messages from, None when it does not

@@ -11,7 +11,7 @@ from libc.stdint cimport int64_t, uint64_t
 from jetbroker.jetstream.direct cimport DirectGet
 from jetbroker.jetstream.expiry cimport Expiry
 from jetbroker.jetstream.ingest cimport Ingest
-from jetbroker.jetstream.interest cimport StreamConsumer
+from jetbroker.jetstream.interest cimport OfflineConsumer, StreamConsumer
 from jetbroker.jetstream.timestamps cimport format_timestamp, wall_clock_ns
 from jetbroker.saturate cimport add_int64
 from jetbroker.store.log cimport (
@@ -47,6 +47,7 @@ cdef class Stream(LogObserver):
         self.router = js.router
         self.tick = js.tick
         self.consumers = {}
+        self.offline = {}
         self.subscriptions = {}
         self.direct_subscriptions = []
         self.ingest = Ingest(js, log, config)
@@ -180,7 +181,7 @@ cdef class Stream(LogObserver):
         lost = log.lost()
         if lost:
             state["lost"] = {"msgs": lost, "bytes": 0}
-        state["consumer_count"] = len(self.consumers) - self.unlisted
+        state["consumer_count"] = len(self.consumers) - self.unlisted + len(self.offline)
         return state
 
     def subjects_page(self, pattern: str, offset: int, limit: int) -> tuple[dict[str, int], int]:
@@ -250,7 +251,35 @@ cdef class Stream(LogObserver):
         """Let `consumer` be woken by commits and count for retention. Its `name` is unique in the stream."""
         self.consumers[consumer.name] = consumer
         self.unlisted += consumer.config.direct
-        self.ingest.set_consumers(list(self.consumers.values()))
+        self._tell_ingest()
+
+    def take_offline(self, name: str, reason: str) -> None:
+        """A consumer cannot be brought back: keep what it may want, and its name, until `remove_offline`."""
+        consumer = self.consumers.pop(name, None)
+        if consumer is not None:
+            self.unlisted -= consumer.config.direct
+        self.offline[name] = reason
+        self._tell_ingest()
+
+    def remove_offline(self, name: str) -> None:
+        """Forget a consumer that was offline; with interest retention what only it could want is removed."""
+        del self.offline[name]
+        self._tell_ingest()
+        if self.retention == RETAIN_INTEREST:
+            self._let_go(None)
+
+    def _tell_ingest(self) -> None:
+        cdef list consumers = list(self.consumers.values())
+        if self.offline:
+            consumers.append(OfflineConsumer())
+        self.ingest.set_consumers(consumers)
+
+    def _let_go(self, SubjectFilter was_for) -> None:
+        """A consumer with this filter is gone: remove what no other one needs."""
+        if not self.consumers and not self.offline:
+            self.log.purge(b"", 0, 0)
+        else:
+            (<RetentionSweep>self.sweep).add(None, was_for, self.log.last_seq)
 
     def listed_consumers(self) -> dict:
         """The consumers that are shown and counted, by name."""
@@ -260,19 +289,13 @@ cdef class Stream(LogObserver):
 
     def remove_consumer(self, consumer: StreamConsumer) -> None:
         """Forget a deleted consumer; with interest retention what only it waited for is removed."""
-        cdef SubjectFilter was_for
         if self.consumers.get(consumer.name) is not consumer:
             return
         del self.consumers[consumer.name]
         self.unlisted -= consumer.config.direct
-        self.ingest.set_consumers(list(self.consumers.values()))
-        if self.retention != RETAIN_INTEREST:
-            return
-        if not self.consumers:
-            self.log.purge(b"", 0, 0)
-            return
-        was_for = (<StreamConsumer?>consumer).interest()
-        (<RetentionSweep>self.sweep).add(None, was_for, self.log.last_seq)
+        self._tell_ingest()
+        if self.retention == RETAIN_INTEREST:
+            self._let_go((<StreamConsumer?>consumer).interest())
 
     cpdef int ack_message(self, StreamConsumer consumer, uint64_t seq) except -1:
         """A consumer is done with a message; removes it when the retention policy says so."""

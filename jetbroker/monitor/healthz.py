@@ -3,6 +3,7 @@
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from jetbroker import limits
 from jetbroker.jetstream.gotext import quote
 from jetbroker.monitor.query import Query
 from jetbroker.monitor.sources import Sources
@@ -41,8 +42,8 @@ def healthz(sources: Sources, query: Query) -> tuple[HTTPStatus, dict[str, Any]]
             _check(sources, account, stream, consumer)
     except _Unhealthy as fault:
         return fault.status, _fault(fault, details)
-    damage = _damage(sources) if not any(server_only) else []
-    return HTTPStatus.OK, {"status": "ok"} | ({"damaged": damage} if damage else {})
+    told = {} if any(server_only) else {"damaged": _damage(sources), "offline": _offline(sources)}
+    return HTTPStatus.OK, {"status": "ok"} | {name: found for name, found in told.items() if found}
 
 
 def _damage(sources: Sources) -> list[dict[str, Any]]:
@@ -55,6 +56,20 @@ def _damage(sources: Sources) -> list[dict[str, Any]]:
             if lost:
                 found.append({"account": name, "stream": stream.name, "messages": lost})
     return found
+
+
+def _offline(sources: Sources) -> list[dict[str, Any]]:
+    """Streams and consumers that the start could not bring back: the others work, and a restart would not help."""
+    by_account = sources.jetstream.by_account if sources.jetstream is not None else {}
+    found: list[dict[str, Any]] = []
+    for name, jetstream in by_account.items():
+        found += [
+            {"account": name, "stream": stream, "error": why} for stream, why in sorted(jetstream.offline.items())
+        ]
+        for stream in jetstream.streams.values():
+            where = {"account": name, "stream": stream.name}
+            found += [where | {"consumer": consumer, "error": why} for consumer, why in sorted(stream.offline.items())]
+    return found[: limits.MONITOR_ROWS]
 
 
 def _bad_request(text: str) -> _Unhealthy:
@@ -85,18 +100,27 @@ def _check(sources: Sources, account: str, stream: str, consumer: str) -> None:
     if stream not in found.streams and stream not in found.offline:
         text = f"JetStream stream {quote(stream)} not found on account {quote(account)}"
         raise _Unhealthy(HTTPStatus.NOT_FOUND, "STREAM", text, account=account, stream=stream)
-    _check_streams(found, [stream] if stream in found.streams else [], offline={stream} & set(found.offline))
+    about = {"account": account, "stream": stream}
+    if stream in found.offline:
+        raise _is_offline(f"stream {quote(stream)}", "STREAM", found.offline[stream], **about)
+    _check_streams(found, [stream])
+    offline = found.streams[stream].offline
+    if consumer in offline:
+        text = f"consumer {quote(consumer)} of stream {quote(stream)}"
+        raise _is_offline(text, "CONSUMER", offline[consumer], **about, consumer=consumer)
     if consumer and consumer not in found.streams[stream].consumers:
         text = f"JetStream consumer {quote(consumer)} not found for stream {quote(stream)} on account {quote(account)}"
         raise _Unhealthy(HTTPStatus.NOT_FOUND, "CONSUMER", text, account=account, stream=stream, consumer=consumer)
 
 
-def _check_streams(jetstream: "JetStream", names: list[str], offline: set[str] | None = None) -> None:
-    """Streams that could not be brought back, and those the disk refuses to write."""
+def _is_offline(what: str, kind: str, reason: str, **about: str) -> _Unhealthy:
+    text = f"JetStream {what} on account {quote(about['account'])} is offline: {reason}"
+    return _Unhealthy(HTTPStatus.SERVICE_UNAVAILABLE, kind, text, **about)
+
+
+def _check_streams(jetstream: "JetStream", names: list[str]) -> None:
+    """Streams that the disk refuses to write."""
     where = f"on account {quote(jetstream.account_name)}"
-    for name in sorted(jetstream.offline if offline is None else offline):
-        text = f"JetStream stream {quote(name)} {where} is offline: {jetstream.offline[name]}"
-        raise _Unhealthy(HTTPStatus.SERVICE_UNAVAILABLE, "STREAM", text, account=jetstream.account_name, stream=name)
     for name in names:
         failed = jetstream.streams[name].log.failed
         if failed is not None:

@@ -39,8 +39,8 @@ async def jsz(sources: Sources, query: Query) -> dict[str, Any]:
         answer |= {"config": _config(server), "limits": {}}
     found = [stream for jetstream in enabled for stream in jetstream.streams.values()]
     answer |= {
-        "streams": len(found),
-        "consumers": sum(len(stream.listed_consumers()) for stream in found),
+        "streams": len(found) + sum(len(jetstream.offline) for jetstream in enabled),
+        "consumers": sum(len(stream.listed_consumers()) + len(stream.offline) for stream in found),
         "messages": sum(stream.log.messages for stream in found),
         "bytes": sum(stream.log.bytes for stream in found),
     }
@@ -127,6 +127,8 @@ async def _account(jetstream: "JetStream", streams: bool, consumers: bool, confi
         details = [await _stream(jetstream, stream, consumers, config) async for stream in paced(rows)]
         if details:
             shown["stream_detail"] = details
+        if jetstream.offline:
+            shown["offline"] = dict(sorted(jetstream.offline.items()))
     return shown
 
 
@@ -146,6 +148,8 @@ async def _stream(jetstream: "JetStream", stream: "Stream", consumers: bool, con
         details = [_consumer(consumer.info(), config) async for consumer in paced(rows)]
         if details:
             shown["consumer_detail"] = details
+        if stream.offline:
+            shown["offline"] = dict(sorted(stream.offline.items()))
     return shown
 
 

@@ -346,7 +346,7 @@ async def test_a_stream_this_release_cannot_read_is_offline_and_kept(tmp_path: P
         server.start()
         client = await nats.connect(server.url, allow_reconnect=False)
         api = Api(client)
-        for subject, body in (("STREAM.INFO.S", b""), ("STREAM.CREATE.S", stream()), ("STREAM.DELETE.S", b"")):
+        for subject, body in (("STREAM.INFO.S", b""), ("STREAM.CREATE.S", stream()), ("STREAM.PURGE.S", b"")):
             assert await api.error(subject, body) == 10194
         listed = await api.good("STREAM.LIST")
         assert [entry["config"]["name"] for entry in listed["streams"]] == ["T"]
