@@ -186,11 +186,11 @@ class SystemServices:
         """Of one account, or (`PING` in the system account) of all that have connections."""
         from jetbroker.monitor.sources import now_text
 
-        wanted = [of] if of != "PING" else options.get("accounts") or list(sources.accounts)
+        names, unused = _statz_options(options)
         found = []
-        for name in wanted:
-            account = sources.accounts.get(name) if isinstance(name, str) else None
-            if account is not None and (account.connections or options.get("include_unused")):
+        for name in [of] if of != "PING" else names or list(sources.accounts):
+            account = sources.accounts.get(name)
+            if account is not None and (account.connections or unused):
                 found.append(_account_row(sources, account))
         return {"server_id": self._server_id, "now": now_text(), "account_statz": found}
 
@@ -242,6 +242,19 @@ def _decoded(body: bytes) -> dict[str, Any]:
     except gojson.JsonError as error:
         raise _Refused(str(error).partition(" at offset ")[0]) from None
     return value if isinstance(value, dict) else {}
+
+
+def _statz_options(options: dict[str, Any]) -> tuple[list[str], bool]:
+    """Which accounts, and also those that nobody uses? Raises _Refused with Go's text."""
+    from jetbroker.jetstream.decode import BOOL, TEXTS, DecodeError, Place
+
+    struct, path = "AccountStatzEventOptions", "AccountStatzOptions"
+    try:
+        names = TEXTS.read(options.get("accounts"), Place(struct, f"{path}.accounts"), [], False)
+        unused = BOOL.read(options.get("include_unused"), Place(struct, f"{path}.include_unused"), False, False)
+    except DecodeError as error:
+        raise _Refused(str(error)) from None
+    return names, unused
 
 
 def _is_meant(options: dict[str, Any], sources: "Sources", server_id: str) -> bool:

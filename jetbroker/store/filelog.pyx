@@ -490,10 +490,10 @@ cdef class FileLog(SegmentedLog):
         self.unsynced.append(old)
         self.last_batch.clear()
         self.start_segment(new)
-        if old.live == 0 and old.lost is None:
-            self.drop_dead_segments()
         if self.on_sealed is not None:
             self.on_sealed(old)
+        if old.live == 0 and old.lost is None:
+            self.drop_dead_segments()
         return 0
 
     cdef int seal(self, FileSegment segment) except -1:

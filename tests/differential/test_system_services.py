@@ -48,6 +48,8 @@ ASKED = [
     ("s", "$SYS.REQ.SERVER.PING.STATSZ", '{"tags":["zone:2"]}'),
     ("s", "$SYS.REQ.SERVER.PING.CONNZ", ""),
     *((user, "$SYS.REQ.USER.A.INFO", "") for user in "as"),
+    *(("s", "$SYS.REQ.ACCOUNT.A.STATZ", f'{{"accounts":{found}}}') for found in ("true", '"A"', "[1]", "{}", "null")),
+    ("s", "$SYS.REQ.ACCOUNT.A.STATZ", '{"include_unused":1}'),
     ("a", "$SYS.DEBUG.SUBSCRIBERS", "in.x"),
     *(("s", "$SYS.DEBUG.SUBSCRIBERS", body) for body in ("in.x", "in.>", ">", "x", "", " in.x ", "in.x q", "in.> ")),
 ]

@@ -87,6 +87,22 @@ def test_with_and_without_the_cache(closed: tuple[Path, Any]) -> None:
     assert reopened(path) == (expected, [])
 
 
+def test_a_segment_that_is_removed_as_it_is_sealed_is_not_described(tmp_path: Path) -> None:
+    async def scenario() -> list[str]:
+        reports: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reports.append(str(context)))
+        store = open_store(str(tmp_path / "s"), segment_bytes=SEGMENT_BYTES)
+        log = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        for jump in (1 << 20, 1 << 40, 1 << 41):
+            log.purge(b"", jump, 0)
+            log.skip_to(jump)
+        await log.commit()
+        await store.close()
+        return reports
+
+    assert run(scenario()) == []
+
+
 def test_start_up_opens_no_footer(closed: tuple[Path, Any]) -> None:
     path, _ = closed
     reads: list[tuple[str, int]] = []
