@@ -80,6 +80,35 @@ def outcome(server: Daemon) -> list[object]:
     return found
 
 
+def test_nobody_is_there(tmp_path: Path) -> None:
+    """The answer names the subject that was looked for; who listens to the domain's names hears what is no API."""
+    program = find_nats_server()
+    assert program is not None
+    unanswered = [rest for rest in RESTS if rest.split(".")[0] not in ("INFO", "STREAM") and "INFO" not in rest]
+    outcomes = []
+    for name, command in (("theirs", [program]), ("ours", [sys.executable, "-m", "jetbroker"])):
+        path = tmp_path / f"{name}.conf"
+        path.write_text(f'jetstream {{ store_dir: "{tmp_path / name}", domain: hub, max_mem: 1MB, max_file: 1MB }}')
+        with Daemon("-c", str(path), command=command) as server, server.open() as asker, server.open() as listener:
+            asker.exchange(
+                b"CONNECT {%b}\r\nSUB r.* 1\r\n"
+                % quiet("").replace(b'"headers":true', b'"headers":true,"no_responders":true')
+            )
+            asker.send(b"PUB $JS.API.INFO r.info 0\r\n\r\n")  # until JetStream is there, requests wait for it
+            asker.until(b"account_info_response")
+            asker.exchange(b"")
+            heard = []
+            for prefix in ("$JS.hub.API.", "$JS.API."):
+                for number, rest in enumerate(unanswered):
+                    heard.append(asker.exchange(f"PUB {prefix}{rest} r.{number} 0\r\n\r\n".encode()))
+            listener.exchange(b"CONNECT {%b}\r\nSUB $JS.hub.> 1\r\n" % quiet(""))
+            for rest in unanswered:
+                asker.exchange(f"PUB $JS.hub.API.{rest} 0\r\n\r\n".encode())
+            outcomes.append((heard, listener.exchange(b"")))
+    assert b"NATS/1.0 503" in b"".join(outcomes[0][0])
+    assert outcomes[1] == outcomes[0]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_random_rules_under_a_domain(seed: int, tmp_path: Path) -> None:
     program = find_nats_server()
