@@ -102,6 +102,7 @@ class PasswordQueue:
         self._loop = loop
         self._threads: ThreadPoolExecutor | None = None
         self._free = limits.PASSWORD_THREADS
+        self._stopped = False
         self._addresses: dict[tuple[bytes, bool], _Address] = {}
         self._turns: deque[_Address] = deque()  # addresses with somebody who could begin
         self._good = Remembered(loop.time)
@@ -143,7 +144,8 @@ class PasswordQueue:
 
     def stop(self) -> None:
         """End the threads; what they are at is thrown away, and nobody is told anything."""
-        self._free = 0
+        self._stopped = True
+        self._turns.clear()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -168,7 +170,7 @@ class PasswordQueue:
                 self._turns.remove(place)
 
     def _go_on(self) -> None:
-        while self._free > 0 and self._turns:
+        while self._free > 0 and self._turns and not self._stopped:
             place = self._turns.popleft()
             line = place.turns.popleft()
             line.has_turn = False
@@ -219,7 +221,7 @@ class PasswordQueue:
         self._free -= 1
 
         def worked(future: "asyncio.Future[bool]") -> None:
-            if future.cancelled():  # the broker stops
+            if self._stopped:
                 return
             self._free += 1
             error = future.exception()

@@ -89,3 +89,17 @@ async def test_who_left_is_not_checked(checks: Checks) -> None:
     assert not gone.connected
     door.logins.stop()
     assert checks.count == 2
+
+
+async def test_nothing_begins_after_the_end(checks: Checks) -> None:
+    faults: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+    door = Door()
+    served, behind = door.knock(1), door.knock(2)
+    assert await asyncio.to_thread(checks.begun.acquire, timeout=PATIENCE_S)
+    door.logins.stop()
+    checks.go.set()
+    await until(lambda: not [thread for thread in threading.enumerate() if "jetbroker-passwords" in thread.name])
+    for _ in range(3):  # from the thread to the future, and from there to whoever waits
+        await asyncio.sleep(0)
+    assert (checks.count, served.connected, behind.connected, faults) == (1, False, False, [])
