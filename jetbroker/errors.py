@@ -28,6 +28,10 @@ class StorageError(JetbrokerError):
     """The disk refused. The stream stops accepting until writing works again; reads and deletes go on."""
 
 
+class SequenceError(StorageError):
+    """A stream's log was to go beyond the last sequence there is."""
+
+
 class StoreOpenError(StorageError):
     """The store cannot be opened at all: not a directory, not writable, damaged beyond starting."""
 

@@ -123,6 +123,18 @@ JS_MULTI_LAST_SUBJECTS = 1024  # nats-server's bound of one direct get
 JS_DIRECT_MESSAGES_PER_TICK = 512  # of one batch: other requests and sockets get their turn in between
 JS_DIRECT_BYTES_PER_TICK = 1024 * 1024
 
+# --- store ---
+STREAM_SKIP_SEQUENCE = (
+    2**62
+)  # the farthest that first_seq, a purge or an origin moves a stream: its end stays beyond reach
+STREAM_LAST_SEQUENCE = 2**63 - 2**33  # the end of a stream; a sequence and the slots of a segment add up to 63 bits
+STREAM_EMPTY_SLOTS = 65_536  # of skipped sequences in one segment, 20 bytes each; more of them begin a new one
+JS_DELETED_LISTED = 100_000  # sequences of deleted or damaged messages in one answer: two megabytes of text
+STORAGE_RETRY_SECONDS = 0.1  # after a failed write or fdatasync; twice as long after each further one
+STORAGE_RETRY_MAX_SECONDS = 5.0
+STORAGE_PROBE_BYTES = 1024 * 1024  # that a file must have room for before a full disk counts as working: any message
+STORAGE_REPORT_SECONDS = 10.0  # what fails and works by turns is told no more often
+
 # --- logs ---
 SYSLOG_CONNECT_SECONDS = 3.0  # at the start; later attempts wait for nothing
 SYSLOG_RETRY_SECONDS = 1.0  # between two attempts to reach a receiver that went away

@@ -224,6 +224,41 @@ def test_no_forbidden_words() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+SIGNATURE = re.compile(
+    r"^(?P<indent>[ \t]*)cp?def[ \t]+(?:(?:inline|public|api)[ \t]+)*"
+    r"(?P<type>[\w. ]+?[ \t]*\**)[ \t]*\b(?P<name>\w+)\((?P<arguments>[^()]*(?:\([^()]*\)[^()]*)*)\)[ \t]*"
+    r"except[ \t]+(?P<value>-?\w+)(?P<rest>[^\n]*)\n(?P<body>(?:[ \t]*\n|(?P=indent)[ \t]+[^\n]*\n)*)",
+    re.MULTILINE,
+)
+WIDE = re.compile(r"(?:const )?(?:u?int(?:32|64)_t|s?size_t|Py_ssize_t|(?:unsigned )?(?:long|double)(?: long)?)")
+
+
+def ambiguous_errors(text: str) -> list[str]:
+    """Functions that may return the value which stands for an error: their caller would find no exception there.
+
+    A number of 32 or 64 bits may be anything, so it needs `except?`; an int that returns the value in so many words.
+    """
+    found = []
+    for match in SIGNATURE.finditer(text):
+        returns = re.findall(r"\breturn[ \t]+([^\n#]+)", match["body"])
+        own_value = any(match["value"] in re.split(r"[^\w-]+", value) for value in returns if "(" not in value)
+        if WIDE.fullmatch(match["type"].strip()) or own_value:
+            found.append(match["name"])
+    return found
+
+
+def test_no_function_returns_the_value_of_an_error() -> None:
+    wrong = {relative(path): ambiguous_errors(path.read_text()) for path in sources(".pyx", ".pxd")}
+    assert {path: names for path, names in wrong.items() if names} == {}
+
+
+def test_the_check_of_error_values_can_fail() -> None:
+    assert ambiguous_errors("    cdef uint64_t append(self, Py_ssize_t n) except 0\n") == ["append"]
+    assert ambiguous_errors("cdef Py_ssize_t f(int a,\n                  int b) except -1:\n    return a\n") == ["f"]
+    assert ambiguous_errors("cdef int f() except -1:\n    if x:\n        return -1\n    return 0\n") == ["f"]
+    assert ambiguous_errors("    cpdef uint64_t first(self) except? 0\n    cdef char* p(self) except NULL\n") == []
+
+
 def test_every_room_says_what_it_is_for() -> None:
     for room in ROOMS:
         text = (ROOT / "jetbroker" / room / "__init__.py").read_text()

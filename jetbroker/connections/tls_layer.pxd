@@ -29,6 +29,6 @@ cdef class TlsLayer:
 
     cdef int _shake_hands(self) except -1
     cdef int _deliver(self) except -1
-    cdef Py_ssize_t _read_into(self, object view) except -1
+    cdef Py_ssize_t _read_into(self, object view) except? -1
     cdef int _flush(self) except -1
     cdef int _stop(self) except -1

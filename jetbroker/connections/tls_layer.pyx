@@ -170,7 +170,7 @@ cdef class TlsLayer:
             self._flush()  # the answer to a change of keys
         return 0
 
-    cdef Py_ssize_t _read_into(self, object view) except -1:
+    cdef Py_ssize_t _read_into(self, object view) except? -1:
         """Decrypt as much as there is; 0 when nothing is whole. SSLZeroReturnError: the peer has closed."""
         cdef Py_ssize_t size = len(view)
         cdef Py_ssize_t total = 0

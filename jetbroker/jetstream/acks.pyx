@@ -103,7 +103,7 @@ cpdef int64_t parse_go_duration(bytes text) except? -1:
     return -total if negative else total
 
 
-cdef int64_t parse_nak_delay(const char* p, Py_ssize_t n) except -1:
+cdef int64_t parse_nak_delay(const char* p, Py_ssize_t n) except? -1:
     cdef bytes text
     cdef int64_t delay
     if n == 0 or n > 256:

@@ -4,10 +4,11 @@
 import base64
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
 from jetbroker.config.options import TIER
+from jetbroker.errors import SequenceError, StorageError
 from jetbroker.jetstream.api_level import API_LEVEL
 from jetbroker.jetstream.config import StreamConfigRequest
 from jetbroker.jetstream.contracts import AccountLimits
@@ -27,7 +28,6 @@ from jetbroker.jetstream.gotext import Timestamp, format_time
 from jetbroker.jetstream.metadata import shown_metadata
 from jetbroker.jetstream.offline import paged_offline
 from jetbroker.jetstream.stream_config import check_stream_config
-from jetbroker.store.log import StreamLog
 from jetbroker.wire.subjects import valid_subject
 
 if TYPE_CHECKING:
@@ -224,10 +224,14 @@ async def _purge(js: "JetStream", request: Request) -> dict[str, Any]:
         raise api_error("stream_sealed")
     if stream.config.deny_purge:
         raise api_error("stream_purge_failed", err="stream purge not permitted")
-    purged = stream.purge(asked.filter, asked.seq, asked.keep)
-    if not asked.filter and asked.seq > stream.log.last_seq + 1:
-        cast(StreamLog, stream.log).skip_to(asked.seq)
-    await stream.commit()
+    try:
+        purged = stream.purge(asked.filter, asked.seq, asked.keep)
+    except SequenceError as error:
+        raise api_error("stream_purge_failed", err=str(error)) from None
+    try:
+        await stream.commit()
+    except StorageError as error:
+        raise api_error("stream_purge_failed", err=str(error)) from error
     return {"success": True, "purged": purged}
 
 
@@ -286,7 +290,10 @@ async def _message_delete(js: "JetStream", request: Request) -> dict[str, Any]:
         raise api_error("stream_msg_delete_failed", err="message delete not permitted")
     if not stream.delete_message(asked.seq, not asked.no_erase):
         _refuse_delete(stream, asked.seq)
-    await stream.commit()
+    try:
+        await stream.commit()
+    except StorageError as error:
+        raise api_error("stream_msg_delete_failed", err=str(error)) from error
     return {"success": True}
 
 

@@ -99,7 +99,7 @@ cdef class ConsumerDelivery(ConsumerEvents):
     cdef bint blocked(self) except -1              # ... and nothing is to be delivered again either
     cdef int give_up(self, PendingEntry* entry) except -1
     cdef int skip_damaged(self, uint64_t seq) except -1
-    cdef Py_ssize_t format_reply(self, uint64_t delivered, StoredMessage* message, uint64_t ahead) except -1
+    cdef Py_ssize_t format_reply(self, uint64_t delivered, StoredMessage* message, uint64_t ahead) except? -1
     cdef int prepare(self, StoredMessage* message, bint copy, Message* out) except -1
     # Send it and record it. SENT_...
     cdef int send(self, Route route, bint copy, StoredMessage* message, PendingEntry* again,

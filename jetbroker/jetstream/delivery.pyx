@@ -102,7 +102,7 @@ cdef class ConsumerDelivery(ConsumerEvents):
 
     # --- one message out ---
 
-    cdef Py_ssize_t format_reply(self, uint64_t delivered, StoredMessage* message, uint64_t ahead) except -1:
+    cdef Py_ssize_t format_reply(self, uint64_t delivered, StoredMessage* message, uint64_t ahead) except? -1:
         cdef char* start
         cdef char* p
         self.reply.size = self.reply_prefix

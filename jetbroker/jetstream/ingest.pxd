@@ -123,6 +123,7 @@ cdef class Ingest(Receiver):
     cdef uint64_t _cost(self, Py_ssize_t subject_len, Py_ssize_t headers_len, Py_ssize_t payload_len) noexcept
     cdef bint _account_has_room(self, uint64_t size) except -1
     cdef bint _has_interest(self, SubjectEntry entry, const Message* msg) except -1
+    cdef uint64_t _use_up_for(self, const Message* msg) except? 0
     cdef uint64_t _use_up_sequence(self) except? 0
     cdef int _evict(self) except -1
     cdef int _note_eviction(self, uint64_t seq) except -1

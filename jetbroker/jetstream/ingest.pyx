@@ -289,7 +289,7 @@ cdef class Ingest(Receiver):
         elif self.server_bytes >= 0 and self.totals.bytes > self.server_bytes:
             refusal = api_error("insufficient_resources")
         elif self.interest_only and not self._has_interest(entry, msg):
-            return self._use_up_sequence()
+            return self._use_up_for(msg)
         elif self.account_bytes >= 0 and not self._account_has_room(
                 self._cost(msg.subject_len, headers_len, payload_len)):
             refusal = api_error("account_resources_exceeded")
@@ -434,6 +434,14 @@ cdef class Ingest(Receiver):
                     break
             entry.generation = self.generation
         return entry.interested
+
+    cdef uint64_t _use_up_for(self, const Message* msg) except? 0:
+        """The sequence of a message that nobody is interested in; 0: refused."""
+        try:
+            return self._use_up_sequence()
+        except StorageError as error:
+            self.refuse(msg, api_error("stream_store_failed", err=error))
+            return 0
 
     cdef uint64_t _use_up_sequence(self) except? 0:
         self.log.skip_to(self.log.last_seq + 2)

@@ -27,7 +27,7 @@ cdef class Republisher:
     # Returns the bytes that are kept until it is committed.
     cdef Py_ssize_t stored(self, bytes destination, bytes subject, uint64_t seq, uint64_t previous, int64_t time_ns,
                            const char* headers, Py_ssize_t headers_len,
-                           const char* payload, Py_ssize_t payload_len) except -1
+                           const char* payload, Py_ssize_t payload_len) except? -1
     # Publish what is committed, in order.
     cdef int release(self, uint64_t committed) except -1
     # Messages from first_lost on have been taken back.

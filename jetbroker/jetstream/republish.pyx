@@ -72,7 +72,7 @@ cdef class Republisher:
 
     cdef Py_ssize_t stored(self, bytes destination, bytes subject, uint64_t seq, uint64_t previous, int64_t time_ns,
                            const char* headers, Py_ssize_t headers_len,
-                           const char* payload, Py_ssize_t payload_len) except -1:
+                           const char* payload, Py_ssize_t payload_len) except? -1:
         cdef Waiting entry
         cdef Py_ssize_t size
         cdef char* p

@@ -20,11 +20,10 @@ from jetbroker.store.log cimport (
 from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, TickTask
 
 from jetbroker import limits
+from jetbroker.errors import SequenceError
 from jetbroker.jetstream.errors import api_error
 
 cdef uint64_t EVICTIONS_PER_TICK = limits.JS_EVICTIONS_PER_TICK
-# A purge may move the stream forward up to here: far enough for everybody, and no sequence ever overflows.
-MAX_SKIP = 2**63
 DIRECT_QUEUE = b"_sys_"
 SECOND_NS = 1_000_000_000
 RETENTION = {"limits": RETAIN_LIMITS, "interest": RETAIN_INTEREST, "workqueue": RETAIN_WORKQUEUE}
@@ -217,10 +216,17 @@ cdef class Stream(LogObserver):
         )
 
     def purge(self, pattern: str = "", seq: int = 0, keep: int = 0) -> int:
-        """Remove messages as STREAM.PURGE does; returns how many. Durable after `commit`."""
+        """Remove messages as STREAM.PURGE does; returns how many. Durable after `commit`.
+
+        Raises SequenceError, and removes nothing, when `seq` is farther than a stream may be moved.
+        """
         cdef StreamConsumer consumer
-        cdef uint64_t purged = self.log.purge(pattern.encode(), seq, keep)
-        if pattern in ("", ">") and not keep and self.log.last_seq + 1 < seq <= MAX_SKIP:
+        cdef uint64_t purged
+        cdef bint moves = pattern in ("", ">") and not keep and self.log.last_seq + 1 < seq
+        if moves and seq > limits.STREAM_SKIP_SEQUENCE:
+            raise SequenceError(f"sequence {seq} is beyond {limits.STREAM_SKIP_SEQUENCE}")
+        purged = self.log.purge(pattern.encode(), seq, keep)
+        if moves:
             self.log.skip_to(seq)      # "below seq" holds for sequences to come, too
         for consumer in self.ingest.consumers:
             consumer.on_purged()

@@ -43,6 +43,8 @@ def check_stream_config(
     config = dataclasses.replace(config)
     _check_texts(config)
     _default_limits(config, pedantic)
+    if config.first_seq > limits.STREAM_SKIP_SEQUENCE:
+        raise _refuse(f"first sequence can not be larger than {limits.STREAM_SKIP_SEQUENCE}")
     _check_replicas(config)
     _check_times(config, account)
     _check_policies(config, pedantic, creating)

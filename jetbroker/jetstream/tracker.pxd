@@ -27,9 +27,9 @@ cdef class AckTracker:
     cdef bint dirty                            # positions moved without an operation
 
     # A new message goes out; returns its consumer sequence.
-    cdef uint64_t deliver(self, uint64_t seq, int64_t now_ns) except 0
+    cdef uint64_t deliver(self, uint64_t seq, int64_t now_ns) except? 0
     # `entry` goes out again; returns the consumer sequence of this delivery.
-    cdef uint64_t redeliver(self, PendingEntry* entry, int64_t now_ns) except 0
+    cdef uint64_t redeliver(self, PendingEntry* entry, int64_t now_ns) except? 0
     # Everything up to seq has been looked at and did not match.
     cdef void skip_to(self, uint64_t seq) noexcept
     # False: nothing changed. `entry_of` an acked message is gone afterwards.

@@ -110,7 +110,7 @@ cdef class AckTracker:
         n = len(self.backoff_ns)
         return <int64_t>self.backoff_ns[min(<Py_ssize_t>max(deliveries, <uint32_t>1), n) - 1]
 
-    cdef uint64_t deliver(self, uint64_t seq, int64_t now_ns) except 0:
+    cdef uint64_t deliver(self, uint64_t seq, int64_t now_ns) except? 0:
         cdef PendingEntry* entry
         if seq <= self.delivered_seq and self.pending.find(seq) != NULL:
             # never twice in the pending list, whatever led here: its acks would find only one of the two
@@ -135,7 +135,7 @@ cdef class AckTracker:
             self.batch.deliver(seq, self.delivered_cseq)
         return self.delivered_cseq
 
-    cdef uint64_t redeliver(self, PendingEntry* entry, int64_t now_ns) except 0:
+    cdef uint64_t redeliver(self, PendingEntry* entry, int64_t now_ns) except? 0:
         self.redeliveries.pop()
         self.delivered_cseq += 1
         entry.count += 1

@@ -190,7 +190,7 @@ cdef int _prune(list path, Node node) except -1:
 
 
 cdef Py_ssize_t _collect_from(Members members, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t seen,
-                              list found) except -1:
+                              list found) except? -1:
     """Appends those of its subscriptions that are number start..stop-1; the first one is number `seen`."""
     groups = [members.plain_members()]
     if members.queues is not None:

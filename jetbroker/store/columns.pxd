@@ -60,4 +60,4 @@ cdef class SegmentColumns:
     cdef int _add_subjects(self, const uint32_t* good, Py_ssize_t count) except -1 nogil
     cdef Py_ssize_t _stretch(self, Py_ssize_t start, Py_ssize_t max_rows, Py_ssize_t* data_bytes) noexcept nogil
     cdef Py_ssize_t _decode(self, Py_ssize_t start, Py_ssize_t count, uint32_t* good, int want, char* data,
-                            int* data_ends, bint check) except -1 nogil
+                            int* data_ends, bint check) except? -1 nogil

@@ -361,7 +361,7 @@ cdef class SegmentColumns:
         return i - start
 
     cdef Py_ssize_t _decode(self, Py_ssize_t start, Py_ssize_t count, uint32_t* good, int want, char* data,
-                            int* data_ends, bint check) except -1 nogil:
+                            int* data_ends, bint check) except? -1 nogil:
         """Copies what is wanted of each readable row; `good` receives their slots. Returns how many."""
         cdef Py_ssize_t i, slot, length, decoded = 0
         cdef int used = 0

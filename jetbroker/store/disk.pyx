@@ -34,7 +34,7 @@ cdef class Disk:
     def close(self, int fd):
         os.close(fd)
 
-    cdef Py_ssize_t write_at(self, int fd, const char* p, Py_ssize_t n, int64_t offset) except -1:
+    cdef Py_ssize_t write_at(self, int fd, const char* p, Py_ssize_t n, int64_t offset) except? -1:
         cdef Py_ssize_t k
         cdef int code = 0
         while True:
@@ -47,7 +47,7 @@ cdef class Disk:
             if code != EINTR:
                 raise OSError(code, os.strerror(code))
 
-    cdef Py_ssize_t read_at(self, int fd, char* p, Py_ssize_t n, int64_t offset) except -1:
+    cdef Py_ssize_t read_at(self, int fd, char* p, Py_ssize_t n, int64_t offset) except? -1:
         cdef Py_ssize_t k
         cdef Py_ssize_t done = 0
         cdef int code = 0
@@ -159,11 +159,11 @@ cdef class ObservedDisk(Disk):
         self.paths.pop(fd, None)
         Disk.close(self, fd)
 
-    cdef Py_ssize_t write_at(self, int fd, const char* p, Py_ssize_t n, int64_t offset) except -1:
+    cdef Py_ssize_t write_at(self, int fd, const char* p, Py_ssize_t n, int64_t offset) except? -1:
         allowed = self.before("write", self.paths.get(fd, ""), n, offset)
         return Disk.write_at(self, fd, p, n if allowed is None else min(n, allowed), offset)
 
-    cdef Py_ssize_t read_at(self, int fd, char* p, Py_ssize_t n, int64_t offset) except -1:
+    cdef Py_ssize_t read_at(self, int fd, char* p, Py_ssize_t n, int64_t offset) except? -1:
         self.before("read", self.paths.get(fd, ""), n, offset)
         return Disk.read_at(self, fd, p, n, offset)
 

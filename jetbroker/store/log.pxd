@@ -85,7 +85,7 @@ cdef class StreamLog(TickTask):
     cdef uint64_t append(self, const char* subject, Py_ssize_t subject_len,
                          const char* headers, Py_ssize_t headers_len,
                          const char* payload, Py_ssize_t payload_len,
-                         int64_t time_ns, uint16_t flags, SubjectState state) except 0
+                         int64_t time_ns, uint16_t flags, SubjectState state) except? 0
     # The appends between begin_batch and end_batch are written together; their records take `size` bytes at most.
     # No append in between raises StorageError. abort_batch takes them back.
     cdef int begin_batch(self, uint64_t size) except -1                          # raises StorageError when failed
@@ -105,9 +105,11 @@ cdef class StreamLog(TickTask):
     cpdef tuple get(self, uint64_t seq)         # (result, subject, headers, payload, time_ns)
     cpdef uint64_t last_by_subject(self, bytes pattern) except? 0          # last live seq matching a pattern, 0: none
     cpdef list matching_subjects(self, bytes pattern)              # [SubjectState] with count > 0, unsorted
-    cpdef list deleted(self)                    # [seq] of interior deletes between first_seq and last_seq
-    cpdef uint64_t deleted_count(self) except? 0
-    cpdef list lost(self)                       # [seq] of damaged records
+    # [seq] of interior deletes between first_seq and last_seq, of damaged records; the first JS_DELETED_LISTED of them
+    cpdef list deleted(self)
+    cpdef list lost(self)
+    cpdef uint64_t deleted_count(self) except? 0                   # how many there are
+    cpdef uint64_t lost_count(self) except? 0
 
     # Removals are logged and become durable with the next commit (await commit()). Counts and SubjectStates are
     # exact at once.
@@ -116,5 +118,5 @@ cdef class StreamLog(TickTask):
     cdef int evict_first(self) except -1                # drop the oldest live message (limits; hot when full)
     # purge as STREAM.PURGE: pattern b"" = all; below seq when seq > 0; keep the newest `keep`
     cpdef uint64_t purge(self, bytes pattern, uint64_t seq, uint64_t keep) except? 0
-    # Jump ahead (first_seq of a config, mirrors): next append gets `seq`. Only forward.
+    # Jump ahead (first_seq of a config, mirrors): next append gets `seq`. Only forward. Raises SequenceError.
     cpdef int skip_to(self, uint64_t seq) except -1

@@ -63,7 +63,7 @@ cdef class StreamLog(TickTask):
     cdef uint64_t append(self, const char* subject, Py_ssize_t subject_len,
                          const char* headers, Py_ssize_t headers_len,
                          const char* payload, Py_ssize_t payload_len,
-                         int64_t time_ns, uint16_t flags, SubjectState state) except 0:
+                         int64_t time_ns, uint16_t flags, SubjectState state) except? 0:
         raise NotImplementedError
 
     cdef int begin_batch(self, uint64_t size) except -1:
@@ -112,6 +112,9 @@ cdef class StreamLog(TickTask):
         raise NotImplementedError
 
     cpdef list lost(self):
+        raise NotImplementedError
+
+    cpdef uint64_t lost_count(self) except? 0:
         raise NotImplementedError
 
     cpdef bint remove(self, uint64_t seq, bint erase=False) except -1:

@@ -29,6 +29,7 @@ cdef class Segment:
     cdef readonly uint64_t first_seq
     cdef readonly Py_ssize_t slots
     cdef readonly Py_ssize_t live     # neither dead nor lost
+    cdef Py_ssize_t empty             # skipped sequences among the slots that were pushed here
     cdef readonly uint64_t live_bytes
     cdef readonly uint64_t msg_ids
     cdef readonly int64_t first_time
@@ -67,6 +68,8 @@ cdef class Segment:
     cdef bint is_dead(self, Py_ssize_t slot) noexcept nogil
     # First slot in [slot, end) that is not dead, -1: none.
     cdef Py_ssize_t next_live(self, Py_ssize_t slot, Py_ssize_t end) noexcept nogil
+    # First slot in [slot, end) that is dead and not lost, -1: none.
+    cdef Py_ssize_t next_deleted(self, Py_ssize_t slot, Py_ssize_t end) except? -1
     cdef Py_ssize_t previous_live(self, Py_ssize_t slot) noexcept nogil                  # at or before slot
     cdef Py_ssize_t next_in(self, SubjectSet ids, Py_ssize_t slot, Py_ssize_t end) noexcept nogil
     cdef Py_ssize_t next_of(self, uint32_t subject_id, Py_ssize_t slot, Py_ssize_t end) noexcept nogil

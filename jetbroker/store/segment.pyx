@@ -7,6 +7,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, qsort, realloc
 from libc.string cimport memcmp, memcpy, memset
 
+from jetbroker.saturate cimport add_uint64
 from jetbroker.store.format cimport OFFSET_EMPTY, SUBJECT_NONE, FooterLayout, parse_footer
 
 cdef extern from *:
@@ -62,7 +63,7 @@ cdef class Ranges:
         cdef uint64_t* tail
         if self.count:
             tail = self.data + 2 * (self.count - 1)
-            if first == tail[1] + 1:
+            if first == add_uint64(tail[1], 1):
                 tail[1] = last
                 return 0
         if self.count == self.capacity:
@@ -93,7 +94,7 @@ cdef class Ranges:
             return 0
         qsort(self.data, self.count, 16, compare_pairs)
         for i in range(1, self.count):
-            if self.data[2 * i] <= self.data[2 * k + 1] + 1:
+            if self.data[2 * i] <= add_uint64(self.data[2 * k + 1], 1):
                 if self.data[2 * i + 1] > self.data[2 * k + 1]:
                     self.data[2 * k + 1] = self.data[2 * i + 1]
             else:
@@ -181,12 +182,16 @@ cdef class Segment:
         self.mark_dead(self.slots - 1)
         if offset != OFFSET_EMPTY:
             self.mark_lost(self.slots - 1)
+        else:
+            self.empty += 1
         return 0
 
     cdef int truncate_slots(self, Py_ssize_t slots) except -1:
         cdef Py_ssize_t i
         for i in range(slots, self.slots):
             self.mark_live(i)
+            if self.offsets[i] == OFFSET_EMPTY and self.empty:
+                self.empty -= 1
         if self.lost is not None:
             self.lost = [s for s in self.lost if s < slots] or None
         self.slots = slots
@@ -262,6 +267,29 @@ cdef class Segment:
             bits = ~self.dead[word]
         slot = (word << 6) + trailing_zeros(bits)
         return slot if slot < end else -1
+
+    cdef Py_ssize_t next_deleted(self, Py_ssize_t slot, Py_ssize_t end) except? -1:
+        cdef Py_ssize_t word
+        cdef Py_ssize_t i
+        cdef uint64_t bits
+        while slot < end:
+            word = slot >> 6
+            if word >= self.dead_words:
+                return -1
+            bits = self.dead[word] & (~<uint64_t>0 << (slot & 63))
+            if bits == 0:
+                slot = (word + 1) << 6
+                continue
+            slot = (word << 6) + trailing_zeros(bits)
+            if slot >= end:
+                return -1
+            if self.lost is None:
+                return slot
+            i = bisect_left(self.lost, slot)
+            if i == len(self.lost) or self.lost[i] != slot:
+                return slot
+            slot += 1
+        return -1
 
     cdef Py_ssize_t previous_live(self, Py_ssize_t slot) noexcept nogil:
         cdef Py_ssize_t word = slot >> 6

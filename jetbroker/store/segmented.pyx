@@ -1,9 +1,13 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """What file and memory logs have in common (see segmented.pxd)."""
 from bisect import bisect_left
+from itertools import chain, islice
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+
+from jetbroker import limits
+from jetbroker.errors import SequenceError
 
 from jetbroker.store.format cimport (
     KIND_MESSAGE, OFFSET_EMPTY, RECORD_HEADER, SIZE_HAS_HEADERS, SIZE_MASK, SUBJECT_NONE, put_record, record_headers,
@@ -15,10 +19,18 @@ from jetbroker.store.log cimport (
 from jetbroker.store.segment cimport Segment, SubjectSet
 from jetbroker.store.subject_states cimport SubjectStates
 
-# A larger jump starts a new segment instead of empty slots.
-cdef uint64_t MAX_EMPTY_SLOTS = 65536
+# More skipped sequences start a new segment instead of empty slots.
+cdef uint64_t MAX_EMPTY_SLOTS = limits.STREAM_EMPTY_SLOTS
+cdef uint64_t LAST_SEQUENCE = limits.STREAM_LAST_SEQUENCE
+cdef uint64_t SKIP_SEQUENCE = limits.STREAM_SKIP_SEQUENCE
+cdef Py_ssize_t MAX_LISTED = limits.JS_DELETED_LISTED
 # Filters keep their verdicts for this many segments.
 cdef Py_ssize_t MAX_SEGMENT_SETS = 64
+
+
+def first_of_run(run):
+    """Sort key."""
+    return run[0]
 
 
 cdef class StoreTotals:
@@ -75,7 +87,7 @@ cdef class SegmentedLog(StreamLog):
     cdef uint64_t append(self, const char* subject, Py_ssize_t subject_len,
                          const char* headers, Py_ssize_t headers_len,
                          const char* payload, Py_ssize_t payload_len,
-                         int64_t time_ns, uint16_t flags, SubjectState state) except 0:
+                         int64_t time_ns, uint16_t flags, SubjectState state) except? 0:
         cdef uint32_t length = <uint32_t>(RECORD_HEADER + subject_len + headers_len + payload_len)
         cdef uint32_t offset = 0
         cdef uint32_t size = <uint32_t>(headers_len + payload_len)
@@ -84,6 +96,8 @@ cdef class SegmentedLog(StreamLog):
         cdef char* out
         cdef Segment segment
         self.ready()
+        if self.last_seq >= LAST_SEQUENCE:
+            raise SequenceError("the stream has no sequences left")
         if state is None:
             state = self.subject_state(subject, subject_len)
         if time_ns < self.last_time_ns:
@@ -430,7 +444,7 @@ cdef class SegmentedLog(StreamLog):
         return self.states.matching(SubjectFilter(pattern))
 
     cpdef list deleted(self):
-        """Sequences of interior deletes between first_seq and last_seq."""
+        """Sequences of interior deletes between first_seq and last_seq, the first MAX_LISTED of them."""
         cdef Segment segment
         cdef Py_ssize_t slot
         cdef uint64_t seq = self.first_seq
@@ -438,44 +452,58 @@ cdef class SegmentedLog(StreamLog):
         if self.messages == 0:
             return out
         for segment in self.segments:
-            if segment.first_seq + segment.slots <= self.first_seq:
+            if segment.first_seq + segment.slots <= seq:
                 continue
-            while seq < segment.first_seq:
-                out.append(seq)
-                seq += 1
-            for slot in range(seq - segment.first_seq, segment.slots):
-                if segment.is_dead(slot) and not (segment.lost is not None and slot in segment.lost):
-                    out.append(segment.first_seq + slot)
+            self.list_gap(out, seq, segment.first_seq - 1)
+            slot = segment.next_deleted(seq - segment.first_seq if seq > segment.first_seq else 0, segment.slots)
+            while slot >= 0 and len(out) < MAX_LISTED:
+                out.append(segment.first_seq + slot)
+                slot = segment.next_deleted(slot + 1, segment.slots)
             seq = segment.first_seq + segment.slots
-        out.extend(range(seq, self.last_seq + 1))
-        for first, last in self.lost_gaps:
-            out = [s for s in out if s < first or s > last]
+        self.list_gap(out, seq, self.last_seq)
         return out
 
+    def list_gap(self, list out not None, first, last):
+        """Add what of first..last is not lost, as far as `out` has room."""
+        for lost_first, lost_last in [*self.lost_gaps, (last + 1, last + 1)]:
+            if first > last or len(out) >= MAX_LISTED:
+                return
+            if lost_last >= first:
+                out.extend(range(first, min(lost_first, last + 1, first + MAX_LISTED - len(out))))
+                first = lost_last + 1
+
     cpdef uint64_t deleted_count(self) except? 0:
-        """How many sequences `deleted` would list."""
-        cdef uint64_t lost = 0
-        cdef Segment segment
-        if self.messages == 0:
-            return 0
-        for first, last in self.lost_gaps:
-            if last >= self.first_seq:
-                lost += last - max(first, self.first_seq) + 1
-        for segment in self.segments:
-            if segment.lost is not None:
-                lost += len([s for s in segment.lost if segment.first_seq + <uint64_t>s >= self.first_seq])
-        return self.last_seq - self.first_seq + 1 - self.messages - lost
+        """How many interior deletes there are."""
+        return self.last_seq - self.first_seq + 1 - self.messages - self.lost_from(self.first_seq) \
+            if self.messages else 0
 
     cpdef list lost(self):
-        """Sequences whose records are damaged or missing, in order."""
+        """Sequences whose records are damaged or missing, in order, the first MAX_LISTED of them."""
         cdef Segment segment
-        out = []
-        for first, last in self.lost_gaps:
-            out.extend(range(first, last + 1))
+        cdef list runs = [range(first, min(last + 1, first + MAX_LISTED)) for first, last in self.lost_gaps]
         for segment in self.segments:
             if segment.lost is not None:
-                out.extend([segment.first_seq + <uint64_t>s for s in segment.lost])
-        return sorted(out)
+                runs.append([segment.first_seq + <uint64_t>s for s in segment.lost[:MAX_LISTED]])
+        runs.sort(key=first_of_run)
+        return list(islice(chain.from_iterable(runs), MAX_LISTED))
+
+    cpdef uint64_t lost_count(self) except? 0:
+        """How many sequences have damaged or missing records."""
+        return self.lost_from(0)
+
+    def lost_from(self, uint64_t start):
+        """How many of those are `start` or behind it."""
+        cdef uint64_t lost = 0
+        cdef Segment segment
+        for first, last in self.lost_gaps:
+            if last >= start:
+                lost += last - max(first, start) + 1
+        for segment in self.segments:
+            if segment.lost is not None:
+                lost += len(segment.lost)
+                if start > segment.first_seq:
+                    lost -= bisect_left(segment.lost, start - segment.first_seq)
+        return lost
 
     # --- removals ---
 
@@ -666,7 +694,7 @@ cdef class SegmentedLog(StreamLog):
         cdef SubjectFilter filter = SubjectFilter(pattern)
         cdef uint64_t total = self.count_from(filter, 0)
         cdef uint64_t removed = 0
-        cdef uint64_t limit = seq - 1 if seq else self.last_seq
+        cdef uint64_t limit = min(seq - 1, self.last_seq) if seq else self.last_seq
         cdef Segment segment
         cdef SubjectSet ids
         cdef Py_ssize_t slot
@@ -705,8 +733,10 @@ cdef class SegmentedLog(StreamLog):
             raise ValueError(f"cannot skip back to {seq}, the next sequence is {first}")
         if seq == first:
             return 0
+        if seq > SKIP_SEQUENCE and (seq > LAST_SEQUENCE or seq - first > MAX_EMPTY_SLOTS):
+            raise SequenceError(f"sequence {seq} is beyond {SKIP_SEQUENCE}, the farthest a stream may be moved")
         self.ready()
-        if seq - first > MAX_EMPTY_SLOTS or self.active.slots == 0:
+        if self.active.empty + (seq - first) > MAX_EMPTY_SLOTS and not self.batch_seq:
             self.roll(seq)
         else:
             while self.active.first_seq + self.active.slots < seq:

@@ -37,12 +37,13 @@ cdef class StateLog(TickTask):
     cdef bint replaced                      # the file was replaced while a round was under way
     cdef bint closed
     cdef Waiters waiters                    # for positions
-    cdef object retry
+    cdef object retry                       # when the next try is, after a failure
+    cdef bint suspect                       # its fdatasync failed: the file is never synced again
     cdef object reserve
 
     # --- hot ---
     # Buffer one entry; it is written at the end of the tick. Returns its position.
-    cdef uint64_t append(self, const char* p, Py_ssize_t n) except 0
+    cdef uint64_t append(self, const char* p, Py_ssize_t n) except? 0
     # What was appended so far is to be synced with the next group; without it that happens within a second.
     cpdef int request_sync(self) except -1
 

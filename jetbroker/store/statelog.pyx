@@ -15,6 +15,7 @@ from libc.string cimport memchr, memcpy
 
 from jetbroker.errors import StorageError
 from jetbroker.store import format as store_format
+from jetbroker.store.faults import Fault, Retry
 
 from jetbroker.store.commit cimport GroupCommit
 from jetbroker.store.disk cimport Disk
@@ -30,7 +31,6 @@ cdef enum:
     FRAME_STATE = 83       # 'S'
 # A file is worth rewriting when it is larger than this and than four snapshots.
 cdef uint64_t REWRITE_BYTES = 1024 * 1024
-RETRY_SECONDS = 0.1
 
 
 cdef bint frame_is_valid(const char* p, uint64_t available, uint32_t seed) noexcept nogil:
@@ -176,13 +176,24 @@ cdef class StateLog(TickTask):
             fd, temporary = self._open_temporary()
         except OSError as error:
             raise StorageError(f"{self.path}: {error.strerror}") from error
-        if self.fd >= 0:
-            self.disk.close(self.fd)
+        self._leave_file()
         self.fd = fd
         self.temporary = temporary
         self.tail.begin(STATE_MAGIC)
         self.size = len(STATE_MAGIC)
         self.put_head()
+
+    def _leave_file(self):
+        """Close the file; one that never got its name is of no use any more."""
+        if self.fd >= 0:
+            self.disk.close(self.fd)
+        if self.temporary is not None and not self.in_round:
+            try:
+                self.disk.unlink(self.temporary)
+            except OSError as error:
+                # the next start removes it
+                self.tick.loop.call_exception_handler(
+                    {"message": f"cannot remove {self.temporary}", "exception": error})
 
     def _open_temporary(self):
         # a name of its own: the round under way may still be about to rename the one before
@@ -208,7 +219,7 @@ cdef class StateLog(TickTask):
         self.put_frame(FRAME_HEAD, text, len(text))
         return 0
 
-    cdef uint64_t append(self, const char* p, Py_ssize_t n) except 0:
+    cdef uint64_t append(self, const char* p, Py_ssize_t n) except? 0:
         if self.closed:
             raise StorageError(f"{self.path}: the state log is closed")
         self.position += FRAME_HEADER + n
@@ -244,14 +255,20 @@ cdef class StateLog(TickTask):
         return 0
 
     cpdef int update_config(self, dict config) except -1:
-        """Store a new configuration; durable after the next commit."""
+        """Store a new configuration; durable after the next commit. Raises StorageError while the disk refuses."""
+        if self.failed is not None:
+            raise self.failed
+        self.undo_config(config)
+        return 0
+
+    def undo_config(self, dict config not None):
+        """Go back to a configuration whose successor could not be stored: on disk, too, once the disk works."""
         self.config = config
         self.head = {**self.head, "config": config}
         self.position += 1
         if not self.memory:
             self.put_head()
         self.request_sync()
-        return 0
 
     cdef int run_tick(self) except -1:
         self.flush()
@@ -263,37 +280,55 @@ cdef class StateLog(TickTask):
         if self.memory:
             self.written = self.position
             return self.advance(self.position)
+        if self.failed is not None and self.retry.waits:
+            return 0                   # entries stay in memory until then
         try:
             self.tail.write(self.disk, self.fd)
         except OSError as error:
             self._write_failed(error)
             return 0
-        self.failed = None
         self.written = self.position
-        if not self.always and self.temporary is not None:
-            self._rename_now()
-        if self.always and self.wants_sync:
+        if not self.always and self.temporary is not None and not self._rename_now():
+            return 0
+        if self.always and (self.wants_sync or self.failed is not None):
             self.group.request(self)
         else:
             self.group.request_later(self)
         self.wants_sync = False
         if not self.always:
+            if self.failed is not None:
+                self._works()
             self.advance(self.written)
         return 0
 
     def _write_failed(self, error):
         """Entries wait in memory; the disk gets its reserve back and is tried again shortly."""
-        self.failed = StorageError(f"{self.path}: {error.strerror or error}")
-        if self.observer is not None:
-            self.observer.on_write_failed(self.committed + 1, self.failed)
         if self.reserve is not None:
             self.reserve.free()
-        if self.retry is None:
-            self.retry = self.tick.loop.call_later(RETRY_SECONDS, self._retry)
+        self._tell_fault(f"{error.strerror or error}")
 
-    def _retry(self):
-        self.retry = None
-        if not self.closed and not self.scheduled:
+    def _tell_fault(self, reason):
+        """Whoever waits is answered now; what was appended is tried again."""
+        self.failed = StorageError(f"{self.path}: {reason}")
+        self.group.faults.begin(
+            self, Fault(self.head["account"], self.head["stream"], self.head["name"], self.temporary or self.path,
+                        reason))
+        if self.retry is None:
+            self.retry = Retry(self.tick.loop, self._try_again)
+        self.retry.again()
+        if self.observer is not None:
+            self.observer.on_write_failed(self.committed + 1, self.failed)
+        self.waiters.fail(self.failed)
+
+    def _works(self):
+        self.failed = None
+        self.retry.worked()
+        self.group.faults.over(self)
+
+    def _try_again(self):
+        if self.closed or (self.suspect and not self._replace_file()):
+            return
+        if not self.scheduled:
             self.tick.schedule(PHASE_STATE_LOGS, self)
 
     def _rename_now(self):
@@ -305,6 +340,7 @@ cdef class StateLog(TickTask):
         except OSError as error:
             self.temporary = temporary
             self._write_failed(error)
+        return self.temporary is None
 
     cdef int advance(self, uint64_t position) except -1:
         if position > self.committed:
@@ -316,9 +352,9 @@ cdef class StateLog(TickTask):
     def begin_sync(self):
         """What the next round must sync; None when there is nothing."""
         self.flush()
-        if self.closed or self.failed is not None:
+        if self.closed or (self.failed is not None and self.retry.waits):
             return None
-        if self.tail.written == self.tail.base and self.temporary is None:
+        if self.tail.written == self.tail.base and self.temporary is None and self.failed is None:
             self.advance(self.written)
             return None
         self.in_round = True
@@ -344,24 +380,31 @@ cdef class StateLog(TickTask):
             return
         self.temporary = None
         self.tail.drop_before(self.round_offset)
+        if self.failed is not None and not self.retry.waits:
+            self._works()
         self.advance(self.round_position)
 
     def _sync_failed(self, error):
-        """The file is not to be trusted any more: what was synced and what is in memory go into a new one."""
-        self.failed = StorageError(f"{self.path}: fdatasync failed: {error.strerror}")
+        """The file is not to be trusted any more."""
+        self.suspect = True
+        self._tell_fault(f"fdatasync failed: {error.strerror}")
+
+    def _replace_file(self):
+        """What was synced and what is in memory go into a new file; False: it cannot be made now."""
         try:
             synced = self.disk.read(self.fd, self.tail.base, 0)
-            fd, self.temporary = self._open_temporary()
-        except OSError as failure:
-            self._write_failed(failure)
-            self.group.request_later(self)
-            return
-        self.disk.close(self.fd)
+            fd, temporary = self._open_temporary()
+        except OSError as error:
+            self._write_failed(error)
+            return False
+        self._leave_file()
         self.fd = fd
+        self.temporary = temporary
+        self.suspect = False
         self.tail.begin(synced + self.tail.bytes_from(self.tail.base))
         self.size = self.tail.size
-        self.retry = self.retry or self.tick.loop.call_later(RETRY_SECONDS, self._retry)
         self.wants_sync = True
+        return True
 
     async def commit(self):
         """Wait until everything appended so far is committed. Raises StorageError when the log is closed."""
@@ -369,6 +412,8 @@ cdef class StateLog(TickTask):
             raise StorageError(f"{self.path}: the state log is closed")
         if self.committed >= self.position and (self.memory or (self.temporary is None and not self.wants_sync)):
             return
+        if self.failed is not None and self.retry.waits:
+            raise self.failed
         future = self.waiters.add(self.tick.loop, self.position)
         self.request_sync()
         await future
@@ -389,6 +434,7 @@ cdef class StateLog(TickTask):
         self.closed = True
         if self.retry is not None:
             self.retry.cancel()
+            self.group.faults.forget(self)
         self.waiters.fail(StorageError(f"{self.path}: the state log is closed"))
         if self.memory:
             return

@@ -125,7 +125,7 @@ cdef bytes dead_bits(FileSegment segment):
     return b""
 
 
-cdef Py_ssize_t length_of(dict values, str name) except -1:
+cdef Py_ssize_t length_of(dict values, str name) except? -1:
     value = values[name]
     if not isinstance(value, bytes):
         raise ValueError(f"the summary's {name} are no bytes")

@@ -34,7 +34,7 @@ cdef class HeaderColumn:
     cdef Py_ssize_t rows, rows_capacity, lists, lists_capacity, fields_capacity
     # One row; an empty block is a row without entries.
     cdef int add(self, const uint8_t* block, Py_ssize_t n) except -1 nogil
-    cdef Py_ssize_t _parse(self, const uint8_t* block, Py_ssize_t n) except -1 nogil
+    cdef Py_ssize_t _parse(self, const uint8_t* block, Py_ssize_t n) except? -1 nogil
     cdef int _link_same_names(self, Py_ssize_t count) except -1 nogil
     cdef int _link_by_dict(self, Py_ssize_t count) except -1 with gil
     cdef void reset(self) noexcept nogil

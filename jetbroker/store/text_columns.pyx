@@ -131,7 +131,7 @@ cdef class HeaderColumn:
         self.map_ends[self.rows] = <int32_t>self.lists
         return 0
 
-    cdef Py_ssize_t _parse(self, const uint8_t* block, Py_ssize_t n) except -1 nogil:
+    cdef Py_ssize_t _parse(self, const uint8_t* block, Py_ssize_t n) except? -1 nogil:
         """Splits a block into self.fields; lines without a colon are no fields."""
         cdef const uint8_t* end = block + n
         cdef const uint8_t* line = <const uint8_t*>memchr(block, c'\n', n) if n > 0 else NULL

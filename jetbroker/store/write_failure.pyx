@@ -15,14 +15,11 @@ from jetbroker.store.segment cimport Ranges, Segment
 def write_failed(FileLog log not None, error):
     """Keep what was wholly written, take the other appends back and answer for them."""
     cdef FileSegment segment = <FileSegment>log.active
-    cdef Py_ssize_t slot = segment.slots
+    cdef Py_ssize_t slot = whole_batches(log, written_slots(log))
     cdef uint64_t boundary
     cdef uint64_t first_lost = 0
     cdef Ranges kept
     cdef Py_ssize_t i
-    while slot and segment.offsets[slot - 1] + <uint64_t>log.record_size(segment, slot - 1) > log.tail.written:
-        slot -= 1
-    slot = whole_batches(log, slot)
     log.refuse(f"{error.strerror or error}")
     first_lost = segment.first_seq + slot
     boundary = written_boundary(log, slot)
@@ -49,7 +46,21 @@ def write_failed(FileLog log not None, error):
     write_reserved(log)
 
 
-cdef Py_ssize_t whole_batches(FileLog log, Py_ssize_t slots) except -1:
+cdef Py_ssize_t written_slots(FileLog log) except? -1:
+    """How many slots are in front of the first record that is not wholly written."""
+    cdef FileSegment segment = <FileSegment>log.active
+    cdef Py_ssize_t written = segment.slots
+    cdef Py_ssize_t slot
+    for slot in range(segment.slots - 1, -1, -1):
+        if segment.offsets[slot] in (OFFSET_EMPTY, OFFSET_LOST):
+            continue                   # skipped sequences go with the record in front of them
+        if segment.offsets[slot] + <uint64_t>log.record_size(segment, slot) <= log.tail.written:
+            break
+        written = slot
+    return written
+
+
+cdef Py_ssize_t whole_batches(FileLog log, Py_ssize_t slots) except? -1:
     """How many of the first `slots` slots stay, when a batch goes as a whole."""
     cdef FileSegment segment = <FileSegment>log.active
     cdef Py_ssize_t slot = slots
@@ -92,11 +103,12 @@ def written_boundary(FileLog log not None, Py_ssize_t slots):
 
 
 def write_reserved(FileLog log not None):
-    """Removals must still become durable on a full disk: give the reserve back to the disk and write them."""
+    """Removals must still become durable on a full disk: give the reserve back to the disk and write them.
+
+    Appends that were written wholly, in front of the one that was not, are committed with them.
+    """
     cdef uint64_t boundary = log.tail.end()
-    if log.pending.count == 0 and not log.waiters.waiting:
-        return
-    if log.reserve is not None:
+    if log.reserve is not None and (log.pending.count or log.waiters.waiting):
         log.reserve.free()
     log.put_deletions()
     try:

@@ -61,7 +61,7 @@ cdef class FoldingParser(Parser):
             return self.field(NULL, 0)
         return self.field(value, len(value))
 
-    cdef Py_ssize_t take(self, const char* p, Py_ssize_t n) except -1:
+    cdef Py_ssize_t take(self, const char* p, Py_ssize_t n) except? -1:
         """Parse what is there; stops by handlers are taken back and the rest is parsed."""
         cdef Py_ssize_t used = 0
         try:

@@ -310,7 +310,7 @@ cdef class HashingParser(Parser):
         self.max_payload = 8 if settings & 4 else MAX_PAYLOAD
         self.max_control_line = 40 if settings & 8 else MAX_LINE
 
-    cdef Py_ssize_t take(self, const char* p, Py_ssize_t n) except -1:
+    cdef Py_ssize_t take(self, const char* p, Py_ssize_t n) except? -1:
         """Parse what is there; stops by handlers are taken back and the rest is parsed."""
         cdef Py_ssize_t used = 0
         try:

@@ -19,9 +19,9 @@ cdef class Parser:
 
     # Handles the whole commands in p[0:n] and returns how many bytes they took.
     # Raises ProtocolError at the first wrong byte.
-    cdef Py_ssize_t parse(self, const char* p, Py_ssize_t n) except -1
-    cdef Py_ssize_t _command(self, int op, const char* p, const char* args, const char* end) except -2
-    cdef Py_ssize_t _publish(self, const char* p, const char* args, const char* end, bint with_headers) except -2
+    cdef Py_ssize_t parse(self, const char* p, Py_ssize_t n) except? -1
+    cdef Py_ssize_t _command(self, int op, const char* p, const char* args, const char* end) except? -2
+    cdef Py_ssize_t _publish(self, const char* p, const char* args, const char* end, bint with_headers) except? -2
     cdef int _subscription(self, int op, bytes line, bint with_cr) except -1
     cdef object _unknown_operation(self, const char* p, const char* end)
     cdef object _bad_end(self, const char* p, const char* end)

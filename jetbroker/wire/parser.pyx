@@ -136,7 +136,7 @@ cdef class Parser:
         self.max_control_line = limits.MAX_CONTROL_LINE_BYTES
         self.max_payload = limits.MAX_PAYLOAD_BYTES
 
-    cdef Py_ssize_t parse(self, const char* p, Py_ssize_t n) except -1:
+    cdef Py_ssize_t parse(self, const char* p, Py_ssize_t n) except? -1:
         cdef const char* start = p
         cdef const char* end = p + n
         cdef const char* args
@@ -183,7 +183,7 @@ cdef class Parser:
             p += taken
         return p - start
 
-    cdef Py_ssize_t _publish(self, const char* p, const char* args, const char* end, bint with_headers) except -2:
+    cdef Py_ssize_t _publish(self, const char* p, const char* args, const char* end, bint with_headers) except? -2:
         """PUB <subject> [reply] <size> / HPUB <subject> [reply] <header size> <total size>, then the payload."""
         cdef const char* first[4]
         cdef const char* last[4]
@@ -253,7 +253,7 @@ cdef class Parser:
         self.on_publish(&msg)
         return (msg.body + size + 2) - p
 
-    cdef Py_ssize_t _command(self, int op, const char* p, const char* args, const char* end) except -2:
+    cdef Py_ssize_t _command(self, int op, const char* p, const char* args, const char* end) except? -2:
         """The commands that are one line."""
         cdef const char* lf = <const char*>memchr(args, c'\n', end - args)
         cdef const char* stop = end if lf == NULL else lf
