@@ -395,6 +395,7 @@ class JetStream:
                 consumer.state_log.update_config(config.to_json())
                 await consumer.state_log.commit()
             except StorageError as error:
+                consumer.state_log.undo_config(old.to_json())
                 raise api_error("consumer_store_failed", err=str(error)) from error
         consumer.update(config)
         if config.sourcing:
@@ -411,6 +412,7 @@ class JetStream:
                 consumer.state_log.update_config(config.to_json())
                 await consumer.state_log.commit()
             except StorageError as error:
+                consumer.state_log.undo_config(old.to_json())
                 consumer.pause(old)
                 raise api_error("consumer_store_failed", err=str(error)) from error
         if until != old.pause_until:

@@ -54,7 +54,9 @@ class JetStreamServer:
 
         Raises StorageError when the store cannot be used.
         """
-        self.store = Store.open(self.options.store_path, self.tick, sync=self.options.jetstream.sync_interval)
+        self.store = Store.open(
+            self.options.store_path, self.tick, sync=self.options.jetstream.sync_interval, log=self.log
+        )
         self.reservations = self._reservations()
         self._log_settings(self.reservations)
         stored = set(self.store.accounts())

@@ -52,7 +52,7 @@ def _damage(sources: Sources) -> list[dict[str, Any]]:
     found = []
     for name, jetstream in by_account.items():
         for stream in jetstream.streams.values():
-            lost = len(stream.log.lost())
+            lost = stream.log.lost_count()
             if lost:
                 found.append({"account": name, "stream": stream.name, "messages": lost})
     return found
@@ -89,6 +89,10 @@ def _check(sources: Sources, account: str, stream: str, consumer: str) -> None:
     if not account:
         for jetstream in by_account.values():
             _check_streams(jetstream, list(jetstream.streams))
+        store = sources.jetstream.store if sources.jetstream is not None else None
+        for fault in store.faults.of_stream("", "") if store is not None else ():
+            text = f"JetStream storage cannot be written: {fault.file}: {fault.reason}"
+            raise _Unhealthy(HTTPStatus.SERVICE_UNAVAILABLE, "STORE", text)
         return
     found = by_account.get(account)
     if found is None or not found.enabled:
@@ -121,10 +125,11 @@ def _is_offline(what: str, kind: str, reason: str, **about: str) -> _Unhealthy:
 def _check_streams(jetstream: "JetStream", names: list[str]) -> None:
     """Streams that the disk refuses to write."""
     where = f"on account {quote(jetstream.account_name)}"
+    about = {"account": jetstream.account_name}
     for name in names:
-        failed = jetstream.streams[name].log.failed
-        if failed is not None:
-            text = f"JetStream stream {quote(name)} {where} cannot be written: {failed}"
-            raise _Unhealthy(
-                HTTPStatus.SERVICE_UNAVAILABLE, "STREAM", text, account=jetstream.account_name, stream=name
-            )
+        for fault in jetstream.store.faults.of_stream(jetstream.account_name, name):
+            what = f"stream {quote(name)}"
+            if fault.consumer:
+                what = f"consumer {quote(fault.consumer)} of {what}"
+            text = f"JetStream {what} {where} cannot be written: {fault.file}: {fault.reason}"
+            raise _Unhealthy(HTTPStatus.SERVICE_UNAVAILABLE, "STREAM", text, **about, stream=name)

@@ -51,6 +51,9 @@ async def jsz(sources: Sources, query: Query) -> dict[str, Any]:
     details = [await _account(jetstream, streams, consumers, config) for jetstream in shown]
     if details:
         answer["account_details"] = details
+    faults = sum(1 for _ in server.store.faults) if server is not None and server.store is not None else 0
+    if faults:
+        answer["storage_faults"] = faults
     return answer | {"total": len(enabled)}
 
 
@@ -141,6 +144,9 @@ async def _stream(jetstream: "JetStream", stream: "Stream", consumers: bool, con
     if config:
         shown["config"] = stream.config.to_json()
     shown["state"] = stream.state()
+    faults = jetstream.store.faults.of_stream(jetstream.account_name, stream.name)
+    if faults:
+        shown["storage_faults"] = [_fault(fault) for fault in faults]
     if stream.origins is not None:
         shown |= stream.origins.info()
     if consumers:
@@ -151,6 +157,11 @@ async def _stream(jetstream: "JetStream", stream: "Stream", consumers: bool, con
         if stream.offline:
             shown["offline"] = dict(sorted(stream.offline.items()))
     return shown
+
+
+def _fault(fault: Any) -> dict[str, str]:
+    shown = {"consumer": fault.consumer} if fault.consumer else {}
+    return {**shown, "file": fault.file, "error": fault.reason}
 
 
 def _consumer(info: dict[str, Any], config: bool) -> dict[str, Any]:

@@ -15,6 +15,7 @@ cdef class GroupCommit:
     cdef list round                   # the members of the round under way, or None
     cdef object collecting            # the member whose begin_sync runs, or None
     cdef bint closing
+    cdef readonly object faults       # the members' failures that last
 
     cpdef int request(self, object member) except -1       # a round as soon as possible
     cpdef int request_later(self, object member) except -1  # with the next round, at the latest after the interval

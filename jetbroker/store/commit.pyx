@@ -7,6 +7,8 @@ event loop. Whoever asks while a round runs takes part in the next one.
 """
 import errno
 
+from jetbroker.store.faults import Faults
+
 from jetbroker.store.disk cimport Disk
 from jetbroker.store.sync_thread cimport SyncThread
 from jetbroker.tick cimport Tick
@@ -18,10 +20,11 @@ LAZY_SECONDS = 1.0
 cdef class GroupCommit:
     """Runs the fdatasync rounds of one store in a thread of their own."""
 
-    def __init__(self, Tick tick not None, Disk disk not None, interval=None):
+    def __init__(self, Tick tick not None, Disk disk not None, interval=None, log=None):
         self.tick = tick
         self.disk = disk
         self.interval = interval
+        self.faults = Faults(tick.loop, log)
         self.waiting = {}
         self.lazy = {}
 
@@ -68,6 +71,10 @@ cdef class GroupCommit:
             self.collecting = member
             try:
                 targets = member.begin_sync()
+            except Exception as failure:
+                # the others must not wait for a round that never begins
+                self._report(member, failure)
+                continue
             finally:
                 self.collecting = None
             if targets is not None:

@@ -69,7 +69,11 @@ cdef class FileLog(SegmentedLog):
     cdef set directories               # to be fsynced with the next round
     cdef set erased                    # segments with overwritten bytes, to be synced
     cdef set round_erased              # those that the round under way covers
-    cdef double retry_at               # monotonic seconds
+    cdef bint unwell                   # the disk refused, and no try has worked since
+    cdef bint trying                   # a try is under way
+    cdef bint paused                   # no file can be synced: nothing is written until the next try
+    cdef bint must_roll                # the next segment's file could not be made
+    cdef object retry                  # when the next try is
     cdef object reserve                # callables of the store: free / restore the disk space kept for deletions
     cdef public object on_sealed       # called with each sealed segment, or None
     cdef public object on_removed      # called with each segment that is dropped, or None
@@ -83,6 +87,8 @@ cdef class FileLog(SegmentedLog):
     cdef uint64_t batches_end          # file offset behind the last batch in the active file
 
     cdef int refuse(self, str reason) except -1
+    cdef int tell_fault(self, str reason) except -1
+    cdef int works(self) except -1
     cdef int put_deletions(self) except -1
     cdef int put_own_record(self, int kind, const char* payload, Py_ssize_t n) except -1
     cdef int write_tail(self) except -1

@@ -6,9 +6,11 @@ from functools import partial
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint32_t, uint64_t
 
+from jetbroker import limits
 from jetbroker.errors import StorageError
 from jetbroker.store import format as store_format
 from jetbroker.store.atomic import sync_apart
+from jetbroker.store.faults import Fault, Retry
 from jetbroker.store.frames import load_index
 
 from jetbroker.store.blocks cimport BlockCache
@@ -33,9 +35,6 @@ cdef Py_ssize_t RANGES_PER_RECORD = 65536
 # Sealed segments whose columns stay in memory; more when segments are small.
 cdef Py_ssize_t LOADED_SEGMENTS = 4
 cdef Py_ssize_t LOADED_SMALL = 16
-# After a failed write the next one is tried this much later, seconds.
-cdef double RETRY_SECONDS = 0.1
-
 
 cdef class FileSegment(Segment):
     """A segment and its file."""
@@ -128,7 +127,7 @@ cdef class FileLog(SegmentedLog):
 
     cdef int flush(self) except -1:
         """Write everything accepted; on failure take the unwritten appends back and tell the observer."""
-        if self.closed or (self.changes_written == self.changes and self.pending.count == 0):
+        if self.closed or self.paused or (self.changes_written == self.changes and self.pending.count == 0):
             return 0
         self.put_deletions()
         try:
@@ -139,12 +138,12 @@ cdef class FileLog(SegmentedLog):
         self.in_flight.clear()
         self.changes_written = self.changes
         self.written = self.last_seq
-        if self.failed is not None:
-            self.failed = None
         if self.always:
             self.tail.trim()
             self.group.request(self)
             return 0
+        if self.trying:
+            self.works()
         self.tail.forget_written()     # readers find it in the page cache
         self.advance_committed()
         if self.unsynced:
@@ -170,6 +169,8 @@ cdef class FileLog(SegmentedLog):
             await self.packer.erased(self)
         if self.changes_synced >= self.changes:
             return
+        if self.paused:
+            raise self.failed
         change = self.changes
         future = self.waiters.add(self.tick.loop, change)
         if not self.scheduled:
@@ -183,15 +184,26 @@ cdef class FileLog(SegmentedLog):
     def begin_sync(self):
         """What the next round must sync; None when there is nothing."""
         from jetbroker.store.rewrite import abandon_suspects
+        if self.paused:
+            return None
+        if self.unwell and not self.always and self.retry.waits:
+            return None
         if self.suspect is not None:
             abandon_suspects(self, self.suspect)
         self.flush()
         if self.suspect is not None or (<FileSegment>self.active).fd < 0:
             # there is no new file yet, and the old one is never synced again
-            self.group.request_later(self)
+            self.try_later()
             return None
         if self.changes_synced == self.changes_written and not self.erased:
             self.advance_committed()
+            return None
+        try:
+            for segment in self.erased:
+                self.open_segment(segment)
+        except StorageError as error:
+            self.waiters.fail(error)
+            self.try_later()
             return None
         self.in_round = True
         self.round_changes = self.changes_written
@@ -200,7 +212,6 @@ cdef class FileLog(SegmentedLog):
         self.round_segment = <FileSegment>self.active
         targets = []
         for segment in [*self.unsynced, *self.erased, self.active]:
-            self.open_segment(segment)
             targets.append((<FileSegment>segment).fd)
             if (<FileSegment>segment).temporary is not None:
                 targets.append(partial(self.disk.rename, (<FileSegment>segment).temporary,
@@ -218,9 +229,9 @@ cdef class FileLog(SegmentedLog):
         if error is not None:
             self.sync_failed(error)
             return
-        if self.rewriting:
-            self.rewriting = False
-            self.failed = None
+        if self.unwell and (self.trying or self.rewriting or (self.failed is None and not self.always)):
+            self.works()
+        self.rewriting = False
         for segment in [*self.unsynced, self.round_segment]:
             (<FileSegment>segment).temporary = None
             if segment is self.round_segment:
@@ -274,7 +285,7 @@ cdef class FileLog(SegmentedLog):
                 continue
             self.close_file(segment)
             try:
-                self.disk.unlink(segment.path)
+                self.disk.unlink(segment.temporary or segment.path)
             except OSError as error:
                 # the file holds nothing alive; recovery drops it again
                 self.tick.loop.call_exception_handler({"message": f"cannot remove {segment.path}", "exception": error})
@@ -363,24 +374,73 @@ cdef class FileLog(SegmentedLog):
     # --- failed writes ---
 
     cdef int refuse(self, str reason) except -1:
-        """Appends fail from now on; one of them tries again after a while."""
+        """Appends fail from now on, until a try succeeds."""
         self.failed = StorageError(f"{self.directory}: {reason}")
-        self.retry_at = self.disk.monotonic() + RETRY_SECONDS
+        return self.tell_fault(reason)
+
+    cdef int tell_fault(self, str reason) except -1:
+        cdef FileSegment segment = <FileSegment>self.active
+        self.unwell = True
+        self.trying = False
+        self.group.faults.begin(
+            self, Fault(self.meta.get("account", ""), self.meta.get("name", ""), "", segment.temporary or segment.path, reason))
+        self.try_later()
         return 0
 
+    cdef int works(self) except -1:
+        """The disk takes everything again."""
+        self.unwell = self.trying = False
+        self.failed = None
+        self.retry.worked()
+        self.group.faults.over(self)
+        return 0
+
+    def try_later(self):
+        """There is a next try, after a pause."""
+        if self.retry is None:
+            self.retry = Retry(self.tick.loop, self.try_again)
+        self.retry.again()
+
+    def try_again(self):
+        """Find out whether writing works again: a record that says nothing goes the way of all others."""
+        if self.closed:
+            return
+        if self.failed is None:
+            self.group.request(self)   # only a sync failed
+            return
+        if self.in_round or self.rewriting or (self.reserve is not None and not self.reserve.restore()):
+            self.try_later()
+            return
+        self.paused = False
+        self.trying = True
+        if self.must_roll:
+            try:
+                self.roll(self.last_seq + 1)
+            except StorageError:
+                return                 # it has been told, and the next try is to come
+            self.must_roll = False
+        elif (<FileSegment>self.active).fd >= 0 and not self.has_room():
+            return
+        self.put_own_record(KIND_DELETIONS, NULL, 0)
+        self.changed()
+
+    def has_room(self):
+        """Can the active file grow by whatever may be published? When not, the next try is to come."""
+        cdef uint64_t end = self.tail.end()
+        try:
+            self.disk.write_all((<FileSegment>self.active).fd, bytes(limits.STORAGE_PROBE_BYTES), end)
+        except OSError as error:
+            self.tell_fault(f"{error.strerror or error}")
+            return False
+        finally:
+            self.cut_file(self.active, end)
+        return True
+
     cdef int ready(self) except -1:
-        cdef double now
         if self.closed:
             raise StorageError(f"{self.directory}: the log is closed")
-        if self.failed is None or self.batch_seq:
-            return 0
-        now = self.disk.monotonic()
-        if now < self.retry_at or self.rewriting:
+        if self.failed is not None and not self.batch_seq:
             raise self.failed
-        self.retry_at = now + RETRY_SECONDS
-        if self.reserve is not None and not self.reserve.restore():
-            raise self.failed
-        # this one append is the probe: it is written at the end of the tick like any other
         return 0
 
     cdef int write_failed(self, object error) except -1:
@@ -412,6 +472,18 @@ cdef class FileLog(SegmentedLog):
         except OSError as error:
             # the next write overwrites it; until then recovery finds a torn tail there
             self.tick.loop.call_exception_handler({"message": f"cannot cut {segment.path}", "exception": error})
+
+    def discard_file(self, FileSegment segment not None):
+        """Close and remove a file that never got the segment's name; the next write makes it anew."""
+        self.blocks.forget(segment.tag)
+        self.close_file(segment)
+        try:
+            self.disk.unlink(segment.temporary)
+        except FileNotFoundError:
+            return                     # it could not even be made
+        except OSError as error:
+            # the next start removes it
+            self.tick.loop.call_exception_handler({"message": f"cannot remove {segment.temporary}", "exception": error})
 
     cdef int take_back(self, uint64_t first_lost) except -1:
         """Undo the appends from first_lost on; all of them are in the active segment."""
@@ -469,7 +541,9 @@ cdef class FileLog(SegmentedLog):
             new = self.new_segment(first_seq, PREVIOUS_SEALED, None)
             self.make_file(new)
         except OSError as error:
-            raise StorageError(f"{self.directory}: {error.strerror}") from error
+            self.must_roll = True
+            self.refuse(f"no new segment can be made: {error.strerror}")
+            raise self.failed from error
         try:
             self.write_tail()
         except OSError as error:
@@ -688,7 +762,10 @@ cdef class FileLog(SegmentedLog):
     def abandon(self):
         """Close the files without writing anything more."""
         self.closed = True
+        if self.retry is not None:
+            self.retry.cancel()
         self.group.forget(self)
+        self.group.faults.forget(self)
         for segment in [*self.segments, *[s for _, s in self.unlinks]]:
             self.close_file(segment)
         self.blocks.clear()

@@ -108,7 +108,7 @@ class StreamFiles:
     directory: str
     meta: dict[str, Any] | None  # stream.json, None when missing or damaged
     segments: list[SegmentFile]
-    temporary: list[str] = field(default_factory=list)  # packed segments in the making, when the broker was killed
+    temporary: list[str] = field(default_factory=list)  # segments in the making, when the broker was killed
     damage: list[str] = field(default_factory=list)
 
 
@@ -146,6 +146,8 @@ def write_checked_json(disk: Disk, path: str, value: dict[str, Any]) -> None:
     try:
         disk.write_all(fd, data, 0)
         disk.fdatasync(fd)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from error
     finally:
         disk.close(fd)
     disk.rename(temporary, path)
@@ -163,7 +165,7 @@ def survey(disk: Disk, directory: str, summaries: Callable[[], dict[int, Summary
         stem, dot, suffix = name.partition(".")
         if dot and suffix == "seg" and len(stem) == 20 and stem.isdecimal():
             names.append(name)
-        elif name.endswith(TEMPORARY_SUFFIX):
+        elif name.endswith(TEMPORARY_SUFFIX) or ".seg.new" in name:
             files.temporary.append(f"{directory}/{name}")
     known: dict[int, Summary] = {}
     if summaries is not None and len(names) > 1 and files.meta is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from jetbroker.store.disk import Disk
@@ -29,10 +30,15 @@ class Reserve:
             self._disk.allocate(fd, RESERVE_BYTES)
             self._held = True
         except OSError:
-            self._disk.truncate(fd, 0)
+            self._give_up(fd)
         finally:
             self._disk.close(fd)
         return self._held
+
+    def _give_up(self, fd: int) -> None:
+        """What was allocated in part is of no use."""
+        with contextlib.suppress(OSError):  # the next attempt finds it, and takes the rest
+            self._disk.truncate(fd, 0)
 
     def free(self) -> None:
         """Give the space to whoever must write now; when that fails, so does the write, and it says so."""

@@ -127,6 +127,8 @@ cdef int retire_old(FileLog log, FileSegment suspect, list old, Py_ssize_t kept,
         log.segments.remove(segment)
         if segment.path != new.path:
             log.unlinks.append((log.changes, segment))
+        elif segment.temporary is not None:
+            log.discard_file(segment)
         else:
             log.close_file(segment)
     if kept:
@@ -154,10 +156,7 @@ def abandon_suspects(FileLog log not None, error):
     cdef FileSegment segment
     cdef FileSegment new
     if log.suspect is None:
-        log.tick.loop.call_exception_handler({
-            "message": f"{log.directory}: fdatasync failed ({error.strerror}); messages since the last one may be lost "
-                       "if the power fails",
-            "exception": error})
+        log.tell_fault(f"fdatasync failed: {error.strerror}; messages since the last one may be lost if the power fails")
         for segment in log.unsynced:
             log.pending.extend(log.recorded_ranges(segment))
         if log.round_segment is not old:
@@ -177,7 +176,8 @@ def abandon_suspects(FileLog log not None, error):
     try:
         log.make_file(new)
     except OSError:
-        # the next round tries again
+        # a later round tries again
+        log.try_later()
         log.changed()
         return
     log.suspect = None
@@ -186,7 +186,10 @@ def abandon_suspects(FileLog log not None, error):
         old.sealed = True
     else:
         log.segments.remove(old)
-        log.close_file(old)
+        if old.temporary is not None:
+            log.discard_file(old)
+        else:
+            log.close_file(old)
     log.last_batch.clear()
     log.recent = None
     log.start_segment(new)
@@ -207,12 +210,12 @@ def give_up(FileLog log not None, error):
     log.tail.written = 0
     segment.end = segment.header_len
     segment.subjects = 0
-    log.cut_file(segment, 0)
+    # what could not be synced is never synced again: the next try makes a file anew
+    log.discard_file(segment)
+    log.paused = True
     log.written = log.last_seq
     for state in log.subjects.values():
         (<SubjectState>state).segment_tag = 0
     log.waiters.fail(StorageError(f"{log.directory}: {error.strerror}"))
     if lost and log.observer is not None:
         log.observer.on_write_failed(first_lost, log.failed)
-    # removals are still to be recorded
-    log.changed()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jetbroker.errors import StorageError, StoreLockedError, StoreOpenError, StoreVersionError
 from jetbroker.store import erase, rebuild, rewrite, write_failure  # noqa: F401  (loaded now: no imports amid failures)
@@ -18,6 +19,7 @@ from jetbroker.store.checkpoints import Checkpoints, stream_folder
 from jetbroker.store.commit import GroupCommit
 from jetbroker.store.creation import Creation
 from jetbroker.store.disk import Disk
+from jetbroker.store.faults import Fault, Faults, Retry
 from jetbroker.store.filelog import DEFAULT_SEGMENT_BYTES, FileLog
 from jetbroker.store.memlog import MemoryLog
 from jetbroker.store.names import decode_name, encode_name
@@ -36,6 +38,9 @@ from jetbroker.store.statelog import StateLog
 from jetbroker.store.summary import Summary
 from jetbroker.tick import Tick
 
+if TYPE_CHECKING:
+    from jetbroker.logs import Logger
+
 STORE_FORMAT = 1
 PACKED_STORE_FORMAT = 2  # there may be packed segments
 STORE_FILE = "jetbroker.json"
@@ -43,6 +48,8 @@ LOCK_FILE = "lock"
 RESERVE_FILE = "reserve"
 CLEAN_FILE = "clean.json"
 CACHE_FOLDER = "cache.mdb"
+PROBE_FILE = ".probe"
+PROBE_BYTES = 4096
 # Folders under construction and folders on their way out; both vanish at start-up.
 HIDDEN_PREFIX = "."
 # Logs that rest give their write buffers back after one to two of these.
@@ -85,12 +92,15 @@ class Store:
         segment_bytes: int,
         lock_fd: int,
         epoch: str,
+        log: Logger | None = None,
     ) -> None:
         self.path = path
         self.tick = tick
         self.disk = disk
         self.segment_bytes = segment_bytes
-        self.group = GroupCommit(tick, disk, sync)
+        self.group = GroupCommit(tick, disk, sync, log)
+        self.faults: Faults = self.group.faults
+        self._retry = Retry(tick.loop, self._try_again)
         self.file_totals = StoreTotals()
         self.memory_totals = StoreTotals()
         self._lock_fd = lock_fd
@@ -132,21 +142,23 @@ class Store:
         sync: float | None = None,
         disk: Disk | None = None,
         segment_bytes: int = DEFAULT_SEGMENT_BYTES,
+        log: Logger | None = None,
     ) -> Store:
         """Open or make the store at `path` and lock it.
 
-        `sync` is the seconds between fdatasyncs; None means that every commit waits for its own.
+        `sync` is the seconds between fdatasyncs; None means that every commit waits for its own. `log` is told when
+        the disk begins to refuse, and when it works again.
         Raises StoreOpenError, StoreLockedError (another broker owns it) or StoreVersionError (nothing is changed).
         """
         disk = disk or Disk()
         _make_root(path, disk)
         lock_fd = _lock(path)
         try:
-            epoch = _check_version(path, disk)
+            with _refusals_named(path):
+                return cls(path, tick, disk, sync, segment_bytes, lock_fd, _check_version(path, disk), log)
         except BaseException:
             os.close(lock_fd)
             raise
-        return cls(path, tick, disk, sync, segment_bytes, lock_fd, epoch)
 
     # --- recovery ---
 
@@ -162,6 +174,10 @@ class Store:
 
     def recover(self, account: str) -> list[RecoveredStream]:
         """Open every stream of an account. Raises StoreOpenError when the disk refuses."""
+        with _refusals_named(self._account_directory(account)):
+            return self._recover(account)
+
+    def _recover(self, account: str) -> list[RecoveredStream]:
         directory = self._account_directory(account)
         if not os.path.isdir(directory):
             return []
@@ -397,7 +413,32 @@ class Store:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._files, work, *arguments)
         except OSError as error:
-            raise StorageError(f"{error.filename or self.path}: {error.strerror}") from error
+            file = str(error.filename or self.path)
+            self.faults.begin(self, Fault("", "", "", file, str(error.strerror)))
+            self._retry.again()
+            raise StorageError(f"{file}: {error.strerror}") from error
+
+    def _try_again(self) -> None:
+        """Configurations and folders could not be written: does a file of no meaning get to the disk?"""
+        self.tick.loop.run_in_executor(self._files, self._probe).add_done_callback(self._tried)
+
+    def _probe(self) -> None:
+        path = f"{self.path}/{PROBE_FILE}"
+        fd = self.disk.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        try:
+            self.disk.write_all(fd, bytes(PROBE_BYTES), 0)
+            self.disk.fdatasync(fd)
+        finally:
+            self.disk.close(fd)
+        self.disk.unlink(path)
+
+    def _tried(self, done: asyncio.Future[None]) -> None:
+        if isinstance(done.exception(), OSError):
+            self._retry.again()
+            return
+        done.result()
+        self._retry.worked()
+        self.faults.over(self)
 
     async def close_account(self, account: str) -> None:
         """Commit and close everything of one account: :meth:`recover` opens it again, without its memory streams."""
@@ -413,6 +454,7 @@ class Store:
         """Commit everything, close all files and give up the lock."""
         positions = {}
         self._rest_timer.cancel()
+        self._retry.cancel()
         await self._packer.stop()
         await self._checkpoints.close([log for log in self._logs.values() if isinstance(log, FileLog)])
         for state_log in self._state_logs.values():
@@ -428,6 +470,18 @@ class Store:
         await self.group.close()
         self._files.shutdown(wait=True)
         os.close(self._lock_fd)
+
+
+@contextlib.contextmanager
+def _refusals_named(path: str) -> Iterator[None]:
+    """What the disk refuses during a start becomes a StoreOpenError that says where, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreOpenError(
+            f"{error.filename or path}: {error.strerror or error}; the broker starts when the disk works"
+            " (see its own log, its free space, and who may write there)"
+        ) from error
 
 
 def _make_root(path: str, disk: Disk) -> None:

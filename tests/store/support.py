@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from jetbroker.logs import Logger
 from jetbroker.store.disk import ObservedDisk
 from jetbroker.store.log import SubjectFilter
 from jetbroker.store.segmented import SegmentedLog
@@ -29,6 +30,12 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 def open_store(path: str, **options: Any) -> Store:
     return Store.open(str(path), Tick(asyncio.get_running_loop()), **options)
+
+
+async def works(log: Any) -> None:
+    """Wait until a log that refuses has found out that the disk takes everything again."""
+    while log.failed is not None:
+        await asyncio.sleep(0.01)
 
 
 def kill(store: Store) -> None:
@@ -136,6 +143,21 @@ def walk(log: SegmentedLog, filter: SubjectFilter | None = None, start: int = 1)
             return out
         out.append(seq)
         start = seq + 1
+
+
+class Told(Logger):
+    """A log that keeps what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.errors: list[str] = []
+        self.infos: list[str] = []
+
+    def error(self, text: str) -> None:
+        self.errors.append(text)
+
+    def info(self, text: str) -> None:
+        self.infos.append(text)
 
 
 class FaultyDisk(ObservedDisk):

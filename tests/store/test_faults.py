@@ -13,7 +13,7 @@ import pytest
 from jetbroker.errors import StorageError
 from jetbroker.store.log import CallbackObserver
 from jetbroker.store.store import Store
-from tests.store.support import ACCOUNT, FaultyDisk, open_store, run, walk
+from tests.store.support import ACCOUNT, FaultyDisk, open_store, run, walk, works
 
 
 def fail(code: int) -> OSError:
@@ -60,7 +60,7 @@ def test_disk_full_answers_and_resumes(tmp_path: Path) -> None:
         full = False
         assert log.remove(3)
         await log.commit()
-        await asyncio.sleep(0.11)
+        await works(log)
         assert log.append_message(b"a", b"again") == 11
         await log.commit()
         assert log.failed is None
@@ -97,7 +97,7 @@ def test_short_write_keeps_whole_records_only(tmp_path: Path, short: int) -> Non
         kept = log.last_seq
         assert kept == 1 + short // 38
         armed = False
-        await asyncio.sleep(0.11)
+        await works(log)
         assert log.append_message(b"b", b"after") == kept + 1
         await log.commit()
         found = reopened(tmp_path / "s", tmp_path / "copy")
@@ -184,7 +184,7 @@ def test_what_no_file_keeps_is_taken_back(tmp_path: Path, broken: dict[str, int]
         assert (log.last_seq, log.messages) == (4, 3)
         assert log.get(1)[3] == b"kept"
         failing = {}
-        await asyncio.sleep(0.15)
+        await works(log)
         assert log.append_message(b"a", b"again") == 5
         await log.commit()
         assert reopened(tmp_path / "s", tmp_path / "copy") == {**dict.fromkeys((1, 3, 4), b"kept"), 5: b"again"}
@@ -241,7 +241,9 @@ def test_state_log_survives_failed_write_and_sync(tmp_path: Path) -> None:
         await state.commit()
         armed = True
         state.append_entry(b"two")
-        await state.commit()
+        with pytest.raises(StorageError):
+            await state.commit()
+        await works(state)
         assert left == {"write": 0, "fdatasync": 0}
         state.append_entry(b"three")
         await store.close()

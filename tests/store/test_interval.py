@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jetbroker.store.log import CallbackObserver
-from tests.store.support import ACCOUNT, FaultyDisk, kill, open_store, run, walk
+from tests.store.support import ACCOUNT, FaultyDisk, Told, kill, open_store, run, walk
 
 
 def test_commits_follow_writes_and_a_kill_loses_nothing(tmp_path: Path) -> None:
@@ -71,14 +71,7 @@ def test_the_background_sync_comes_and_covers_what_was_written(tmp_path: Path) -
 @pytest.mark.parametrize("messages", [0, 20])
 def test_a_failed_background_sync_is_reported_and_never_repeated(tmp_path: Path, messages: int) -> None:
     async def scenario() -> None:
-        reports: list[str] = []
-        reported = asyncio.Event()
-
-        def note(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-            reports.append(str(context["message"]))
-            reported.set()
-
-        asyncio.get_running_loop().set_exception_handler(note)
+        told = Told()
         broken = False
         suspect = ""
         again = 0
@@ -92,7 +85,7 @@ def test_a_failed_background_sync_is_reported_and_never_repeated(tmp_path: Path,
                 again += path == suspect
             return None
 
-        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(rule), sync=0.05)
+        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(rule), sync=0.05, log=told)
         log = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
         broken = True
         for i in range(messages):
@@ -101,8 +94,10 @@ def test_a_failed_background_sync_is_reported_and_never_repeated(tmp_path: Path,
             log.skip_to(5)
         log.remove(3)
         await log.commit()
-        await asyncio.wait_for(reported.wait(), 5)
-        assert "fdatasync failed" in reports[0]
+        async with asyncio.timeout(5):
+            while not told.errors:
+                await asyncio.sleep(0.01)
+        assert "fdatasync failed" in told.errors[0]
         first = log.append_message(b"a", b"goes on")
         await log.commit()
         async with asyncio.timeout(5):
@@ -111,7 +106,7 @@ def test_a_failed_background_sync_is_reported_and_never_repeated(tmp_path: Path,
         assert again == 0
         expected = walk(log)
         await store.close()
-        assert len(reports) == 1
+        assert len(told.errors) == 1
         again_open = open_store(str(tmp_path / "s"))
         (recovered,) = again_open.recover(ACCOUNT)
         assert walk(recovered.log) == expected

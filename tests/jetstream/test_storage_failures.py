@@ -1,0 +1,104 @@
+"""A whole broker on a disk that takes no more: every publish is answered, log and monitoring tell of it, it heals.
+
+The kernel's bound on the size of files stands for the full disk: it cuts a write short and refuses the rest, and can
+be lifted from outside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+from pathlib import Path
+
+import nats
+import pytest
+from nats.aio.client import Client
+
+from tests.support import process
+from tests.support.http import get, get_json, monitor_port
+from tests.support.origins import Streams
+
+BOUND = 2 * 1024 * 1024
+IN_FLIGHT = 400
+
+
+def bound_files(server: process.ServerProcess, size: int) -> None:
+    """No file of the broker may get larger."""
+    _, hard = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (size, hard))
+
+
+async def fill(client: Client) -> tuple[int, int]:
+    """Publish with many in flight until the disk refuses; how many were stored, how many refused."""
+    stored = refused = 0
+    while refused < 2 * IN_FLIGHT:
+        answers = await asyncio.gather(*(client.request("s", bytes(500), timeout=10) for _ in range(IN_FLIGHT)))
+        errors = ["error" in json.loads(answer.data) for answer in answers]
+        stored += errors.count(False)
+        refused += errors.count(True)
+    return stored, refused
+
+
+@pytest.mark.parametrize("mode", ["always", "2m"])
+async def test_a_full_disk_speaks_and_heals(tmp_path: Path, mode: str) -> None:
+    conf = tmp_path / "server.conf"
+    conf.write_text(f'jetstream {{ store_dir: "{tmp_path}/store", sync_interval: {mode} }}\n')
+    with process.jetbroker("-c", str(conf), "-m", "-1") as server:
+        port = monitor_port(server)
+        client = await nats.connect(server.url, allow_reconnect=False)
+        streams = Streams(client)
+        await streams.create("S", subjects=["s"])
+        assert get(port, "/healthz").status == 200
+        bound_files(server, BOUND)
+        stored, _ = await fill(client)
+        health = get(port, "/healthz")
+        assert health.status == 503
+        text = health.json()["error"]
+        assert text.startswith('JetStream stream "S" on account "$G" cannot be written: ')
+        assert ".seg: File too large" in text
+        answer = get_json(port, "/jsz?streams=1")
+        assert answer["storage_faults"] == 1
+        (shown,) = answer["account_details"][0]["stream_detail"]
+        assert shown["storage_faults"][0]["error"] == "File too large"
+        state = (await streams.api("STREAM.INFO.S"))["state"]
+        assert state["messages"] == stored
+        bound_files(server, resource.RLIM_INFINITY)
+        async with asyncio.timeout(20):
+            while get(port, "/healthz").status != 200:
+                await asyncio.sleep(0.02)
+        reply = await client.request("s", b"again", timeout=10)
+        assert json.loads(reply.data)["seq"] == stored + 1
+        assert "storage_faults" not in get_json(port, "/jsz")
+        lines = [line for line in server.log if "JetStream storage of" in line]
+        assert len(lines) == 2, lines
+        assert "[ERR] JetStream storage of '$G > S' failed, " in lines[0]
+        assert "[INF] JetStream storage of '$G > S' works again" in lines[1]
+        await client.close()
+        server.kill()
+        server.start()
+        client = await nats.connect(server.url, allow_reconnect=False)
+        assert (await Streams(client).api("STREAM.INFO.S"))["state"]["messages"] == stored + 1
+        await client.close()
+
+
+async def test_a_stream_that_cannot_be_made_is_answered_and_told(tmp_path: Path) -> None:
+    with process.jetbroker("-js", "-sd", str(tmp_path), "-m", "-1") as server:
+        port = monitor_port(server)
+        client = await nats.connect(server.url, allow_reconnect=False)
+        streams = Streams(client)
+        await streams.create("S", subjects=["s"])
+        bound_files(server, 0)
+        for _ in range(3):
+            code, text = await streams.refusal("T", subjects=["t"])
+            assert code == 10_049
+            assert "File too large" in text
+        assert get(port, "/healthz").status == 503
+        bound_files(server, resource.RLIM_INFINITY)
+        async with asyncio.timeout(20):
+            while get(port, "/healthz").status != 200:
+                await asyncio.sleep(0.02)
+        await streams.create("T", subjects=["t"])
+        assert len([line for line in server.log if "failed, " in line]) == 1
+        assert len([line for line in server.log if "works again" in line]) == 1
+        await client.close()
