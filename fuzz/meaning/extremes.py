@@ -200,7 +200,7 @@ def _fits(kind: Kind, value: bytes) -> bool:
 def _list(item: Kind, random: Random) -> bytes:
     size = random.choice((0, 1, 1, 2, 2, 3, 10)) if random.random() > HEAVY else MANY
     if size == MANY and random.random() < 0.5:
-        return b"[" + b",".join(b'"s%d.>"' % number for number in range(MANY)) + b"]"
+        return b"[" + b",".join(b'"s0.k.%d"' % number for number in range(MANY)) + b"]"
     entries = [of_kind(item, random) for _ in range(min(size, 10))]
     return (
         b"["

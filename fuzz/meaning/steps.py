@@ -33,6 +33,7 @@ SEND, CHECK, RELOAD, STOP, KILL, START, HTTP = "send", "check", "reload", "stop"
 ANSWERED = "answered"  # with JSON, and no fault of the broker's own
 CLIENTS = ("A",) * 7 + ("B",) * 4 + ("P",)  # P is a user of A with permissions
 MAX_SUBJECT_BYTES = 3000
+MANY = 300  # messages of one scene
 _BLANKS = str.maketrans(dict.fromkeys(" \t\r\n\x00", "_"))
 
 
@@ -86,6 +87,7 @@ class Steps:
             (3, self._origin),
             (2, self._check),
             (1, self._http),
+            (0.3, self._fill),
         )
         self._weights = [weight for weight, _ in self.scenes]
 
@@ -356,6 +358,11 @@ class Steps:
             self._with_headers(self._client(), random.choice(STREAMS), random.choices((1, 2, 3), (60, 30, 10))[0])
             for _ in range(random.randint(1, 3))
         ]
+
+    def _fill(self) -> list[Step]:
+        """Many subjects, each with a message."""
+        who, stream = self._client(), self.random.choice(STREAMS[:4]).lower()
+        return [Step(SEND, who, f"{stream}.k.{number}", b"", b"x") for number in range(MANY)]
 
     def _with_headers(self, who: str, stream: str, count: int, fixed: dict[bytes, str] | None = None) -> Step:
         random = self.random

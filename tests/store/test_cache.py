@@ -93,10 +93,11 @@ def test_a_segment_that_is_removed_as_it_is_sealed_is_not_described(tmp_path: Pa
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: reports.append(str(context)))
         store = open_store(str(tmp_path / "s"), segment_bytes=SEGMENT_BYTES)
         log = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
-        for jump in (1 << 20, 1 << 40, 1 << 41):
+        for jump in (1 << 40, 1 << 43):
             log.purge(b"", jump, 0)
             log.skip_to(jump)
-        await log.commit()
+            log.append_message(b"a", b"x")
+            await log.commit()
         await store.close()
         return reports
 
