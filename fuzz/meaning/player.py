@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import re
@@ -243,8 +242,7 @@ class Player:
         self._look_at_memory()
 
     def _one(self, step: Step) -> None:
-        runs = self.server._process is not None
-        if runs == (step.what == START) and step.what not in (CHECK, HTTP):
+        if self.server.running == (step.what == START) and step.what not in (CHECK, HTTP):
             return  # steps of a finding may have been left out
         if step.what == CHECK:
             check(step.body)
@@ -311,11 +309,8 @@ class Player:
 
     def _alive(self, seconds: float = 0.0) -> None:
         """It has not ended, nor does it within so long, which is for one whose connections are gone."""
-        process = self.server._process
-        if process is None:
-            return
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            code = process.wait(seconds)
+        code = self.server.ended(seconds) if self.server.running else None
+        if code is not None:
             log = self.server.log[-60:]
             self.server.kill()
             raise Wrong(f"ended with {code}: {last_error(log)}", "\n".join(log))
@@ -335,7 +330,7 @@ class Player:
         return answer
 
     def _get(self, target: str) -> None:
-        if not self._monitor or self.server._process is None:
+        if not self._monitor or not self.server.running:
             return
         request = f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode("utf-8", "surrogatepass")
         answer = b""
@@ -408,7 +403,7 @@ class Player:
             )
 
     def _look_at_memory(self) -> None:
-        if self.server._process is None:
+        if not self.server.running:
             return
         try:
             pages = int(Path(f"/proc/{self.server.pid}/statm").read_text().split()[1])

@@ -67,6 +67,18 @@ class Server:
         """The process id; raises :class:`ServerError` when it does not run."""
         return self._running().pid
 
+    @property
+    def running(self) -> bool:
+        """Was it started, and neither stopped nor killed since? It may have ended by itself."""
+        return self._process is not None
+
+    def ended(self, seconds: float = 0.0) -> int | None:
+        """The exit code when it ends by itself within so long, -N when signal N ended it; None: it runs on."""
+        try:
+            return self._running().wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
     def start(self) -> "Server":
         """Start and wait until it is ready; raises :class:`ServerError`."""
         self.log = []
