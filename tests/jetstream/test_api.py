@@ -13,6 +13,7 @@ import pytest
 from nats.aio.client import Client
 from nats.errors import NoRespondersError
 
+from jetbroker import limits
 from jetbroker.store.disk import Disk
 from jetbroker.store.recovery import read_checked_json, write_checked_json
 from tests.conftest import Connect, settle
@@ -214,9 +215,11 @@ async def test_nothing_in_a_request_stops_the_api(api: Api) -> None:
 
 async def test_a_purge_to_the_last_sequence_there_is(api: Api) -> None:
     await api.good("STREAM.CREATE.S", stream())
-    await api.good("STREAM.PURGE.S", {"seq": 2**64 - 1})
+    error = (await api("STREAM.PURGE.S", {"seq": 2**64 - 1}))["error"]
+    assert error["err_code"] == 10_110
+    await api.good("STREAM.PURGE.S", {"seq": limits.STREAM_SKIP_SEQUENCE})
     state = (await api.good("STREAM.INFO.S"))["state"]
-    assert (state["first_seq"], state["last_seq"]) == (2**64 - 1, 2**64 - 2)
+    assert state["first_seq"] == state["last_seq"] + 1 == limits.STREAM_SKIP_SEQUENCE
     await api.good("STREAM.DELETE.S")
 
 
