@@ -20,7 +20,5 @@ cdef struct AckNumbers:
 cdef bint parse_ack_numbers(const char* p, Py_ssize_t n, AckNumbers* out) noexcept nogil
 # The kind of an ack payload; rest[0:rest_len] is what follows the word (blanks stripped).
 cdef AckKind parse_ack_kind(const char* p, Py_ssize_t n, const char** rest, Py_ssize_t* rest_len) noexcept nogil
-# Nanoseconds of "5s", "1m30s", "150ms" ...; -1 when it is no Go duration.
-cpdef int64_t parse_go_duration(bytes text) except? -1
 # The delay of what follows "-NAK", ns; 0 when there is none or it is bad.
 cdef int64_t parse_nak_delay(const char* p, Py_ssize_t n) except? -1

@@ -7,5 +7,3 @@ class AckKind(IntEnum):
     ACK_PROGRESS = 3
     ACK_NEXT = 4
     ACK_TERM = 5
-
-def parse_go_duration(text: bytes) -> int: ...

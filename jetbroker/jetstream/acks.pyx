@@ -1,17 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """What an ack says: the numbers of its subject and the word in its payload (see acks.pxd)."""
-import json
-import re
+import orjson
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.string cimport memcmp
 
-cdef object DURATION_PART = re.compile(rb"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|\xc2\xb5s|\xce\xbcs|ms|s|m|h)")
-cdef dict UNIT_NS = {
-    b"ns": 1, b"us": 1_000, b"\xc2\xb5s": 1_000, b"\xce\xbcs": 1_000, b"ms": 1_000_000,
-    b"s": 1_000_000_000, b"m": 60_000_000_000, b"h": 3_600_000_000_000,
-}
-cdef int64_t MAX_DURATION_NS = 0x7FFFFFFFFFFFFFFF
+from jetbroker.jetstream.durations cimport read_duration
+
+cdef Py_ssize_t MAX_DELAY_BYTES = 1024         # of what follows "-NAK"; longer, it asks for no delay
 
 
 cdef inline Py_ssize_t parse_number(const char* p, Py_ssize_t n, Py_ssize_t at, uint64_t* out) noexcept nogil:
@@ -78,44 +74,14 @@ cdef AckKind parse_ack_kind(const char* p, Py_ssize_t n, const char** rest, Py_s
     return kind
 
 
-cpdef int64_t parse_go_duration(bytes text) except? -1:
-    """Nanoseconds of a Go duration ("1m30s"), -1 when it is none. A sign is allowed."""
-    cdef bint negative = False
-    cdef Py_ssize_t at = 0
-    if text[:1] in (b"-", b"+"):
-        negative = text[:1] == b"-"
-        at = 1
-    if text[at:] == b"0":
-        return 0
-    if at == len(text):
-        return -1
-    total = 0
-    while at < len(text):
-        part = DURATION_PART.match(text, at)
-        if part is None or len(part[1]) > 30:
-            return -1
-        whole, _, fraction = part[1].partition(b".")
-        unit = UNIT_NS[part[2]]
-        total += int(whole or b"0") * unit + int(fraction or b"0") * unit // 10 ** len(fraction)
-        at = part.end()
-    if total > MAX_DURATION_NS:
-        return -1
-    return -total if negative else total
-
-
 cdef int64_t parse_nak_delay(const char* p, Py_ssize_t n) except? -1:
-    cdef bytes text
-    cdef int64_t delay
-    if n == 0 or n > 256:
+    cdef int64_t delay = 0
+    if n == 0 or n > MAX_DELAY_BYTES:
         return 0
-    text = p[:n]
-    if text[:1] == b"{":
+    if p[0] == c'{':
         try:
-            value = json.loads(text).get("delay", 0)
-        except (ValueError, RecursionError):
+            value = orjson.loads(p[:n]).get("delay", 0)
+        except ValueError:
             return 0
-        if type(value) is not int or value < 0 or value > MAX_DURATION_NS:
-            return 0
-        return value
-    delay = parse_go_duration(text)
-    return delay if delay > 0 else 0
+        return value if type(value) is int and 0 < value <= INT64_MAX else 0
+    return delay if read_duration(p, n, &delay) and delay > 0 else 0

@@ -11,7 +11,7 @@ from libc.string cimport memset
 from jetbroker.jetstream.ingest cimport Ingest, SubjectEntry, with_ttl
 from jetbroker.jetstream.interest cimport StreamConsumer
 from jetbroker.jetstream.publish_headers cimport (
-    PublishHeaders, has_schedule_headers, parse_sequence, scan_publish_headers, without_header,
+    PublishHeaders, has_schedule_headers, is_sequence, scan_publish_headers, without_header,
 )
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.ttl cimport TTL_INVALID, TTL_NONE, expiry_ns, parse_ttl
@@ -21,6 +21,7 @@ from jetbroker.store.log cimport (
     SubjectFilter,
 )
 from jetbroker.tick cimport PHASE_EVENTS
+from jetbroker.wire.digits cimport read_uint64
 from jetbroker.wire.message cimport Message
 
 from jetbroker import limits
@@ -144,10 +145,10 @@ cdef class AtomicBatches:
         cdef uint64_t seq
         cdef StagedBatch batch
         cdef bytes commit = header_text(headers, b"Nats-Batch-Commit")
+        cdef bytes text
         text = header_text(headers, b"Nats-Batch-Sequence") or b""
-        if not text.isdigit() or int(text) >= 1 << 64:
+        if not read_uint64(text, len(text), &seq):
             return api_error("atomic_publish_missing_seq")
-        seq = int(text)
         name = batch_id.decode("utf-8", "replace")
         batch = self.staged.get(name)
         if batch is None:
@@ -334,7 +335,7 @@ cdef class AtomicBatches:
         cdef uint64_t last = self.ingest.log.last_seq + so_far.count
         cdef bytes subject = judged.subject
         if found.expected_last_sequence.n:
-            if parse_sequence(found.expected_last_sequence) != <long long>last:
+            if not is_sequence(found.expected_last_sequence, last):
                 return api_error("stream_wrong_last_sequence", seq=last)
             if so_far.count:
                 return api_error("stream_wrong_last_sequence_constant")
@@ -348,7 +349,7 @@ cdef class AtomicBatches:
             if subject not in so_far.expected:
                 so_far.expected[subject] = self.ingest.log.last_by_subject(subject)
             last = so_far.expected[subject]
-            if parse_sequence(found.expected_last_subject_sequence) != <long long>last:
+            if not is_sequence(found.expected_last_subject_sequence, last):
                 return api_error("stream_wrong_last_sequence", seq=last)
         return None
 

@@ -36,7 +36,8 @@ class BatchLimits:
 class ServerReservations:
     """What all accounts of the server share. Sizes in bytes; -1: unlimited.
 
-    `open_batches` and `staged_bytes`: atomic batches under way and the memory their messages take.
+    `open_batches` and `staged_bytes`: atomic batches under way and the memory their messages take. `turns`: the
+    WorkTurns of all streams, made by the first that needs them.
     """
 
     max_memory: int = UNLIMITED
@@ -46,6 +47,7 @@ class ServerReservations:
     batches: BatchLimits = BatchLimits()
     open_batches: int = 0
     staged_bytes: int = 0
+    turns: Any = None
 
 
 @dataclass

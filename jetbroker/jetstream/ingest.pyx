@@ -15,7 +15,7 @@ from jetbroker.jetstream.dedup cimport DedupWindow
 from jetbroker.jetstream.interest cimport StreamConsumer
 from jetbroker.jetstream.pub_acks cimport PubAckQueue
 from jetbroker.jetstream.publish_headers cimport (
-    PublishHeaders, Text, has_schedule_headers, parse_sequence, scan_publish_headers, without_header, without_status,
+    PublishHeaders, Text, has_schedule_headers, is_sequence, scan_publish_headers, without_header, without_status,
 )
 from jetbroker.jetstream.republish cimport Republisher
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
@@ -34,6 +34,7 @@ from jetbroker.wire.subjects cimport has_wildcard
 from jetbroker import limits
 from jetbroker.errors import StorageError
 from jetbroker.jetstream.errors import api_error
+from jetbroker.jetstream.gotext import quote
 from jetbroker.jetstream.publish_headers import is_valid_increment
 
 cdef extern from "string.h":
@@ -344,12 +345,11 @@ cdef class Ingest(Receiver):
                 last = self.log.last_by_subject(found.expected_last_subject.p[:found.expected_last_subject.n])
             else:
                 last = entry.state.last if entry.state.count else 0
-            if parse_sequence(found.expected_last_subject_sequence) != <long long>last:
+            if not is_sequence(found.expected_last_subject_sequence, last):
                 return api_error("stream_wrong_last_sequence", seq=last)
         elif found.expected_last_subject.n:
             return api_error("stream_expected_last_seq_per_subject_invalid")
-        if (found.expected_last_sequence.n
-                and parse_sequence(found.expected_last_sequence) != <long long>self.log.last_seq):
+        if found.expected_last_sequence.n and not is_sequence(found.expected_last_sequence, self.log.last_seq):
             return api_error("stream_wrong_last_sequence", seq=self.log.last_seq)
         return None
 
@@ -385,9 +385,9 @@ cdef class Ingest(Receiver):
     cdef object _check_rollup(self, Text rollup):
         if not self.allow_rollup:
             return api_error("stream_rollup_failed", err="rollup not permitted")
-        text = rollup.p[:rollup.n].decode("utf-8", "replace")
-        if text.lower() not in ("sub", "all"):
-            return api_error("stream_rollup_failed", err=f"rollup value invalid: {orjson.dumps(text).decode()}")
+        text = rollup.p[:rollup.n].decode("utf-8", "replace").lower()
+        if text not in ("sub", "all"):
+            return api_error("stream_rollup_failed", err=f"rollup value invalid: {quote(text)}")
         return None
 
     cdef object _check_room(self, SubjectEntry entry, const Message* msg, Py_ssize_t headers_len,

@@ -1,4 +1,5 @@
 """The publish headers a stream acts on, found in one walk over a header block."""
+from libc.stdint cimport uint64_t
 
 cdef struct Text:
     const char* p                      # NULL: the header is not there
@@ -31,8 +32,8 @@ cdef inline bint has_schedule_headers(const PublishHeaders* found) noexcept nogi
 
 # Fills `out`; the first header of a name counts. True when there is at least one of them.
 cdef bint scan_publish_headers(const char* block, Py_ssize_t n, PublishHeaders* out) noexcept nogil
-# The number, or -1 when the text is anything but digits that fit.
-cdef long long parse_sequence(Text text) noexcept nogil
+# Does the text say this sequence?
+cdef bint is_sequence(Text text, uint64_t wanted) noexcept nogil
 # The block without every header of that name; b"" when no header is left.
 cdef bytes without_header(bytes block, bytes name)
 # The block with its status line cut down to the version; b"" when no header is left.

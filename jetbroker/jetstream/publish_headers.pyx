@@ -2,7 +2,10 @@
 """The publish headers a stream acts on (see publish_headers.pxd)."""
 import re
 
+from libc.stdint cimport uint64_t
 from libc.string cimport memchr, memcmp, memset
+
+from jetbroker.wire.digits cimport read_uint64
 
 cdef bytes VERSION_LINE = b"NATS/1.0\r\n"
 
@@ -81,16 +84,9 @@ cdef bint scan_publish_headers(const char* block, Py_ssize_t n, PublishHeaders* 
     return found != 0
 
 
-cdef long long parse_sequence(Text text) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef long long value = 0
-    if text.n == 0 or text.n > 18:
-        return -1
-    for i in range(text.n):
-        if text.p[i] < c'0' or text.p[i] > c'9':
-            return -1
-        value = value * 10 + (text.p[i] - c'0')
-    return value
+cdef bint is_sequence(Text text, uint64_t wanted) noexcept nogil:
+    cdef uint64_t told
+    return read_uint64(text.p, text.n, &told) and told == wanted
 
 
 cdef bytes without_header(bytes block, bytes name):

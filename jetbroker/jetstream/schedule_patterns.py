@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from calendar import monthrange
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
-from zoneinfo import ZoneInfo
+from zoneinfo import TZPATH, ZoneInfo
 
-from jetbroker.jetstream.acks import parse_go_duration
+from jetbroker.bounds import INT64_MAX
+from jetbroker.jetstream.cron_fields import STAR, parse_field
+from jetbroker.jetstream.durations import parse_duration
 from jetbroker.jetstream.gotext import SECOND, ZERO_TIME, format_time, parse_time
 
 _NAMED = {
@@ -21,14 +25,22 @@ _NAMED = {
     "@midnight": "0 0 0 * * *",
     "@hourly": "0 0 * * * *",
 }
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-_DAYS = "sun mon tue wed thu fri sat".split()
+_MONTHS = b"janfebmaraprmayjunjulaugsepoctnovdec"
+_DAYS = b"sunmontuewedthufrisat"
 _MAX_YEARS_AHEAD = 5
+_MAX_DAYS_TRIED = 64  # in a row whose clocks skip all times that are wanted: twice a year at most
+_MONTH_DAYS = (0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)  # at most
+_EVERY_WEEK = sum(1 << 7 * week for week in range(5))
+_ZONE_NAME = re.compile(r"[A-Za-z0-9_+/-]{1,64}")
 _LOCAL_ZONE = Path("/etc/localtime")
+_NO_BLANKS = "\x1c\x1d\x1e\x1f"  # for Go; they are for Python
+_TIME = re.compile(r"([0-9T:-]{18,19})([.,][0-9]{1,9})?[0-9]*(Z|[+-][0-9]{2}:[0-9]{2})")
+EARLIEST = 1  # ns since 1970: what is due before that is as due as it can be, and 0 means "not due" to timers
+NEVER_DUE = INT64_MAX  # and later than this is nothing
 
 
 class Pattern(Protocol):
-    """When something is due, in ns since 1970."""
+    """When something is due, in ns since 1970: from EARLIEST to NEVER_DUE."""
 
     repeats: bool
 
@@ -50,7 +62,7 @@ class Once:
     repeats = False
 
     def first(self, since: int) -> int | None:
-        return self.at
+        return bounded(self.at)
 
     def following(self, due: int, now: int) -> int | None:
         return None
@@ -67,11 +79,11 @@ class Interval:
     repeats = True
 
     def first(self, since: int) -> int | None:
-        return _whole_second(since) + self.length
+        return bounded(_whole_second(since) + self.length)
 
     def following(self, due: int, now: int) -> int | None:
         following = _whole_second(due) + self.length
-        return following if following >= now else _whole_second(now) + self.length
+        return bounded(following if following >= now else _whole_second(now) + self.length)
 
     def text(self, due: int) -> str:
         return format_time(due)
@@ -79,35 +91,40 @@ class Interval:
 
 @dataclass(frozen=True)
 class Cron:
-    """Seconds, minutes, hours, days of the month, months, days of the week (0 is Sunday) on which it is due.
+    """Seconds, minutes, hours, days of the month, months, days of the week (0 is Sunday) on which it is due, as bits.
 
-    A time that clocks skip in spring does not come, one that they repeat in autumn comes twice.
+    A time that clocks skip in spring does not come, one that they repeat in autumn comes twice. Months, days and
+    times of day are looked up in the bits, so that no pattern costs more steps than there are months to look at.
     """
 
-    seconds: frozenset[int]
-    minutes: frozenset[int]
-    hours: frozenset[int]
-    days: frozenset[int]
-    months: frozenset[int]
-    weekdays: frozenset[int]
+    seconds: int
+    minutes: int
+    hours: int
+    days: int
+    months: int
+    weekdays: int
     any_day: bool  # one of the two fields of days is a star: both must hold, else one of them
     zone: tzinfo
     repeats = True
 
     def first(self, since: int) -> int | None:
-        second = since // SECOND + 1
-        try:
-            last_year = datetime.fromtimestamp(second, self.zone).year + _MAX_YEARS_AHEAD
-            while True:
+        second = bounded(since) // SECOND + 1
+        local = datetime.fromtimestamp(second, self.zone)
+        last_year = local.year + _MAX_YEARS_AHEAD
+        for _ in range(_MAX_DAYS_TRIED):
+            day = self._day_from(local.date(), last_year)
+            if day is None:
+                break
+            if day != local.date():
+                second = max(self._midnight(day), second + 1)
                 local = datetime.fromtimestamp(second, self.zone)
-                if local.year > last_year:
-                    return None
-                step = self._step(local)
-                if step == 0:
-                    return second * SECOND
-                second += step
-        except (OverflowError, ValueError):
-            return None  # beyond what the calendar knows
+            if day == local.date():
+                found = self._time_in_day(local, second)
+                if found is not None:
+                    return bounded(found * SECOND)
+                second = max(self._midnight(day + timedelta(days=1)), second + 1)
+                local = datetime.fromtimestamp(second, self.zone)
+        return None
 
     def following(self, due: int, now: int) -> int | None:
         following = self.first(due)
@@ -117,24 +134,73 @@ class Cron:
         offset = datetime.fromtimestamp(due // SECOND, self.zone).utcoffset() or timedelta()
         return format_time(due, int(offset.total_seconds()))
 
-    def _step(self, local: datetime) -> int:
-        """Seconds to the next moment that may be due; 0: this one is."""
-        if local.month not in self.months:
-            following = datetime(local.year + local.month // 12, local.month % 12 + 1, 1, tzinfo=self.zone)
-            return _seconds_until(local, following)
-        if not self._is_day(local):
-            midnight = datetime(local.year, local.month, local.day, tzinfo=self.zone) + timedelta(days=1)
-            return _seconds_until(local, midnight)
-        if local.hour not in self.hours:
-            return 3600 - local.minute * 60 - local.second
-        if local.minute not in self.minutes:
-            return 60 - local.second
-        return 0 if local.second in self.seconds else 1
+    def never_comes(self) -> bool:
+        """Is there no such day or time in any year?"""
+        if not (self.seconds and self.minutes and self.hours):
+            return True
+        months = [month for month in range(1, 13) if self.months >> month & 1]
+        in_month = any(self.days & (2 << _MONTH_DAYS[month]) - 2 for month in months)
+        in_week = bool(months and self.weekdays)
+        return not (in_month and in_week if self.any_day else in_month or in_week)
 
-    def _is_day(self, local: datetime) -> bool:
-        in_month = local.day in self.days
-        in_week = local.isoweekday() % 7 in self.weekdays
-        return in_month and in_week if self.any_day else in_month or in_week
+    def _day_from(self, first: date, last_year: int) -> date | None:
+        """The first day from `first` on that is one of its days."""
+        year, month, first_day = first.year, first.month, first.day
+        while year <= last_year:
+            if self.months >> month & 1:
+                days = _from(self._days_of(year, month), first_day)
+                if days:
+                    return date(year, month, _lowest(days))
+            year, month, first_day = year + month // 12, month % 12 + 1, 0
+        return None
+
+    def _days_of(self, year: int, month: int) -> int:
+        """Its days in one month, as bits."""
+        weekday, length = monthrange(year, month)  # of its first day, 0 is Monday
+        shift = (weekday + 1) % 7
+        week = (self.weekdays >> shift | self.weekdays << (7 - shift)) & 0x7F
+        in_week = week * _EVERY_WEEK << 1
+        return (self.days & in_week if self.any_day else self.days | in_week) & (2 << length) - 2
+
+    def _midnight(self, day: date) -> int:
+        """When a day begins; where clocks skip its midnight, as late as they say it would have been."""
+        return int(datetime(day.year, day.month, day.day, tzinfo=self.zone).timestamp())
+
+    def _time_in_day(self, local: datetime, second: int) -> int | None:
+        """The first time of day from `local` on that is one of its times, in seconds since 1970; None: no more."""
+        end = self._midnight(local.date() + timedelta(days=1))
+        if local.utcoffset() != datetime.fromtimestamp(end, self.zone).utcoffset():
+            return self._time_while_clocks_change(local, second)
+        hour, minute = local.hour, local.minute
+        this_minute = _from(self.seconds, local.second)
+        this_hour = _from(self.minutes, minute if this_minute else minute + 1)
+        this_day = _from(self.hours, hour if this_hour else hour + 1)
+        if not this_day:
+            return None
+        found_hour = _lowest(this_day)
+        found_minute = _lowest(this_hour if found_hour == hour else self.minutes)
+        is_now = (found_hour, found_minute) == (hour, minute)
+        found_second = _lowest(this_minute if is_now else self.seconds)
+        return second + (found_hour - hour) * 3600 + (found_minute - minute) * 60 + found_second - local.second
+
+    def _time_while_clocks_change(self, local: datetime, second: int) -> int | None:
+        """As above, step by step: at most the hours of a day and the minutes of some."""
+        day = local.date()
+        while local.date() == day:
+            seconds = self.seconds >> local.second
+            if not self.hours >> local.hour & 1:
+                second += 3600 - local.minute * 60 - local.second
+            elif not self.minutes >> local.minute & 1 or not seconds:
+                second += 60 - local.second
+            else:
+                return second + _lowest(seconds)
+            local = datetime.fromtimestamp(second, self.zone)
+        return None
+
+
+def bounded(when: int) -> int:
+    """`when`, or the nearest time that timers and headers know."""
+    return min(max(when, EARLIEST), NEVER_DUE)
 
 
 def parse_pattern(text: str, zone: tzinfo | None) -> Pattern | None:
@@ -157,6 +223,8 @@ def load_zone(name: str) -> tzinfo | None:
     """A time zone by its IANA name, "UTC" or "Local"; None: there is none of this name."""
     if name == "UTC":
         return UTC
+    if not _ZONE_NAME.fullmatch(name) or not _may_exist(name):
+        return None
     try:
         if name == "Local":
             with _LOCAL_ZONE.open("rb") as file:
@@ -168,73 +236,58 @@ def load_zone(name: str) -> tzinfo | None:
         return None
 
 
+def _may_exist(name: str) -> bool:
+    """A quick look: many publishes may ask for many zones that do not exist."""
+    if name == "Local":
+        return True
+    places = [place for place in map(Path, TZPATH) if place.is_dir()]
+    return any((place / name).is_file() for place in places) if places else True
+
+
 def _once(value: str) -> Pattern | None:
+    known = _TIME.fullmatch(value)  # however many digits a fraction has, nine of them count
     try:
-        return Once(parse_time(value).ns)
+        return Once(parse_time("".join(part or "" for part in known.groups())).ns) if known else None
     except ValueError:
         return None
 
 
 def _interval(value: str) -> Pattern | None:
-    length = parse_go_duration(value.encode())
-    return Interval(length) if length >= SECOND else None
+    length = parse_duration(value.encode("utf-8", "replace"))
+    return Interval(length) if length is not None and length >= SECOND else None
 
 
 def _cron(text: str, zone: tzinfo) -> Pattern | None:
-    fields = text.split()
-    if len(fields) != 6:
+    fields = [field.encode("utf-8", "replace") for field in text.split(maxsplit=6)]
+    if len(fields) != 6 or any(char in text for char in _NO_BLANKS):
         return None
-    try:
-        seconds = _field(fields[0], 0, 59)[0]
-        minutes = _field(fields[1], 0, 59)[0]
-        hours = _field(fields[2], 0, 23)[0]
-        days, every_day = _field(fields[3], 1, 31)
-        months = _field(fields[4], 1, 12, {name: number for number, name in enumerate(_MONTHS, 1)})[0]
-        weekdays, every_weekday = _field(fields[5], 0, 6, {name: number for number, name in enumerate(_DAYS)})
-    except ValueError:
+    found = [
+        parse_field(fields[0], 0, 59),
+        parse_field(fields[1], 0, 59),
+        parse_field(fields[2], 0, 23),
+        parse_field(fields[3], 1, 31),
+        parse_field(fields[4], 1, 12, _MONTHS),
+        parse_field(fields[5], 0, 6, _DAYS),
+    ]
+    sound = [bits for bits in found if bits is not None]
+    if len(sound) != 6:
         return None
-    return Cron(seconds, minutes, hours, days, months, weekdays, every_day or every_weekday, zone)
+    seconds, minutes, hours, days, months, weekdays = (bits & ~STAR for bits in sound)
+    any_day = bool((sound[3] | sound[5]) & STAR)
+    pattern = Cron(seconds, minutes, hours, days, months, weekdays, any_day, zone)
+    return None if pattern.never_comes() else pattern
 
 
-def _field(text: str, low: int, high: int, names: dict[str, int] | None = None) -> tuple[frozenset[int], bool]:
-    """The numbers a field means, and whether it holds a star. Raises ValueError."""
-    numbers: set[int] = set()
-    star = False
-    for part in filter(None, text.split(",")):
-        span, *steps = part.split("/")
-        if len(steps) > 1:
-            raise ValueError(part)
-        step = _number(steps[0]) if steps else 1
-        ends = span.split("-")
-        if ends[0] in ("*", "?"):
-            first, last = low, high
-            star = star or step == 1
-        else:
-            if len(ends) > 2:
-                raise ValueError(part)
-            first = _number(ends[0], names)
-            last = _number(ends[1], names) if len(ends) == 2 else high if steps else first
-        if step == 0 or not low <= first <= last <= high:
-            raise ValueError(part)
-        numbers.update(range(first, last + 1, step))
-    return frozenset(numbers), star
+def _from(bits: int, number: int) -> int:
+    """Without the bits below."""
+    return bits >> number << number
 
 
-def _number(text: str, names: dict[str, int] | None = None) -> int:
-    named = names.get(text.lower()) if names else None
-    if named is not None:
-        return named
-    digits = text.removeprefix("+")
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
-        raise ValueError(text)
-    return int(digits)
+def _lowest(bits: int) -> int:
+    """The number of the lowest bit."""
+    return (bits & -bits).bit_length() - 1
 
 
 def _whole_second(ns: int) -> int:
     """Rounded, half a second up."""
     return (ns + SECOND // 2) // SECOND * SECOND
-
-
-def _seconds_until(local: datetime, wanted: datetime) -> int:
-    """At least one; a wall-clock time that is skipped is as late as the clocks say it would have been."""
-    return max(int(wanted.timestamp()) - int(local.timestamp()), 1)

@@ -13,29 +13,40 @@ from jetbroker.jetstream.ingest cimport Ingest
 from jetbroker.jetstream.interest cimport StreamConsumer
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.wall_timer cimport WallTimer
+from jetbroker.jetstream.work_turns cimport Worker, monotonic_ns, turns_of
 from jetbroker.store.flagged cimport FlaggedWalk, is_stored
 from jetbroker.store.log cimport (
     FLAG_SCHEDULE, READ_MISSING, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState,
 )
-from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, Tick, TickTask
+from jetbroker.tick cimport PHASE_CONSUMERS, Tick
 
 from jetbroker import limits
+from jetbroker.errors import StorageError
 from jetbroker.jetstream.gotext import parse_time
 from jetbroker.jetstream.publish_headers import header_text
 from jetbroker.jetstream.schedule_headers import PURGE, Rules, generated_block, read_pattern
+from jetbroker.jetstream.schedule_patterns import bounded
 
-cdef int FIRINGS_PER_TICK = limits.JS_EXPIRIES_PER_TICK
-cdef Py_ssize_t SLOTS_PER_TICK = limits.JS_TTL_SLOTS_PER_TICK
+cdef Py_ssize_t SLOTS_AT_ONCE = limits.JS_SCHEDULE_SLOTS
 cdef int64_t SECOND_NS = 1_000_000_000
-cdef object LATEST_NS = 2 ** 63 - 1    # a schedule may be due beyond it
 # A message that a limit refuses is made again after this long.
 cdef int64_t REFUSED_NS = 30 * SECOND_NS
 # Entries of removed schedules are thrown out when they outnumber the stored messages by this many.
 cdef Py_ssize_t SPARE_ENTRIES = 1024
 
 
-cdef class Schedules(TickTask):
-    """Fires the schedules of one stream; made by its Ingest."""
+cdef enum Standing:
+    STANDS                             # nothing has taken its place
+    REPLACED
+    UNKNOWN                            # so far
+
+
+cdef class Schedules(Worker):
+    """Fires the schedules of one stream; made by its Ingest.
+
+    Every time comes from schedule_patterns and is in its range. A schedule that cannot be understood, or fails, is
+    void: it stays stored and makes nothing, and neither its stream nor other schedules notice.
+    """
     cdef Ingest ingest
     cdef StreamLog log
     cdef Tick tick
@@ -44,6 +55,8 @@ cdef class Schedules(TickTask):
     cdef WallTimer timer
     cdef dict due                      # sequence of the schedule -> when, ns
     cdef list heap                     # (when, sequence); valid when `due` says the same
+    cdef dict judged                   # sequence of the schedule -> up to where nothing has taken its place
+    cdef Py_ssize_t void               # schedules that were found void
     cdef list unconfirmed              # (sequence of the message made, of its schedule, when) not committed yet
     cdef FlaggedWalk unread            # schedules stored before the start and not found yet; None: there are none
     cdef int64_t stored_before_ns      # time of the last message at the start
@@ -52,9 +65,11 @@ cdef class Schedules(TickTask):
         self.ingest = ingest
         self.log = ingest.log
         self.tick = ingest.tick
+        self.turns = turns_of(ingest.js.server, self.tick)
         self.timer = WallTimer(self.tick, self)
         self.due = {}
         self.heap = []
+        self.judged = {}
         self.unconfirmed = []
 
     def __len__(self) -> int:
@@ -73,7 +88,8 @@ cdef class Schedules(TickTask):
         if self.log.messages:
             self.stored_before_ns = self.log.last_time_ns
             self.unread = FlaggedWalk(self.log, FLAG_SCHEDULE)
-            self._read_log()
+            self._read_log(monotonic_ns() + limits.JS_WORK_NS)
+            self.run_tick()
         self._watch()
 
     def stop(self) -> None:
@@ -83,17 +99,21 @@ cdef class Schedules(TickTask):
 
     def add(self, uint64_t seq, bytes headers not None, int64_t now) -> None:
         """Message seq, just stored, is a schedule."""
-        pattern, _ = read_pattern(headers)
-        when = pattern.first(now) if pattern is not None else None
-        if when is not None:
-            self._put(seq, when)
-            self._watch()
+        try:
+            pattern, _ = read_pattern(headers)
+            when = pattern.first(now) if pattern is not None else None
+            if when is not None:
+                self._put(seq, when)
+        except Exception as error:
+            self._make_void(seq, error)
+        self._watch()
 
     def look_again(self, uint64_t first_lost, list restored not None) -> None:
         """A write has failed: sequences from first_lost on are given out again, removals of `restored` were undone."""
         for seq in [seq for seq in self.due if seq >= first_lost]:
             del self.due[seq]
         self.stored_before_ns = wall_clock_ns()
+        self.judged.clear()
         unconfirmed = self.unconfirmed
         self.unconfirmed = []
         for made, seq, when in unconfirmed:
@@ -106,6 +126,16 @@ cdef class Schedules(TickTask):
             if seq not in self.due:
                 self._restore(seq)
         self._watch()
+
+    cdef int _make_void(self, uint64_t seq, object why) except -1:
+        """It never fires. The log tells of the first one of a stream."""
+        self.due.pop(seq, None)
+        self.void += 1
+        if self.void == 1:
+            name = self.ingest.name.decode()
+            self.ingest.js.log.warn(
+                f"Stream '{self.ingest.js.account_name} > {name}': the schedule at sequence {seq} is void: {why!r}")
+        return 0
 
     # --- the heap ---
 
@@ -120,30 +150,37 @@ cdef class Schedules(TickTask):
 
     cdef int _watch(self) except -1:
         """Have the timer run for what is due next."""
-        return self.timer.set(min(self.heap[0][0], LATEST_NS) if self.heap else 0) if self.running else 0
+        return self.timer.set(self.heap[0][0] if self.heap else 0) if self.running else 0
 
-    cdef int run_tick(self) except -1:
+    cdef bint work(self, int64_t until_ns) except -1:
+        cdef bint more
+        if not self.running:
+            return False
+        more = self.unread is not None and self._read_log(until_ns)
+        more = self._fire_due(until_ns) or more
+        self._watch()
+        return more
+
+    cdef bint _fire_due(self, int64_t until_ns) except -1:
+        """True: there are more."""
         cdef StreamConsumer consumer
         cdef uint64_t last_seq = self.log.last_seq
-        cdef int left = FIRINGS_PER_TICK
-        if not self.running:
-            return 0
-        if self.unread is not None:
-            self._read_log()
-        now = wall_clock_ns()
+        cdef int64_t now = wall_clock_ns()
         self.unconfirmed = [entry for entry in self.unconfirmed if entry[0] > self.log.committed]
-        while left and self.heap and self.heap[0][0] <= now:
-            left -= 1
+        while self.heap and self.heap[0][0] <= now and monotonic_ns() < until_ns:
             when, seq = heapq.heappop(self.heap)
             if self.due.get(seq) == when:
                 del self.due[seq]
-                self._fire(seq, when, now)
+                try:
+                    self._fire(seq, when, now)
+                except StorageError:
+                    self._put(seq, now + REFUSED_NS)
+                except Exception as error:
+                    self._make_void(seq, error)
         if self.log.last_seq != last_seq:
             for consumer in self.ingest.consumers:
                 self.tick.schedule(PHASE_CONSUMERS, consumer)
-        if not left:
-            self.tick.defer(PHASE_EVENTS, self)
-        return self._watch()
+        return bool(self.heap) and self.heap[0][0] <= now
 
     # --- firing ---
 
@@ -156,12 +193,13 @@ cdef class Schedules(TickTask):
         subject = stored.subject[:stored.subject_len]
         schedule = block = stored.headers[:stored.headers_len]
         payload = stored.payload[:stored.payload_len]
-        if not self._is_current(seq, subject):
-            return 0
-        pattern, _ = read_pattern(schedule)
+        standing = self._standing(seq, subject)
+        if standing != STANDS:
+            return self._put(seq, when) if standing == UNKNOWN else 0
+        pattern, fault = read_pattern(schedule)
         target = header_text(schedule, b"Nats-Schedule-Target")
         if pattern is None or not target:
-            return 0
+            return self._make_void(seq, fault)
         following = pattern.following(when, now)
         source = header_text(schedule, b"Nats-Schedule-Source")
         if source:
@@ -179,37 +217,52 @@ cdef class Schedules(TickTask):
             self._put(seq, now + (SECOND_NS if self.log.failed is not None else REFUSED_NS))
         return 0
 
-    cdef bint _is_current(self, uint64_t seq, bytes subject) except -1:
-        """False when a later message of its subject that no schedule has made has taken its place."""
+    cdef Standing _standing(self, uint64_t seq, bytes subject) except *:
+        """Has a later message of its subject that no schedule has made taken its place? Looks at some at a time."""
         cdef StoredMessage later
         cdef SubjectState state = self.log.subject_state(subject, len(subject))
         cdef SubjectFilter same = SubjectFilter(subject)
-        while seq < state.last:
-            result = self.log.next_message(same, seq + 1, state.last, &later)
+        cdef uint64_t at = max(seq, self.judged.pop(seq, 0))
+        cdef Py_ssize_t left = SLOTS_AT_ONCE
+        while at < state.last:
+            if not left:
+                self.judged[seq] = at
+                return UNKNOWN
+            left -= 1
+            result = self.log.next_message(same, at + 1, state.last, &later)
             if result == READ_MISSING:
                 break
-            seq = later.seq
+            at = later.seq
             if result == READ_OK and (not later.headers_len or not header_text(
                     later.headers[:later.headers_len], b"Nats-Scheduler")):
-                return False
-        return True
+                return REPLACED
+        if at > seq:
+            self.judged[seq] = at
+        return STANDS
 
     # --- after a start ---
 
-    cdef int _read_log(self) except -1:
-        """Find some more of the schedules that were stored before the start."""
+    cdef bint _read_log(self, int64_t until_ns) except -1:
+        """Find some more of the schedules that were stored before the start; True: not yet all."""
         cdef StoredMessage message
-        cdef Py_ssize_t left = SLOTS_PER_TICK
-        while self.unread.find(&left, &message):
-            if message.seq not in self.due:
+        cdef Py_ssize_t left = SLOTS_AT_ONCE
+        while self.unread.limit and monotonic_ns() < until_ns:
+            left = SLOTS_AT_ONCE
+            if self.unread.find(&left, &message) and message.seq not in self.due:
                 self._restore(message.seq)
         if self.unread.limit:
-            self.tick.defer(PHASE_EVENTS, self)
-        else:
-            self.unread = None
+            return True
+        self.unread = None
+        return False
+
+    cdef int _restore(self, uint64_t seq) except -1:
+        try:
+            self._find_due(seq)
+        except Exception as error:
+            self._make_void(seq, error)
         return 0
 
-    def _restore(self, uint64_t seq) -> None:
+    def _find_due(self, uint64_t seq) -> None:
         """When is this schedule due, that an earlier process may have fired?"""
         cdef StoredMessage stored
         cdef int64_t time_ns
@@ -218,8 +271,9 @@ cdef class Schedules(TickTask):
         subject = stored.subject[:stored.subject_len]
         headers = stored.headers[:stored.headers_len]
         time_ns = stored.time_ns
-        pattern, _ = read_pattern(headers)
+        pattern, fault = read_pattern(headers)
         if pattern is None:
+            self._make_void(seq, fault)
             return
         told = self._told_by_target(subject, header_text(headers, b"Nats-Schedule-Target"), seq)
         if told == PURGE:
@@ -250,6 +304,6 @@ cdef class Schedules(TickTask):
         if following == PURGE:
             return PURGE
         try:
-            return parse_time(following.decode("utf-8", "replace")).ns
+            return bounded(parse_time(following.decode("utf-8", "replace")).ns)
         except ValueError:
             return None

@@ -2,11 +2,13 @@
 """Time to live of single messages (see ttl.pxd)."""
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcmp
 
 from jetbroker.jetstream.due_heap cimport Due, heap_add, heap_drop_first, heapify
+from jetbroker.jetstream.durations cimport read_duration
+from jetbroker.saturate cimport add_int64, multiply_int64
 from jetbroker.store.flagged cimport is_stored
 from jetbroker.store.log cimport StreamLog
+from jetbroker.wire.digits cimport read_uint64
 from jetbroker.wire.headers cimport find_header
 
 cdef extern from "strings.h":
@@ -17,88 +19,18 @@ cdef int64_t SECOND_NS = 1_000_000_000
 cdef Py_ssize_t SPARE_ENTRIES = 1024
 
 
-cdef inline bint is_digit(char c) noexcept nogil:
-    return c'0' <= c <= c'9'
-
-
-cdef int64_t unit_ns(const char* p, Py_ssize_t n) noexcept nogil:
-    """Nanoseconds of a unit's name, 0: there is no such unit."""
-    if n == 1:
-        return SECOND_NS if p[0] == c's' else 60 * SECOND_NS if p[0] == c'm' else 3600 * SECOND_NS if p[0] == c'h' else 0
-    if n == 2 and p[1] == c's':
-        return 1 if p[0] == c'n' else 1000 if p[0] == c'u' else 1_000_000 if p[0] == c'm' else 0
-    # micro sign and Greek mu, in UTF-8
-    if n == 3 and (memcmp(p, b"\xc2\xb5s", 3) == 0 or memcmp(p, b"\xce\xbcs", 3) == 0):
-        return 1000
-    return 0
-
-
-cdef int64_t parse_go_duration(const char* p, Py_ssize_t n) noexcept nogil:
-    """Nanoseconds of a Go duration that is not negative; -1: it is none, or too long for Go."""
-    cdef const char* end = p + n
-    cdef const char* name
-    cdef int64_t total = 0
-    cdef int64_t whole
-    cdef int64_t unit
-    cdef double part
-    cdef double scale
-    cdef bint digits
-    if n and p[0] == c'+':
-        p += 1
-    if p == end:
-        return -1
-    if p[0] == c'0' and p + 1 == end:
-        return 0
-    while p < end:
-        whole = 0
-        part = 0
-        scale = 1
-        digits = False
-        while p < end and is_digit(p[0]):
-            if whole > (INT64_MAX - 9) // 10:
-                return -1
-            whole = whole * 10 + (p[0] - c'0')
-            digits = True
-            p += 1
-        if p < end and p[0] == c'.':
-            p += 1
-            while p < end and is_digit(p[0]):
-                scale /= 10
-                part += (p[0] - c'0') * scale
-                digits = True
-                p += 1
-        name = p
-        while p < end and p[0] != c'.' and not is_digit(p[0]):
-            p += 1
-        unit = unit_ns(name, p - name)
-        if not digits or unit == 0 or whole > INT64_MAX // unit:
-            return -1
-        whole *= unit
-        if whole > INT64_MAX - total:
-            return -1
-        total += whole
-        if total > INT64_MAX - <int64_t>(part * unit):
-            return -1
-        total += <int64_t>(part * unit)
-    return total
-
-
 cdef int64_t parse_ttl(const char* text, Py_ssize_t n) noexcept nogil:
-    cdef int64_t value
-    cdef Py_ssize_t i
+    cdef int64_t duration
+    cdef uint64_t seconds
     if n == 0:
         return TTL_NONE
     if n == 5 and strncasecmp(text, b"never", 5) == 0:
         return TTL_NEVER
-    value = parse_go_duration(text, n)
-    if value >= 0:
-        return value // SECOND_NS if value >= SECOND_NS else TTL_INVALID
-    value = 0
-    for i in range(n):
-        if not is_digit(text[i]):
-            return TTL_INVALID
-        value = value * 10 + (text[i] - c'0') if value < INT64_MAX // 100 else INT64_MAX
-    return value
+    if read_duration(text, n, &duration):
+        return duration // SECOND_NS if duration >= SECOND_NS else TTL_INVALID
+    if not read_uint64(text, n, &seconds) or seconds > <uint64_t>INT64_MAX:
+        return TTL_INVALID
+    return <int64_t>seconds
 
 
 cdef int64_t ttl_of(const char* headers, Py_ssize_t headers_len) noexcept nogil:
@@ -110,9 +42,7 @@ cdef int64_t ttl_of(const char* headers, Py_ssize_t headers_len) noexcept nogil:
 
 
 cdef int64_t expiry_ns(int64_t time_ns, int64_t seconds) noexcept nogil:
-    if seconds > (INT64_MAX - time_ns) // SECOND_NS:
-        return INT64_MAX
-    return time_ns + seconds * SECOND_NS
+    return add_int64(time_ns, multiply_int64(seconds, SECOND_NS))
 
 
 def ttl_seconds(bytes text not None):

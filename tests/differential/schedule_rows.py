@@ -41,8 +41,30 @@ PATTERNS = [
     "0 0 3 1- 2 *", "0 0 3 , 2 *", "0 0 3 1,,2 2 *", "0 0 3 +29 2 *", "0 0 3 029 2 *", "0 0 3 29.0 2 *",
     "0 0 3 *-5 2 *", "0 0 3 */99 2 *", "0 0 3 5-4 2 *", "0 0 3 2-2 2 *", "jan 0 3 29 2 *", "0 0 3 29 mon *",
 ]  # fmt: skip
+# in some way more than a calendar or a clock has
+ODD = [
+    "* , * * * *", "* * , * * *", "* * * , * ,", "0 0 3 29 2 ,", "0 0 3 , 2 mon", "0 0 3 30 2 ,",
+    "0 0 3 31 2,4 *", "0 0 3 31 2,4 mon", "0 0 3 29 , *", "0,, 0 3 29 2 *", "0 0 3 29 2 */7",
+    "0 0 3 29 2 */8", "0 0 3 */32 2 *", "0 0 3 29/99 2 *", "0 0 3 29/9223372036854775807 2 *",
+    "0 0 3 29/9223372036854775808 2 *", "0 0 3 " + "9" * 5000 + " 2 *", "0 0 3 " + "0" * 5000 + "29 2 *",
+    "0 0 3 29/-0 2 *", "0 0 3 29/+1 2 *", "0 0 3 +29/+1 2 *", "0 0 3 1-/2 2 *", "0 0 3 /2 2 *", "0 0 3 29/ 2 *",
+    "0 0 3 ?/2 2 *", "0 0 3 ?-5 2 *", "0 0 3 ** 2 *", "0 0 3 *,x 2 *", "0 0 3 29 Feb-MAR *", "0 0 3 29 feb-jan *",
+    "0 0 3 29 2 SUN-sat", "0 0 3 29 2 sun/2", "0 0 3 29 2 0-6/6", "0 0 3 1_0 2 *", "0 0 3 0x1d 2 *",
+    "0\t0\v3\f29 2 *", "0\x1c0 3 29 2 * *", "0\u00a00\u20033\u300029 2 *", "0 0 3 \uff12\uff19 2 *",
+    "0 0 3 " + ",".join(["29"] * 4000) + " 2 *", "0 0 3 " + ",".join(["29"] * 4000) + ",x 2 *", "0 " * 9000,
+    "@at 9999-12-31T23:59:60Z", "@at 10000-01-01T00:00:00Z", "@at 2090-02-29T00:00:00Z",
+    "@at 2090-01-01T24:00:00Z", "@at 2090-01-01T0:00:00Z", "@at 2090-01-01T00:00:00,5Z",
+    "@at 2090-01-01T00:00:00+24:00", "@at 2090-01-01T00:00:00+25:00", "@at 2090-01-01T00:00:00-00:00",
+    "@at 2090-01-01T00:00:00." + "5" * 5000 + "Z", "@at 2090-01-01T00:00:00.Z", "@at " + "9" * 5000,
+    "@at 2090-01-01T00:00:00Z ", "@at 2090-01-01T00:00:00", "@at 2090-01-01T00:00:00Z\x00",
+    "@every 1ns", "@every 1s1ns", "@every 999999999ns", "@every +1h", "@every -1s", "@every -9223372036854775808ns",
+    "@every 9223372036854775808ns", "@every " + "9" * 5000 + "h", "@every " + "0" * 5000 + "1h",
+    "@every 1h" + "1ns" * 3000, "@every 1.h", "@every .5h", "@every .h", "@every 1." + "9" * 5000 + "h",
+    "@every 3600000000\u00b5s", "@every 1d",
+]  # fmt: skip
 ZONES = ["UTC", "", " ", "x", "Europe/Berlin", "europe/berlin", "EST", "Etc/GMT+5", "America", "../etc/passwd",
-         "/etc/localtime", "Local", "local", "Z", "+02:00", "Europe/Berlin ", "Asia/Kathmandu"]  # fmt: skip
+         "/etc/localtime", "x" * 5000, "UTC\x00", "a\\b", "Etc/", "Local", "local", "Z", "+02:00",
+         "Europe/Berlin ", "Asia/Kathmandu"]  # fmt: skip
 
 
 def cases() -> list[Case]:
@@ -59,7 +81,8 @@ def cases() -> list[Case]:
 def _patterns() -> list[tuple[str, list[Publish], dict[str, Any]]]:
     return [
         *[(f"pattern {text!r}", [schedule(text)], ON) for text in PATTERNS],
-        *[(f"zone {text!r}", [zoned(YEARLY, text)], ON) for text in ZONES],
+        *[(f"odd pattern {n} {text[:40]!r}", [schedule(text)], ON) for n, text in enumerate(ODD)],
+        *[(f"zone {text!r}"[:60], [zoned(YEARLY, text)], ON) for text in ZONES],
         ("zone with @every", [zoned("@every 1h", "UTC")], ON),
         ("zone with @at", [zoned("@at 2090-01-01T00:00:00Z", "UTC")], ON),
         ("zone with @yearly", [zoned("@yearly", "UTC")], ON),

@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tests.differential.batch_rows import cases as batch_cases
+from tests.differential.number_rows import cases as number_cases
 from tests.differential.schedule_rows import cases as schedule_cases
 from tests.support.process import ServerProcess
 from tests.support.publishes import Case, Publisher
@@ -16,6 +17,7 @@ from tests.support.publishes import Case, Publisher
 pytestmark = [pytest.mark.differential, pytest.mark.asyncio(loop_scope="module")]
 
 BATCHES = batch_cases()
+NUMBERS = number_cases()
 SCHEDULES = schedule_cases()
 
 
@@ -38,5 +40,11 @@ async def test_atomic_batches(both: list[Publisher], case: Case) -> None:
 
 @pytest.mark.parametrize("case", SCHEDULES, ids=[case.name for case in SCHEDULES])
 async def test_schedules(both: list[Publisher], case: Case) -> None:
+    expected, got = both
+    assert await got.play(case) == await expected.play(case)
+
+
+@pytest.mark.parametrize("case", NUMBERS, ids=[case.name for case in NUMBERS])
+async def test_numbers_in_headers(both: list[Publisher], case: Case) -> None:
     expected, got = both
     assert await got.play(case) == await expected.play(case)

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import shutil
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from jetbroker.jetstream import schedules
 from jetbroker.jetstream.gotext import format_time
-from jetbroker.jetstream.schedule_patterns import load_zone, parse_pattern
+from jetbroker.jetstream.schedule_patterns import EARLIEST, NEVER_DUE, Cron, load_zone, parse_pattern
 from jetbroker.jetstream.stream import Stream
 from jetbroker.store.store import Store
 from tests.jetstream.test_ttl import FullDisk, header, stored
 from tests.support.streams import StreamBench, stream_config
 
 SECOND = 1_000_000_000
+YEARS = " ".join([",".join(["0-59/7"] * 3000), "* * * * *"])  # a long pattern
 FIELDS: dict[str, Any] = {"allow_msg_schedules": True, "storage": "file"}
 
 
@@ -73,8 +76,7 @@ async def until(holds: Callable[[], object]) -> None:
 )
 def test_when_cron_patterns_are_due(text: str, zone: str, since: str, expected: str) -> None:
     pattern = parse_pattern(text, ZoneInfo(zone))
-    assert pattern is not None
-    due = pattern.first(ns(since))
+    due = pattern.first(ns(since)) if pattern is not None else None
     assert (
         "" if due is None else datetime.fromtimestamp(due // SECOND, UTC).isoformat().replace("+00:00", "Z")
     ) == expected
@@ -94,6 +96,82 @@ def test_times_are_shown_in_the_time_zone_of_the_schedule() -> None:
     due = pattern.first(ns("2026-07-01T00:00:00Z"))
     assert due is not None
     assert pattern.text(due) == "2026-07-01T12:00:00-02:30"
+
+
+def test_a_year_of_every_zone_agrees_with_a_search_minute_by_minute() -> None:
+    """The jumps over months, days and hours leave nothing out, in zones whose clocks change in odd ways."""
+    rows = [("0 30 * * * *", "Australia/Lord_Howe"), ("0 0 0 * * *", "America/Havana"),
+            ("0 30 1,2 * * sun", "Africa/Cairo"), ("0 */25 0-3 * * *", "America/Nuuk"),
+            ("0 5 2 28-31 3,10 *", "Europe/Berlin")]  # fmt: skip
+    for text, zone in rows:
+        pattern = parse_pattern(text, ZoneInfo(zone))
+        assert isinstance(pattern, Cron)
+        for since in (ns("2026-03-28T00:00:00Z"), ns("2026-10-24T12:00:00Z"), ns("2026-03-07T23:10:00Z")):
+            found = pattern.first(since)
+            second = since // SECOND + 60 - since // SECOND % 60
+            while not is_due(pattern, datetime.fromtimestamp(second, ZoneInfo(zone))):
+                second += 60
+            assert found == second * SECOND, (text, zone, since)
+
+
+def is_due(pattern: Cron, local: datetime) -> bool:
+    day = (pattern.days >> local.day & 1, pattern.weekdays >> local.isoweekday() % 7 & 1)
+    times = (pattern.months >> local.month, pattern.hours >> local.hour, pattern.minutes >> local.minute)
+    return all(bits & 1 for bits in times) and (all(day) if pattern.any_day else any(day))
+
+
+@pytest.mark.parametrize("text", [", * * * * *", "* , * * * *", "* * , * * *", "* * * * , *", "* * * , * ,",
+                                  "0 0 0 31 2,4,6,9,11 ,", "0 0 0 30 2 ,"])  # fmt: skip
+def test_a_pattern_that_never_comes_is_none_without_a_search(text: str) -> None:
+    assert parse_pattern(text, None) is None
+
+
+class CountingZone(tzinfo):
+    """UTC, counting how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def utcoffset(self, when: datetime | None) -> timedelta:
+        self.asked += 1
+        return timedelta()
+
+    def dst(self, when: datetime | None) -> timedelta:
+        return timedelta()
+
+    def tzname(self, when: datetime | None) -> str:
+        return "C"
+
+    def fromutc(self, when: datetime) -> datetime:
+        self.asked += 1
+        return when
+
+
+@pytest.mark.parametrize(
+    "text", ["0 0 0 29 2 *", "59 59 23 31 12 *", "0 0 0 29 2 ,", "59 * * * * *", "0 0 0 , 2 1", YEARS]
+)
+def test_the_steps_of_a_search_are_few_for_any_pattern(text: str) -> None:
+    zone = CountingZone()
+    pattern = parse_pattern(text, zone)
+    assert pattern is not None
+    for since in ("2026-01-01T00:00:00Z", "2096-03-01T00:00:00Z", "2026-12-31T23:59:59Z"):
+        pattern.first(ns(since))
+    assert zone.asked <= 3 * 12
+
+
+@pytest.mark.parametrize("since", [-(2**63), -1, 0, 2**63 - 1])
+@pytest.mark.parametrize("text", ["@at 0001-01-02T00:00:00Z", "@at 1600-01-01T00:00:00Z", "@at 1970-01-01T00:00:00Z",
+                                  "@at 9999-12-31T23:59:59Z", "@every 1s", "@every 9223372036854775807ns",
+                                  "* * * * * *", "@yearly"])  # fmt: skip
+def test_all_times_of_a_schedule_are_in_one_range(text: str, since: int) -> None:
+    pattern = parse_pattern(text, None)
+    assert pattern is not None
+    first = pattern.first(since)
+    assert first is not None
+    assert EARLIEST <= first <= NEVER_DUE
+    following = pattern.following(first, time.time_ns())
+    assert following is None or EARLIEST <= following <= NEVER_DUE
+    assert pattern.text(first)
 
 
 # --- firing ---
@@ -273,3 +351,102 @@ async def test_firings_whose_messages_are_gone_are_not_repeated(tmp_path: Path) 
     assert stream.log.get(3)[4] - fired > SECOND * 9 // 10
     await restarts.close()
     await restarts.bench.close()
+
+
+HOSTILE = ["@at 1600-01-01T00:00:00Z", "@at 0001-01-01T00:00:01Z", "@at 1970-01-01T00:00:00Z",
+           "@at 9999-12-31T23:59:59Z", "@every 9223372036854775807ns", "@every 2562047h47m16s", "0 0 0 29 2 ,",
+           ", * * * * *"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+async def test_a_stream_starts_again_after_any_schedule(tmp_path: Path, text: str) -> None:
+    restarts = Restarts(tmp_path)
+    await restarts.open()
+    answer = await restarts.bench.ask("s.a", b"x", schedule(text))
+    if answer["seq"]:
+        await restarts.bench.ask("s.b", b"", schedule(text, Nats_Schedule_Source="s.c"))
+    await restarts.crash()
+    stream = await restarts.open()
+    before = stream.log.last_seq
+    assert (await restarts.bench.ask("s.c", b"plain"))["seq"] > before
+    await restarts.bench.ask("s.fires", b"x", schedule(soon()))
+    await until(lambda: "s.t" in [subject for _, subject, _ in stored(stream)])
+    assert restarts.bench.warnings == []
+    await restarts.close()
+    await restarts.bench.close()
+
+
+async def test_a_schedule_that_fails_at_a_start_is_void_and_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restarts = Restarts(tmp_path)
+    await restarts.open()
+    await restarts.bench.ask("s.bad", b"", schedule("@at 2090-01-01T00:00:00Z", A="bad"))
+    await restarts.bench.ask("s.worse", b"", schedule("@at 2090-01-01T00:00:00Z", A="bad"))
+    await restarts.bench.ask("s.good", b"", schedule(soon()))
+    await restarts.crash()
+    known = schedules.read_pattern
+
+    def fail(block: bytes) -> object:
+        if b"A: bad" in block:
+            raise OverflowError("what an older version took")
+        return known(block)
+
+    monkeypatch.setattr(schedules, "read_pattern", fail)
+    stream = await restarts.open()
+    await until(lambda: "s.t" in [subject for _, subject, _ in stored(stream)])
+    (warning,) = restarts.bench.warnings
+    assert warning.startswith("Stream '$G > S': the schedule at sequence 1 is void: OverflowError(")
+    assert [subject for _, subject, _ in stored(stream)][:2] == ["s.bad", "s.worse"]
+    await restarts.close()
+    await restarts.bench.close()
+
+
+async def test_a_schedule_that_fails_when_it_is_due_is_void_and_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = StreamBench(tmp_path)
+    stream = bench.open(**FIELDS)
+    known = schedules.generated_block
+
+    def fail(*given: object) -> bytes:
+        if given[2] == b"s.bad":
+            raise ValueError("cannot be made")
+        return known(*given)
+
+    monkeypatch.setattr(schedules, "generated_block", fail)
+    at = soon()
+    await bench.ask("s.bad", b"", schedule(at))
+    await bench.ask("s.good", b"", schedule(at))
+    await until(lambda: "s.t" in [subject for _, subject, _ in stored(stream)])
+    (warning,) = bench.warnings
+    assert "the schedule at sequence 1 is void: ValueError('cannot be made')" in warning
+    assert stream.waiting_schedules() == 0
+    await bench.close()
+
+
+async def test_many_schedules_fire_in_slices_of_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = StreamBench(tmp_path)
+    stream = bench.open(**FIELDS | {"storage": "memory"})
+    at = soon(1)
+    for number in range(100):
+        await bench.ask(f"s.{number}", b"", schedule(at))
+    known = schedules.generated_block
+
+    def slow(*given: object) -> bytes:
+        until_ns = time.perf_counter_ns() + 1_000_000
+        while time.perf_counter_ns() < until_ns:
+            pass
+        return known(*given)
+
+    monkeypatch.setattr(schedules, "generated_block", slow)
+    counts = []
+
+    def look() -> None:
+        counts.append(stream.log.last_seq)
+        bench.tick.loop.call_soon(look) if counts[-1] < 200 else None
+
+    look()
+    await until(lambda: stream.log.last_seq == 200)
+    assert max(after - before for before, after in itertools.pairwise(counts)) <= 4
+    await bench.close()

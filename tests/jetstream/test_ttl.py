@@ -23,7 +23,9 @@ MARKER = b"NATS/1.0\r\nNats-Marker-Reason: MaxAge\r\nNats-TTL: %ds\r\nNats-Rollu
     [
         ("never", NEVER), ("NEVER", NEVER), ("Never", NEVER), ("", NONE), ("00", NONE), ("5", 5), ("05", 5), ("1s", 1),
         ("1500ms", 1), ("1.5s", 1), ("1h30m", 5400), ("+1s", 1), ("1000000us", 1), ("1000000µs", 1), (".5m", 30),
-        ("2562047h", 2562047 * 3600), ("9223372036854775807", 2**63 - 1), ("99999999999999999999", 2**63 - 1),
+        ("2562047h", 2562047 * 3600), ("9223372036854775807", 2**63 - 1), ("0" * 5000 + "5", 5),
+        ("9223372036854775808", INVALID), ("9" * 5000, INVALID), ("9" * 5000 + "s", INVALID),
+        ("1." + "9" * 5000 + "s", 2), ("1s" * 5000, 5000), ("9223372036s9223372036s", INVALID),
         ("0", INVALID), ("+5", INVALID), ("-5", INVALID), ("-5s", INVALID), ("100ms", INVALID), ("0s", INVALID),
         ("1e3", INVALID), ("292y", INVALID), ("9999999999999h", INVALID), ("1d", INVALID), ("1us", INVALID),
         ("x", INVALID), ("s", INVALID), (".s", INVALID), ("1s ", INVALID), ("1.s2", INVALID), ("nevers", INVALID),

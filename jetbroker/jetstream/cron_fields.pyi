@@ -1,0 +1,3 @@
+STAR: int
+
+def parse_field(text: bytes, low: int, high: int, names: bytes = ...) -> int | None: ...
