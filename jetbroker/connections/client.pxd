@@ -6,6 +6,7 @@ from jetbroker.auth.permissions cimport Permissions
 from jetbroker.connections.input cimport ClientInput
 from jetbroker.routing.mapping cimport Mappings
 from jetbroker.routing.router cimport Route, Router, Subscription
+from jetbroker.wire.headers cimport TraceHeaders
 from jetbroker.wire.message cimport Message
 
 
@@ -19,6 +20,7 @@ cdef class ClientProtocol(ClientInput):
     cdef Mappings mappings             # of what it publishes in this read, None: there are none
     cdef bint traced                   # its traffic is logged
     cdef bint closely                  # publishes need a closer look: pedantic, traced or mapped
+    cdef bint withheld                 # the message at hand asks not to be delivered
     cdef public str kind               # "nats" or "websocket"
     cdef public object tls             # what the handshake said (connections.tls), None in clear
     cdef public object upgrade         # connections.upgrade.Upgrade of a WebSocket, else None
@@ -49,6 +51,7 @@ cdef class ClientProtocol(ClientInput):
     cdef public object arrival         # what goes before the first command (connections.listener), None once it may come
 
     cdef int _publish_closely(self, const Message* msg) except -1
+    cdef int _publish_for_trace(self, const Message* msg, const TraceHeaders* trace) except -1
     cdef int _publish_as(self, bytes subject, const Message* msg) except -1
     cdef int _publish_judged(self, const Message* msg) except -1
     cdef bint _is_reserved(self, const Message* msg) except -1

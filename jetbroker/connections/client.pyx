@@ -12,6 +12,7 @@ from jetbroker.connections.output cimport (
 )
 from jetbroker.routing.router cimport Receiver, Route, Router, Subscription
 from jetbroker.tick cimport PHASE_FLUSH
+from jetbroker.wire.headers cimport TraceHeaders, find_trace
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.parser cimport Parser
 from jetbroker.wire.subjects cimport has_valid_tokens, has_wildcard, pattern_matches
@@ -128,9 +129,12 @@ cdef class ClientProtocol(ClientInput):
 
     cdef int on_publish(self, const Message* msg) except -1:
         cdef Route route = self.last_route
+        cdef TraceHeaders trace
         cdef int count
         self.in_msgs += 1
         self.in_bytes += msg.body_len
+        if msg.headers_len and find_trace(msg.body, msg.headers_len, &trace):
+            return self._publish_for_trace(msg, &trace)
         if self.closely:
             return self._publish_closely(msg)
         if (route is None or route.stale or PyBytes_GET_SIZE(route.subject) != msg.subject_len
@@ -148,6 +152,24 @@ cdef class ClientProtocol(ClientInput):
             self._no_responders(msg.subject, msg.subject_len, msg.reply, msg.reply_len)
         self.budget -= count + 1
         return self._spend(0) if self.budget < 0 else 0
+
+    cdef int _publish_for_trace(self, const Message* msg, const TraceHeaders* trace) except -1:
+        """It asks for a trace. None is made, but what the message asks to avoid does not happen."""
+        cdef Message asked = msg[0]
+        asked.subject = trace.destination
+        asked.subject_len = trace.destination_len
+        if not trace.void and has_valid_tokens(asked.subject, asked.subject_len) and not has_wildcard(
+                asked.subject, asked.subject_len):
+            if self._is_reserved(&asked) or not (
+                    self.permissions is None or self.permissions.may_publish(asked.subject, asked.subject_len)):
+                return self._refuse_publish(&asked)
+        elif trace.only:
+            return 0
+        self.withheld = trace.only
+        try:
+            return self._publish_closely(msg)
+        finally:
+            self.withheld = False
 
     cdef int _publish_as(self, bytes subject, const Message* msg) except -1:
         """A message that mappings have looked at; None: they leave its subject as it is."""
@@ -172,7 +194,9 @@ cdef class ClientProtocol(ClientInput):
             return self._refuse_reply(msg)
         if self.verbose:
             self._ok()
-        if msg.subject[0] == c'_' or msg.subject[0] == c'$':
+        if self.withheld:
+            count = self.router.has_interest(msg.subject, msg.subject_len)
+        elif msg.subject[0] == c'_' or msg.subject[0] == c'$':
             count = self.router.publish(skip, msg)
         elif msg.subject_len:  # else lost in a mapping
             route = self.router.frequent_route(msg.subject, msg.subject_len)
