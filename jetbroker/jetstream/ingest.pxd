@@ -102,6 +102,7 @@ cdef class Ingest(Receiver):
     cdef int ack(self, const Message* msg, uint64_t seq, bint duplicate) except -1
     cdef int refuse(self, const Message* msg, object error) except -1
 
+    # Returns what it took of the publisher's turn.
     cdef int _deliver_with_headers(self, SubjectEntry entry, const Message* msg) except -1
     cdef int _put_into_batch(self, const Message* msg, bytes block, Text batch_id) except -1
     cdef object _check_features(self, PublishHeaders* found, int64_t ttl)

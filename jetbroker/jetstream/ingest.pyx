@@ -42,6 +42,9 @@ cdef extern from "string.h":
 
 cdef Py_ssize_t MAX_HEADER_BYTES = limits.JS_HEADER_BYTES
 cdef uint64_t MAX_UNCOMMITTED_BYTES = limits.JS_UNCOMMITTED_BYTES
+# What judging headers takes of the publisher's turn, as so many deliveries.
+cdef int JUDGED_COST = limits.JUDGED_PUBLISH_UNITS
+cdef int SCHEDULE_COST = limits.SCHEDULE_UNITS
 # A roll-up that replaces more messages than this is not undone when its own message cannot be written.
 cdef int MAX_UNDONE_ROLLUP = 65_536
 # Bytes a stream may store before it looks at its account's usage again: by so much a limit may be overrun per stream.
@@ -142,7 +145,7 @@ cdef class Ingest(Receiver):
         if self.sealed:
             self.refuse(msg, api_error("stream_sealed"))
         elif msg.headers_len:
-            self._deliver_with_headers(entry, msg)
+            return self._deliver_with_headers(entry, msg)
         else:
             seq = self.store(entry, msg, NULL, 0, 0, wall_clock_ns())
             if seq and msg.reply != NULL:
@@ -186,6 +189,7 @@ cdef class Ingest(Receiver):
         cdef bytes kept = None                 # owns `block` when it is not the publisher's own
         cdef int64_t now = wall_clock_ns()
         cdef uint64_t seq
+        cdef int cost
         if n > 10 and block[8] == c' ':
             kept = without_status(block[:n])
             block = kept
@@ -195,13 +199,16 @@ cdef class Ingest(Receiver):
             if kept is None:
                 kept = block[:n]
                 scan_publish_headers(kept, n, &found)
+            cost = SCHEDULE_COST if has_schedule_headers(&found) else JUDGED_COST
             if found.batch_id.n:
-                return self._put_into_batch(msg, kept, found.batch_id)
-            return self.store_checked(entry, msg, kept, &found, now)
+                self._put_into_batch(msg, kept, found.batch_id)
+            else:
+                self.store_checked(entry, msg, kept, &found, now)
+            return cost
         seq = self.store(entry, msg, block if n else NULL, n, 0, now)
         if seq and msg.reply != NULL:
             self.ack(msg, seq, False)
-        return 0
+        return 1
 
     cdef int _put_into_batch(self, const Message* msg, bytes block, Text batch_id) except -1:
         cdef Py_ssize_t n = msg.headers_len

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from itertools import permutations
 
+from jetbroker import limits
 from jetbroker.jetstream.config import StreamConfig, StreamSource
 from jetbroker.jetstream.errors import ApiError, api_error
 from jetbroker.jetstream.names import short_hash, valid_name
@@ -59,13 +60,13 @@ def _check_mirror(config: StreamConfig, mirror: StreamSource) -> None:
     ):
         if refused:
             raise api_error(error)
-    sources = [transform.src for transform in mirror.subject_transforms]
-    for transform in mirror.subject_transforms:
+    sources = [transform.src.encode() for transform in mirror.subject_transforms]
+    for number, transform in enumerate(mirror.subject_transforms):
         in_source, fault = transform_fault(transform.src, transform.dest)
         if fault:
             name = "mirror_invalid_subject_filter" if in_source else "mirror_invalid_transform_destination"
             raise api_error(name, err=fault)
-        if any(collide(a.encode(), b.encode()) for a, b in permutations(sources, 2)):
+        if number == 0 and _any_pair(sources, collide):
             raise api_error("mirror_overlapping_subject_filters")
 
 
@@ -96,8 +97,15 @@ def _check_source(source: StreamSource, *, is_known: bool) -> None:
             name = "source_invalid_subject_filter" if in_source else "source_invalid_transform_destination"
             raise api_error(name, err=fault)
     filters = [transform.src.encode() for transform in source.subject_transforms]
-    if any(subset(a, b) for a, b in permutations(filters, 2)):
+    if _any_pair(filters, subset):
         raise api_error("source_overlapping_subject_filters")
+
+
+def _any_pair(filters: list[bytes], holds: Callable[[bytes, bytes], bool]) -> bool:
+    """Does it hold for any two of them, in either order? Raises ApiError for too many to tell."""
+    if sum(map(len, filters)) * len(filters) > limits.JS_OVERLAP_STEPS:
+        raise _refuse("too many subject transforms")
+    return any(holds(a, b) for a, b in permutations(filters, 2))
 
 
 def _check_source_consumer(source: StreamSource, known: set[tuple[str, str]]) -> None:
@@ -149,12 +157,16 @@ def _check_cycles(config: StreamConfig, find_stream: FindStream) -> None:
     """Follow the origins within the account; one that is met again must not feed its subjects back."""
     waiting = [config]
     visited: set[str] = set()
+    left = limits.JS_CYCLE_STEPS
     while waiting:
         at = waiting.pop(0)
         visited.add(at.name)
         for origin in _origins(at):
             if origin.external is not None:
                 continue
+            left -= 1
+            if left < 0:
+                raise _refuse("too many origins of origins")
             if origin.name not in visited:
                 found = find_stream(origin.name)
                 if found is not None:

@@ -6,7 +6,7 @@ tell whether one is missing, the origin's what is done with. Flow control is ans
 committed: that answer is what lets an origin with interest or work queue retention remove its messages.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memmove
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
@@ -17,17 +17,24 @@ from jetbroker.jetstream.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.ttl cimport TTL_INVALID, TTL_NONE, expiry_ns, parse_ttl
 from jetbroker.routing.router cimport Receiver, RouteSlot, Subscription
 from jetbroker.routing.transform cimport Transform
+from jetbroker.saturate cimport add_uint64
 from jetbroker.store.log cimport FLAG_MSG_ID, FLAG_TTL, READ_OK, StoredMessage, StreamLog
 from jetbroker.tick cimport PHASE_EVENTS
 from jetbroker.wire.buffer cimport OutputBuffer, format_uint
+from jetbroker.wire.digits cimport read_uint64
 from jetbroker.wire.headers cimport find_header
 from jetbroker.wire.message cimport Message
 
+from jetbroker import limits
+from jetbroker.bounds import INT64_MAX as LARGEST, decimal
 from jetbroker.errors import StorageError
 from jetbroker.jetstream.errors import api_error
+from jetbroker.wire.subjects import valid_literal
 
 cdef Py_ssize_t CACHED_SUBJECTS = 1024         # a power of two
 cdef Py_ssize_t PAIR = 2 * sizeof(uint64_t)
+cdef Py_ssize_t MAX_FLOW = limits.JS_ORIGIN_FLOW_REQUESTS
+cdef bytes FLOW_PREFIX = b"$JS.FC."
 cdef bytes SOURCE_HEADER = b"Nats-Stream-Source"
 
 
@@ -44,7 +51,7 @@ cdef bint parse_delivery(const char* p, Py_ssize_t n, Delivery* out) noexcept no
     cdef int count = 0
     cdef int i
     cdef Py_ssize_t at
-    cdef uint64_t value
+    cdef Py_ssize_t stop
     if n < 8 or memcmp(p, b"$JS.ACK.", 8) != 0:
         return False
     for at in range(n):
@@ -57,14 +64,12 @@ cdef bint parse_delivery(const char* p, Py_ssize_t n, Delivery* out) noexcept no
         return False
     at = dots[3 if count == 8 else 5] + 1
     for i in range(5):
-        value = 0
-        if at >= n or p[at] < c'0' or p[at] > c'9':
-            return False
-        while at < n and c'0' <= p[at] <= c'9':
-            value = value * 10 + (p[at] - c'0')
-            at += 1
-        numbers[i] = value
-        at += 1                        # the dot, or one beyond the end
+        stop = at
+        while stop < n and c'0' <= p[stop] <= c'9':
+            stop += 1
+        if not read_uint64(p + at, stop - at, &numbers[i]) or numbers[i] > <uint64_t>INT64_MAX:
+            return False               # as nats-server counts
+        at = stop + 1                  # the dot, or one beyond the end
     out.delivered = numbers[0]
     out.stream_seq = numbers[1]
     out.consumer_seq = numbers[2]
@@ -82,14 +87,9 @@ cdef uint64_t number_header(const Message* msg, bytes name):
     """The value of a header that is a number; 0 when there is none."""
     cdef const char* value = NULL
     cdef Py_ssize_t n = 0
-    cdef Py_ssize_t i
     cdef uint64_t number = 0
-    if not find_header(msg.body, msg.headers_len, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name), &value, &n):
-        return 0
-    for i in range(n):
-        if not c'0' <= value[i] <= c'9':
-            return 0
-        number = number * 10 + (value[i] - c'0')
+    if find_header(msg.body, msg.headers_len, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name), &value, &n):
+        read_uint64(value, n, &number)
     return number
 
 
@@ -131,7 +131,7 @@ cdef class OriginIngest(Receiver):
         """Take deliveries of a new consumer; everything up to `stream_seq` is done with."""
         if self.is_mirror:
             if stream_seq > self.log.last_seq:
-                self.log.skip_to(stream_seq + 1)
+                self.log.skip_to(add_uint64(stream_seq, 1))
             stream_seq = self.log.last_seq
         self.stream_seq = stream_seq
         self.consumer_seq = 0
@@ -199,6 +199,8 @@ cdef class OriginIngest(Receiver):
             for waiting in self.flow:
                 if waiting[1] == reply:
                     return 0
+        if len(self.flow) >= MAX_FLOW or not reply.startswith(FLOW_PREFIX) or not valid_literal(reply):
+            return 0                   # an origin does not choose where else this account publishes
         self.flow.append((self.log.last_seq, reply, self.consumer_seq, self.stream_seq))
         return self.tick.schedule(PHASE_EVENTS, self)
 
@@ -455,14 +457,15 @@ def last_positions(StreamLog log not None, set names not None, uint64_t above) -
         if log.read(seq, &stored) == READ_OK and stored.headers_len and find_header(
                 stored.headers, stored.headers_len, PyBytes_AS_STRING(SOURCE_HEADER), PyBytes_GET_SIZE(SOURCE_HEADER),
                 &value, &n):
-            words = value[:n].decode("utf-8", "replace").split(" ")
-            if len(words) >= 4 and words[1].isdigit():
+            words = value[:n].decode("utf-8", "replace").split(" ", 4)
+            position = decimal(words[1], LARGEST) if len(words) > 1 else None
+            if position is not None and len(words) >= 4:
                 name = shown.get((words[0], words[2], words[3]))
                 if name is not None:
-                    found.setdefault(name, int(words[1]))
-            elif len(words) == 2 and words[1].isdigit():
+                    found.setdefault(name, position)
+            elif position is not None and len(words) == 2:
                 for name in names:
                     if name.startswith(words[0] + " "):
-                        found.setdefault(name, int(words[1]))
+                        found.setdefault(name, position)
         seq -= 1
     return found

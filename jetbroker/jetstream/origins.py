@@ -24,6 +24,7 @@ from jetbroker.jetstream.errors import ApiError, api_error
 from jetbroker.jetstream.gojson import dumps
 from jetbroker.jetstream.gotext import HOUR, SECOND
 from jetbroker.jetstream.names import ORIGIN_POSITIONS, random_name, short_hash
+from jetbroker.jetstream.origin_answers import AnswerError, ConsumerAnswer, read_answer
 from jetbroker.jetstream.origin_config import index_name
 from jetbroker.jetstream.origin_ingest import OriginIngest, last_positions
 from jetbroker.routing.router import CallbackReceiver, Router, Subscription
@@ -218,42 +219,40 @@ class Origin:
         if self._reply is None:
             return
         try:
-            answer = orjson.loads(payload)
-            error = answer.get("error")
-            if error is None:
+            answer = read_answer(payload)
+            if isinstance(answer, ConsumerAnswer):
                 self._begin(answer)
                 return
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except AnswerError:
             name = "source_consumer_setup_failed" if self.name else "mirror_consumer_setup_failed"
-            error = api_error(name, err="invalid consumer create response").to_json()
-        if self._is_sourcing and error.get("err_code") in _OLDER_PEER:
+            answer = api_error(name, err="invalid consumer create response").to_json()
+        if self._is_sourcing and answer["err_code"] in _OLDER_PEER:
             self._is_sourcing = False
             self._connect()
             return
         self._is_sourcing = True
-        self._retry(error)
+        self._retry(answer)
 
-    def _begin(self, answer: dict[str, Any]) -> None:
-        """The consumer is there: take what it delivers. Raises KeyError or TypeError for too short an answer."""
+    def _begin(self, answer: ConsumerAnswer) -> None:
+        """The consumer is there: take what it delivers. Raises AnswerError when it is not what was asked for."""
         router = self.stream.js.router
-        delivered = int(answer["delivered"]["stream_seq"])
-        pending = int(answer.get("num_pending", 0))
-        self.consumer = str(answer["name"])
         if self.source.consumer is None:
-            self._deliver_subject = str(answer["config"]["deliver_subject"])
-        elif answer["config"]["ack_policy"] != "flow_control":
+            if answer.deliver_subject != self._deliver_subject:
+                raise AnswerError  # an origin does not choose what is listened to
+        elif answer.ack_policy != "flow_control":
             self._retry(api_error(f"{'source' if self.name else 'mirror'}_consumer_requires_ack_fc"))
             return
+        self.consumer = answer.name
         self._disconnect()
         try:
-            self.ingest.begin(max(delivered, self.ingest.stream_seq) if self.name else delivered)
+            self.ingest.begin(max(answer.delivered, self.ingest.stream_seq) if self.name else answer.delivered)
         except StorageError as error:
             self._retry(api_error("stream_store_failed", err=error))
             return
         self.error = None
         self._deliveries = router.subscribe(self.ingest, self._deliver_subject.encode())
         self._timer = self.stream.js.tick.loop.call_later(CHECK_SECONDS, self._check)
-        if pending < CAUGHT_UP:
+        if answer.pending < CAUGHT_UP:
             self._answer_direct_gets()
 
     # --- while it lasts ---

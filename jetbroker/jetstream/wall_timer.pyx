@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t
 
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
+from jetbroker.saturate cimport subtract_int64
 from jetbroker.tick cimport PHASE_EVENTS, Tick, TickTask
 
 cdef int64_t SECOND_NS = 1_000_000_000
@@ -26,7 +27,7 @@ cdef class WallTimer:
         if due_ns:
             now = wall_clock_ns()
             self.due_ns = min(due_ns, now + MAX_SLEEP_NS)
-            self.handle = self.tick.loop.call_later(max(self.due_ns - now, 0) / SECOND_NS, self._fire)
+            self.handle = self.tick.loop.call_later(max(subtract_int64(self.due_ns, now), 0) / SECOND_NS, self._fire)
         return 0
 
     cdef int stop(self) except -1:
