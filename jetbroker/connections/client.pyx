@@ -15,7 +15,7 @@ from jetbroker.tick cimport PHASE_FLUSH
 from jetbroker.wire.headers cimport TraceHeaders, find_trace
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.parser cimport Parser
-from jetbroker.wire.subjects cimport has_valid_tokens, has_wildcard, pattern_matches
+from jetbroker.wire.subjects cimport has_valid_tokens, has_wildcard, is_valid_literal, pattern_matches
 
 from jetbroker import limits
 from jetbroker.addresses import of_socket
@@ -158,8 +158,7 @@ cdef class ClientProtocol(ClientInput):
         cdef Message asked = msg[0]
         asked.subject = trace.destination
         asked.subject_len = trace.destination_len
-        if not trace.void and has_valid_tokens(asked.subject, asked.subject_len) and not has_wildcard(
-                asked.subject, asked.subject_len):
+        if not trace.void and is_valid_literal(asked.subject, asked.subject_len):
             if self._is_reserved(&asked) or not (
                     self.permissions is None or self.permissions.may_publish(asked.subject, asked.subject_len)):
                 return self._refuse_publish(&asked)

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from jetbroker import limits
-from jetbroker.bounds import INT32_MAX, INT64_MAX
+from jetbroker.bounds import INT32_MAX
 from jetbroker.jetstream.names import valid_name
 
 _MAX_CODE = 65_535
@@ -70,6 +70,6 @@ def _get(container: Any, name: str, kind: type) -> Any:
 
 
 def _number(value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= INT64_MAX:
+    if type(value) is not int or not 0 <= value <= limits.JS_ORIGIN_SEQUENCE:
         raise AnswerError
     return value

@@ -26,13 +26,14 @@ from jetbroker.wire.headers cimport find_header
 from jetbroker.wire.message cimport Message
 
 from jetbroker import limits
-from jetbroker.bounds import INT64_MAX as LARGEST, decimal
+from jetbroker.bounds import decimal
 from jetbroker.errors import StorageError
 from jetbroker.jetstream.errors import api_error
 from jetbroker.wire.subjects import valid_literal
 
 cdef Py_ssize_t CACHED_SUBJECTS = 1024         # a power of two
 cdef Py_ssize_t PAIR = 2 * sizeof(uint64_t)
+cdef uint64_t MAX_SEQUENCE = limits.JS_ORIGIN_SEQUENCE
 cdef Py_ssize_t MAX_FLOW = limits.JS_ORIGIN_FLOW_REQUESTS
 cdef bytes FLOW_PREFIX = b"$JS.FC."
 cdef bytes SOURCE_HEADER = b"Nats-Stream-Source"
@@ -170,7 +171,9 @@ cdef class OriginIngest(Receiver):
         if is_status(msg):
             self._take_status(msg)
         elif msg.reply != NULL and parse_delivery(msg.reply, msg.reply_len, &delivery):
-            if delivery.delivered == 1 and self._in_order(&delivery):
+            if delivery.stream_seq > MAX_SEQUENCE:
+                self._break(api_error("stream_store_failed", err=f"sequence {delivery.stream_seq} is out of range"))
+            elif delivery.delivered == 1 and self._in_order(&delivery):
                 self.lag = delivery.pending - 1 if delivery.pending else 0
                 if self._keep(&delivery, msg):
                     self.consumer_seq = delivery.consumer_seq
@@ -458,7 +461,7 @@ def last_positions(StreamLog log not None, set names not None, uint64_t above) -
                 stored.headers, stored.headers_len, PyBytes_AS_STRING(SOURCE_HEADER), PyBytes_GET_SIZE(SOURCE_HEADER),
                 &value, &n):
             words = value[:n].decode("utf-8", "replace").split(" ", 4)
-            position = decimal(words[1], LARGEST) if len(words) > 1 else None
+            position = decimal(words[1], limits.JS_ORIGIN_SEQUENCE) if len(words) > 1 else None
             if position is not None and len(words) >= 4:
                 name = shown.get((words[0], words[2], words[3]))
                 if name is not None:

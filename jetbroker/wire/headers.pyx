@@ -38,6 +38,17 @@ cdef inline bint is_on(const char* p, Py_ssize_t n) noexcept nogil:
             or (n == 4 and strncasecmp(p, b"true", 4) == 0))
 
 
+cdef inline bint has_line(const char* block, Py_ssize_t n, const char* start, Py_ssize_t start_len) noexcept nogil:
+    """Does a line behind the first one begin so?"""
+    cdef const char* end = block + n - start_len
+    cdef const char* line = <const char*>memchr(block, c'\n', n)
+    while line != NULL and line < end:
+        if line[1] == start[0] and memcmp(line + 1, start, start_len) == 0:
+            return True
+        line = <const char*>memchr(line + 1, c'\n', end - line)
+    return False
+
+
 cdef bint find_trace(const char* block, Py_ssize_t n, TraceHeaders* out) noexcept nogil:
     cdef const char* at = block + 10
     cdef const char* end = block + n
@@ -46,9 +57,9 @@ cdef bint find_trace(const char* block, Py_ssize_t n, TraceHeaders* out) noexcep
     cdef const char* first
     cdef const char* last
     cdef bint heard = False            # the first Nats-Trace-Only that has a value counts
-    memset(out, 0, sizeof(TraceHeaders))
-    if memmem(block, n, b"Nats-Trace-Dest:", 16) == NULL or memcmp(block, b"NATS/1.0\r\n", 10) != 0:
+    if not has_line(block, n, b"Nats-Trace-Dest:", 16) or memcmp(block, b"NATS/1.0\r\n", 10) != 0:
         return False
+    memset(out, 0, sizeof(TraceHeaders))
     while at < end:
         colon = <const char*>memchr(at, c':', end - at)
         if colon == NULL:
