@@ -120,7 +120,6 @@ JS_BATCH_BYTES = 64 * 1024 * 1024  # of one atomic batch, in memory until its la
 JS_STAGED_BYTES = 256 * 1024 * 1024  # of all atomic batches of the server
 JS_EVICTIONS_PER_TICK = 20_000  # by age or lost interest: about a millisecond, so that expiry never stops the loop
 JS_EXPIRIES_PER_TICK = 500  # messages judged and removed, or replaced by a marker, one by one: a few milliseconds
-JS_ORIGIN_SEQUENCE = 2**62  # the last of an origin that is followed: what computes with it stays within 64 bits
 JS_ORIGIN_ANSWER_BYTES = 256 * 1024  # to a request for a consumer; nats-server's metadata may have half of it
 JS_ORIGIN_ERROR_CHARS = 1024  # of an origin's error, kept and shown
 JS_ORIGIN_FLOW_REQUESTS = 64  # of one origin, that wait for a commit; a consumer has one of them out

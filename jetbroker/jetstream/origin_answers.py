@@ -70,6 +70,6 @@ def _get(container: Any, name: str, kind: type) -> Any:
 
 
 def _number(value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= limits.JS_ORIGIN_SEQUENCE:
+    if type(value) is not int or not 0 <= value <= limits.STREAM_SKIP_SEQUENCE:
         raise AnswerError
     return value

@@ -33,7 +33,7 @@ from jetbroker.wire.subjects import valid_literal
 
 cdef Py_ssize_t CACHED_SUBJECTS = 1024         # a power of two
 cdef Py_ssize_t PAIR = 2 * sizeof(uint64_t)
-cdef uint64_t MAX_SEQUENCE = limits.JS_ORIGIN_SEQUENCE
+cdef uint64_t MAX_SEQUENCE = limits.STREAM_SKIP_SEQUENCE
 cdef Py_ssize_t MAX_FLOW = limits.JS_ORIGIN_FLOW_REQUESTS
 cdef bytes FLOW_PREFIX = b"$JS.FC."
 cdef bytes SOURCE_HEADER = b"Nats-Stream-Source"
@@ -461,7 +461,7 @@ def last_positions(StreamLog log not None, set names not None, uint64_t above) -
                 stored.headers, stored.headers_len, PyBytes_AS_STRING(SOURCE_HEADER), PyBytes_GET_SIZE(SOURCE_HEADER),
                 &value, &n):
             words = value[:n].decode("utf-8", "replace").split(" ", 4)
-            position = decimal(words[1], limits.JS_ORIGIN_SEQUENCE) if len(words) > 1 else None
+            position = decimal(words[1], limits.STREAM_SKIP_SEQUENCE) if len(words) > 1 else None
             if position is not None and len(words) >= 4:
                 name = shown.get((words[0], words[2], words[3]))
                 if name is not None:
