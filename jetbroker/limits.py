@@ -103,6 +103,7 @@ LAME_DUCK_STEP_SECONDS = 1.0  # the longest wait between two of them
 LAME_DUCK_GRACE_SECONDS = 10.0  # before the first one is closed
 
 # --- JetStream ---
+JSON_EXACT_BYTES = 64 * 1024  # of a refused body that is read again to word the refusal: about a millisecond
 JS_NAME_BYTES = 255
 JS_DESCRIPTION_BYTES = 4096
 JS_METADATA_BYTES = 128 * 1024

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import orjson
 
 from jetbroker.jetstream import gojson
-from jetbroker.jetstream.gojson import JsonError, Number
+from jetbroker.jetstream.gojson import JsonError, Number, TooLong
 from jetbroker.jetstream.gotext import ZERO_TIME, Timestamp, parse_time, quote
 
 T = TypeVar("T")
@@ -199,6 +199,9 @@ class PlainTimeKind(TimeKind):
         return ZERO_TIME
 
 
+_ONLY_TEXT = {str}
+
+
 class ListKind(Kind):
     """A list of one kind; null and not given are both the empty list."""
 
@@ -211,6 +214,8 @@ class ListKind(Kind):
             return []
         if not isinstance(value, list):
             raise UnfitError(value, self.go_type, where)
+        if type(self.item) is TextKind and set(map(type, value)) <= _ONLY_TEXT:
+            return value
         return [self.item.read(entry, where, self.item.zero(), strict) for entry in value]
 
     def write(self, value: Any) -> Any:
@@ -341,12 +346,12 @@ def decode(cls: type[T], go_name: str, body: bytes, *, strict: bool = True) -> T
         refusal = error
     except ValueError as error:  # orjson: no JSON, or JSON that only Go takes
         refusal = DecodeError(str(error))
-    if len(body) > gojson.MAX_EXACT_BYTES:
-        raise refusal
     target = cls()
     try:
         for value in gojson.values(body):
             target = kind.read(value, Place(), target, strict)
+    except TooLong:
+        raise refusal from None
     except JsonError as error:
         raise DecodeError(str(error)) from None
     return target

@@ -238,10 +238,22 @@ def _decoded(body: bytes) -> dict[str, Any]:
     if not body:
         return {}
     try:
-        value = next(gojson.values(body), None)
+        value = gojson.fast_value(body)
+    except ValueError as refusal:
+        value = _read_again(body, str(refusal))
+    return value if isinstance(value, dict) else {}
+
+
+def _read_again(body: bytes, refusal: str) -> Any:
+    """What orjson refuses: its first value, as Go reads it, or Go's refusal where the body is not too long for that."""
+    from jetbroker.jetstream import gojson
+
+    try:
+        return next(gojson.values(body), None)
+    except gojson.TooLong:
+        raise _Refused(refusal) from None
     except gojson.JsonError as error:
         raise _Refused(str(error).partition(" at offset ")[0]) from None
-    return value if isinstance(value, dict) else {}
 
 
 def _statz_options(options: dict[str, Any]) -> tuple[list[str], bool]:

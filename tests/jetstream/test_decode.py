@@ -279,8 +279,15 @@ def test_depth_costs_no_recursion() -> None:
     assert refusal(deep).startswith("json: cannot unmarshal object into Go struct field")
     assert refusal(b"[" * 1_000_000)
     assert refusal(b'{"retention":' + b"[" * 4_000 + b"]" * 4_000 + b"}") == 'can not unmarshal "..."'
-    with pytest.raises(JsonError):
-        list(gojson.values(b"[" * 1_000_000))
+    with pytest.raises(JsonError, match="exceeded max depth"):
+        list(gojson.values(b"[" * 60_000))
+
+
+def test_what_is_too_long_to_be_read_again_is_refused_by_the_first_reader() -> None:
+    body = b'{"name":1.5,"subjects":[%s]}' % (b'"",' * 30_000 + b'""')
+    with pytest.raises(gojson.TooLong):
+        gojson.values(body)
+    assert refusal(body).startswith("json: cannot unmarshal number into Go struct field")
 
 
 @pytest.mark.parametrize("digits", [100, 5_000, 60_000, 900_000])
