@@ -56,6 +56,7 @@ PROXY_HEADER_SECONDS = 5.0  # nats-server's, for the first bytes and for the res
 
 # --- turns: what one connection may have done before the others have theirs, in units of about 50 ns ---
 TURN_UNITS = 65_536  # three milliseconds
+TURN_NS = 3_000_000  # the same for work that is measured by the clock: API requests, direct gets, long answers
 LOOK_UP_UNITS = 40  # a subject that no route is known of, a subscription made or removed
 ANSWER_UNITS = 10  # a PONG, an error that is not logged
 JUDGED_PUBLISH_UNITS = 40  # a publish whose headers a stream acts on
@@ -109,6 +110,9 @@ JS_DESCRIPTION_BYTES = 4096
 JS_METADATA_BYTES = 128 * 1024
 JS_HEADER_BYTES = 65_535
 JS_API_QUEUE_REQUESTS = 10_000
+JS_API_QUEUE_BYTES = 128 * 1024 * 1024  # that the requests waiting in one account keep, and their answers
+JS_API_CLIENT_BYTES = 32 * 1024 * 1024  # those of one client
+JS_API_REQUEST_BYTES = 512  # what keeping a request costs besides its bytes
 JS_LIST_PAGE = 256
 JS_NAMES_PAGE = 1024
 JS_SUBJECTS_PAGE = 100_000
@@ -129,8 +133,10 @@ JS_WORK_NS = 2_000_000  # restoring and firing schedules of all streams, per ite
 JS_SCHEDULE_SLOTS = 1000  # looked at between two looks at the clock, for schedules or for what has replaced one
 JS_TTL_SLOTS_PER_TICK = 20_000  # looked at after a start for messages with a TTL: a few milliseconds
 JS_MULTI_LAST_SUBJECTS = 1024  # nats-server's bound of one direct get
-JS_DIRECT_MESSAGES_PER_TICK = 512  # of one batch: other requests and sockets get their turn in between
-JS_DIRECT_BYTES_PER_TICK = 1024 * 1024
+JS_DIRECT_BYTES_PER_TICK = 1024 * 1024  # of all batches of one stream: others get their turn in between
+JS_DIRECT_REQUESTS = 10_000  # direct gets of one stream that wait or are being answered; more get status 429
+JS_DIRECT_REQUEST_BYTES = 32 * 1024 * 1024  # and their bodies
+JS_DIRECT_REQUEST_UNITS = 100  # of its client's turn, five microseconds
 
 # --- store ---
 STREAM_SKIP_SEQUENCE = (
@@ -157,6 +163,9 @@ CONFIG_MAX_INCLUDES = 1000  # files in all, so that includes which include each 
 
 # --- monitoring ---
 SYSTEM_REQUESTS = 256  # messages to `$SYS.REQ.` that are being answered; more get no answer
+SYSTEM_REQUEST_BYTES = 16 * 1024 * 1024  # and their bodies
+SYSTEM_OPTIONS = 64  # of one such request that are looked at; there are about 30
+SYSTEM_OPTION_CHARACTERS = 8192  # of an option's value; what is longer than a protocol line names nothing
 MONITOR_CONNECTIONS = 128  # at the same time; a scraper and a few people need less than ten
 MONITOR_HEADER_BYTES = 16 * 1024  # request line and headers of one request
 MONITOR_HEADERS = 100  # of one request
@@ -168,7 +177,6 @@ MONITOR_ANSWERS = 2  # made at the same time: a long one does not keep a health 
 MONITOR_PENDING_BYTES = 64 * 1024 * 1024  # of answers that clients still take; more requests get 503 meanwhile
 MONITOR_ROWS = 65_536  # connections, subscriptions, or streams in one answer, whatever its limit says
 MONITOR_SUBSCRIPTIONS = 262_144  # listed in one answer about connections
-MONITOR_ROWS_AT_ONCE = 64  # made without a break: a fraction of a millisecond of the event loop
 
 # --- offline reader ---
 READER_BATCH_ROWS = 8192  # larger Arrow batches leave the caches

@@ -4,6 +4,8 @@ A task is anything that has work to do once per tick: a log with bytes to write,
 deliver, a socket with output to send.  ``Tick.run`` walks the phases in order and repeats until nothing is left, so
 that a message is appended, committed, delivered and sent in one pass without any Python object per message.
 """
+from libc.stdint cimport uint64_t
+
 
 cpdef enum Phase:
     PHASE_EVENTS = 0         # queued Python callbacks (API requests)
@@ -26,6 +28,9 @@ cdef class Tick:
     cdef list deferred          # (phase, task) for the next loop iteration
     cdef bint running
     cdef bint armed             # a loop.call_soon(self.run) is outstanding
+    cdef double reported_at     # event loop's time of the first of these reports
+    cdef int reports
+    cdef uint64_t withheld      # since the last one that was told
 
     # Idempotent while the task is waiting. Outside of a running tick it arms loop.call_soon(self.run).
     cdef int schedule(self, int phase, TickTask task) except -1
@@ -34,4 +39,6 @@ cdef class Tick:
     # Input callbacks call begin() before and run() after handling a buffer.
     cdef void begin(self) noexcept
     cpdef int run(self) except -1
+    # For a task that goes on with the rest of its work after an exception in one piece of it.
+    cpdef int report(self, object task, object error) except -1
     cdef int _run_tasks(self, list tasks) except -1

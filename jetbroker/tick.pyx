@@ -3,6 +3,9 @@
 # A pass over the phases may give earlier phases work again (a delivery that is stored by another stream); after this
 # many passes the rest waits for the next loop iteration, so that sockets are read in between.
 cdef int MAX_PASSES = 8
+# Each is a traceback in the log: whoever hits a bug with every message must not fill the disk.
+cdef int MAX_REPORTS = 10
+cdef double REPORT_SECONDS = 1.0
 
 
 cdef class TickTask:
@@ -19,6 +22,7 @@ cdef class Tick:
         self.loop = loop
         self.phases = [[] for _ in range(PHASE_COUNT)]
         self.deferred = []
+        self.reported_at = -REPORT_SECONDS
 
     cdef int schedule(self, int phase, TickTask task) except -1:
         if task.scheduled:
@@ -75,9 +79,24 @@ cdef class Tick:
                 task.run_tick()
             except Exception as error:
                 # our own bug: it is reported loudly, but one task must not take the others with it
-                self.loop.call_exception_handler(
-                    {"message": f"Internal error in {type(task).__name__}", "exception": error}
-                )
+                self.report(task, error)
+        return 0
+
+    cpdef int report(self, object task, object error) except -1:
+        """Tell of a bug that cost `task` a piece of its work; of many within a second only of the first ones."""
+        cdef double now = self.loop.time()
+        if now - self.reported_at >= REPORT_SECONDS:
+            self.reported_at = now
+            self.reports = 0
+        self.reports += 1
+        if self.reports > MAX_REPORTS:
+            self.withheld += 1
+            return 0
+        text = f"Internal error in {type(task).__name__}"
+        if self.withheld:
+            text += f" ({self.withheld} more were not told of)"
+            self.withheld = 0
+        self.loop.call_exception_handler({"message": text, "exception": error})
         return 0
 
     def _run_armed(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("config", "wire", "routing", "store", "auth", "accounts", "connections", "jetstream", "monitor", "testing")
-BASE = {"limits", "bounds", "saturate", "errors", "tick", "logs", "addresses"}
+BASE = {"limits", "bounds", "saturate", "errors", "tick", "turns", "logs", "addresses"}
 
 # docs/ARCHITECTURE.md's table. A room may always import itself; "wire.subjects" allows that one module.
 # Whoever may use a room may name the base modules as well: they import nothing themselves.
@@ -21,6 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "saturate": set(),
     "errors": set(),
     "tick": set(),
+    "turns": {"limits"},
     "addresses": set(),
     "program": set(),
     "logfile": {"errors"},

@@ -116,6 +116,10 @@ cdef class ClientInput(Parser):
             self.yielded = True
         return 0
 
+    def spend(self, long units) -> None:
+        """What was published makes work that the tick does later: that belongs to this turn."""
+        self._spend(units)
+
     cdef int _keep(self, const char* p, Py_ssize_t n) except -1:
         """Keep the beginning of an unfinished command for the next read."""
         cdef OutputBuffer unparsed = self.unparsed

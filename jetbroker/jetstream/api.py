@@ -1,15 +1,14 @@
 """The JetStream API of one account: requests come in on `$JS.API.`, are queued, handled in order, and answered.
 
-Two lanes, as in nats-server: what changes something runs strictly in order; INFO, NAMES and LIST run beside it, so
-that a slow disk does not stop them.  Subjects that mean nothing are met with silence.
+Two lanes, as in nats-server: what changes something runs strictly one after the other; INFO, NAMES and LIST run
+beside it, so that a slow disk does not stop them.  What waits is bounded in number and bytes: past the bound, the
+client that has most of it loses its requests.  Subjects that mean nothing are met with silence.
 """
 
 import asyncio
 import time
 import traceback
-from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
@@ -22,6 +21,7 @@ from jetbroker.jetstream.endpoints import Endpoint, Later, Request
 from jetbroker.jetstream.errors import ApiError, api_error, wrap_error
 from jetbroker.jetstream.gojson import dumps
 from jetbroker.jetstream.gotext import format_time
+from jetbroker.jetstream.lanes import Lane
 from jetbroker.jetstream.receivers import SilentReceiver
 from jetbroker.routing.router import CallbackReceiver, Subscription
 from jetbroker.wire.headers import header_value
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 PREFIX = "$JS.API."
 _STOP_SECONDS = 2.0  # answers that wait for the disk get as long at the end
-_REQUESTS_PER_TURN = 64  # handled before the event loop gets a turn
 
 # Not `$JS.API.>`: pulls and direct gets are answered by consumers and streams, and by 503 when there are none.
 _SUBJECTS = (
@@ -72,14 +71,6 @@ def find_endpoint(tokens: list[str]) -> Endpoint | None:
     return None
 
 
-@dataclass
-class _Lane:
-    """Requests that are handled one after the other."""
-
-    waiting: deque[Callable[[], Awaitable[None]]] = field(default_factory=deque)
-    wake: asyncio.Event = field(default_factory=asyncio.Event)
-
-
 class Api:
     """Receives, queues, dispatches and answers the requests of one account."""
 
@@ -87,11 +78,12 @@ class Api:
         self.js = js
         self.requests_total = 0
         self.errors_total = 0
-        self._changes = _Lane()
-        self._infos = _Lane()
+        self._changes = Lane(self._run)
+        self._infos = Lane(self._run)
         self._subscriptions: list[Subscription] = []
         self._workers: list[asyncio.Task[None]] = []
         self._later: set[asyncio.Task[None]] = set()
+        self._later_bytes = 0
 
     def start(self) -> None:
         """Subscribe and begin to answer."""
@@ -99,7 +91,7 @@ class Api:
         for subject in _SUBJECTS:
             self._subscriptions.append(self.js.router.subscribe(receiver, (PREFIX + subject).encode()))
         self._subscriptions.append(self.js.router.subscribe(SilentReceiver(), f"{PREFIX}>".encode()))
-        self._workers = [asyncio.create_task(self._work(lane)) for lane in (self._changes, self._infos)]
+        self._workers = [asyncio.create_task(lane.work()) for lane in (self._changes, self._infos)]
 
     async def stop(self) -> None:
         """Take no more requests, drop those that wait; one that is being handled is finished."""
@@ -107,23 +99,20 @@ class Api:
             self.js.router.unsubscribe(subscription)
         self._subscriptions = []
         for lane in (self._changes, self._infos):
-            lane.waiting.clear()
-            lane.waiting.append(_stop_worker)
-            lane.wake.set()
+            lane.stop()
         await asyncio.gather(*self._workers)
         self._workers = []
         if self._later:
             await asyncio.wait(self._later, timeout=_STOP_SECONDS)
 
     def run_later(self, job: Callable[[], Awaitable[None]]) -> None:
-        """Run an internal change behind the requests that wait already."""
-        self._changes.waiting.append(job)
-        self._changes.wake.set()
+        """Run an internal change behind those that wait already."""
+        self._changes.add(job)
 
     @property
     def inflight(self) -> int:
         """Requests that wait."""
-        return len(self._changes.waiting) + len(self._infos.waiting) + len(self._later)
+        return self._changes.jobs + self._infos.jobs + len(self._later)
 
     # --- in ---
 
@@ -137,35 +126,29 @@ class Api:
             return
         request = Request(text, tokens, reply, headers, payload, origin)
         lane = self._infos if endpoint.is_info else self._changes
-        if len(lane.waiting) + len(self._later) >= limits.JS_API_QUEUE_REQUESTS:
-            self._drop_all(lane)
-        lane.waiting.append(lambda: self._handle(endpoint, request))
-        lane.wake.set()
+        client = 0 if origin is None else origin.cid
+        size = len(subject) + len(headers) + len(payload) + limits.JS_API_REQUEST_BYTES
+        self._make_room(lane, client, size)
+        lane.add(lambda: self._handle(endpoint, request, size), client, size)
 
-    def _drop_all(self, lane: _Lane) -> None:
-        """As nats-server: better none in time than all too late."""
-        dropped = len(lane.waiting)
-        lane.waiting.clear()
+    def _make_room(self, lane: Lane, client: int, size: int) -> None:
+        """As nats-server: better none in time than all too late; but only of the client that has too many."""
+        if lane.jobs + len(self._later) >= limits.JS_API_QUEUE_REQUESTS:
+            dropped = lane.drop_largest(by_bytes=False)
+        elif lane.bytes_of(client) + size > limits.JS_API_CLIENT_BYTES:
+            dropped = lane.drop(client)
+        elif lane.bytes + self._later_bytes + size > limits.JS_API_QUEUE_BYTES:
+            dropped = lane.drop_largest(by_bytes=True)
+        else:
+            return
+        if not dropped:
+            return  # what waits waits for the disk
         self.js.log.warn(f"JetStream API queue limit reached, dropping {dropped} requests")
         info = self.js.server_info
         fields = {"server": info.server_name, "dropped": dropped}
         self.js.publish_advisory("$JS.EVENT.ADVISORY.API.LIMIT_REACHED", fields, "api_limit_reached")
 
     # --- at work ---
-
-    async def _work(self, lane: _Lane) -> None:
-        while True:
-            await lane.wake.wait()
-            for _ in range(_REQUESTS_PER_TURN):
-                if not lane.waiting:
-                    lane.wake.clear()
-                    break
-                job = lane.waiting.popleft()
-                if job is _stop_worker:
-                    return
-                await self._run(job)
-            else:
-                await asyncio.sleep(0)
 
     async def _run(self, job: Callable[[], Awaitable[None]]) -> None:
         """A fault of ours must not stop the account's API; it is logged as loudly as possible."""
@@ -174,7 +157,7 @@ class Api:
         except Exception:
             self.js.log.error(f"JetStream API of {self.js.account_name}:\n{traceback.format_exc().rstrip()}")
 
-    async def _handle(self, endpoint: Endpoint, request: Request) -> None:
+    async def _handle(self, endpoint: Endpoint, request: Request, size: int) -> None:
         response: dict[str, Any] = {"type": f"io.nats.jetstream.api.v1.{endpoint.kind}_response"}
         try:
             self._check_request(endpoint, request)
@@ -188,13 +171,18 @@ class Api:
         # an INFO request tells of those before it
         self.requests_total += not endpoint.of_consumer
         if isinstance(answer, Later):
-            task = asyncio.create_task(self._answer_later(endpoint, request, response, answer))
+            self._later_bytes += size
+            task = asyncio.create_task(self._answer_later(endpoint, request, response, answer, size))
             self._later.add(task)
             task.add_done_callback(self._later.discard)
+            if self._later_bytes > limits.JS_API_QUEUE_BYTES:  # the disk is slower than the requests
+                await asyncio.wait((task,))
         elif answer is not None:
             self._answer(endpoint, request, response | answer)
 
-    async def _answer_later(self, endpoint: Endpoint, request: Request, response: dict[str, Any], later: Later) -> None:
+    async def _answer_later(
+        self, endpoint: Endpoint, request: Request, response: dict[str, Any], later: Later, size: int
+    ) -> None:
         try:
             await later.durable
         except StorageError as error:
@@ -202,6 +190,8 @@ class Api:
             self._answer(endpoint, request, response | {"error": fault.to_json()} | endpoint.zeros)
         else:
             self._answer(endpoint, request, response | later.answer)
+        finally:
+            self._later_bytes -= size
 
     def _answer(self, endpoint: Endpoint, request: Request, response: dict[str, Any]) -> None:
         if "error" in response and not endpoint.of_consumer:
@@ -257,7 +247,3 @@ class Api:
             "server": self.js.server_info.server_name,
         }
         return {name: value for name, value in facts.items() if value} | {"kind": "Client", "client_type": "nats"}
-
-
-async def _stop_worker() -> None:
-    """Marks the end of a lane."""

@@ -1,6 +1,5 @@
 """Where the endpoints take their figures from, and how they write what they have in common."""
 
-import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -14,7 +13,7 @@ from jetbroker.connections.clients import Clients
 from jetbroker.connections.info import ServerInfo
 from jetbroker.jetstream.gojson import escape_html
 from jetbroker.jetstream.gotext import format_time
-from jetbroker.limits import MONITOR_ROWS_AT_ONCE
+from jetbroker.turns import Turn
 
 if TYPE_CHECKING:
     from jetbroker.jetstream.server import JetStreamServer
@@ -144,12 +143,12 @@ def page(rows: list[T], offset: int, limit: int) -> list[T]:
     return rows[start : start + limit]
 
 
-async def paced(rows: Iterable[T], at_once: int = MONITOR_ROWS_AT_ONCE) -> AsyncIterator[T]:
+async def paced(rows: Iterable[T]) -> AsyncIterator[T]:
     """The rows one by one, with a turn of the event loop for the clients every now and then."""
-    for number, row in enumerate(rows, 1):
+    turn = Turn()
+    for row in rows:
         yield row
-        if number % at_once == 0:
-            await asyncio.sleep(0)
+        await turn.rest()
 
 
 def pretty(value: Any) -> bytes:

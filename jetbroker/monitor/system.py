@@ -7,6 +7,7 @@ What they tell is what the monitoring port tells; it is imported with the first 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from jetbroker import NATS_VERSION, limits
@@ -15,8 +16,10 @@ from jetbroker.config.options import Options, PermissionsOptions, SubjectPermiss
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.routing.router import CallbackReceiver
 from jetbroker.tick import Tick
+from jetbroker.turns import next_turn
 
 if TYPE_CHECKING:
+    from jetbroker.connections.closed import Traffic
     from jetbroker.monitor.sources import Sources
 
 _IN_EVERY_ACCOUNT = (
@@ -64,6 +67,8 @@ class SystemServices:
         self._update_claims = update_claims
         self._known: set[Account] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting_bytes = 0
+        self._answers = asyncio.Semaphore(limits.MONITOR_ANSWERS)
         self._sequence = 0
 
     def attach(self, accounts: Iterable[Account]) -> None:
@@ -91,12 +96,19 @@ class SystemServices:
         is_update = subject.endswith(b".CLAIMS.UPDATE")
         if (reply is None and not is_update) or len(self._tasks) >= limits.SYSTEM_REQUESTS:
             return
+        if self._waiting_bytes + len(body) > limits.SYSTEM_REQUEST_BYTES:
+            return
         client = origin if isinstance(origin, ClientProtocol) else None
         task = self._tick.loop.create_task(
             self._answer(account, subject.decode("utf-8", "replace"), reply, body, client)
         )
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._waiting_bytes += len(body)
+        task.add_done_callback(partial(self._answered, len(body)))
+
+    def _answered(self, size: int, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._waiting_bytes -= size
 
     async def _answer(
         self, account: Account, subject: str, reply: bytes | None, body: bytes, client: ClientProtocol | None
@@ -104,13 +116,15 @@ class SystemServices:
         from jetbroker.monitor.query import BadRequest
         from jetbroker.monitor.sources import compact
 
-        sources = self._sources()
-        try:
-            answer = await self._made(sources, account, subject.split("."), body, client)
-        except (_Refused, BadRequest) as refused:
-            answer = self._enveloped(sources, error={"code": 400, "description": str(refused)})
-        if answer is not None and reply is not None:
-            account.router.publish_bytes(reply, None, b"", compact(answer))
+        async with self._answers:
+            await next_turn()
+            sources = self._sources()
+            try:
+                answer = await self._made(sources, account, subject.split("."), body, client)
+            except (_Refused, BadRequest) as refused:
+                answer = self._enveloped(sources, error={"code": 400, "description": str(refused)})
+            if answer is not None and reply is not None:
+                account.router.publish_bytes(reply, None, b"", compact(answer))
 
     async def _made(
         self, sources: "Sources", account: Account, tokens: list[str], body: bytes, client: ClientProtocol | None
@@ -134,7 +148,7 @@ class SystemServices:
             return None
         of = account.name if not account.is_system else tokens[3] if tokens[2] == "ACCOUNT" else ""
         if name == "STATZ":
-            return self._enveloped(sources, data=self._account_statistics(sources, of, options))
+            return self._enveloped(sources, data=await self._account_statistics(sources, of, options))
         if name == "STATSZ":
             return self._enveloped(sources, statsz=await self._statistics(sources))
         return self._enveloped(sources, data=await _endpoint(sources, name, _query(options, of)))
@@ -182,16 +196,16 @@ class SystemServices:
             "gomaxprocs": figures["gomaxprocs"],
         }
 
-    def _account_statistics(self, sources: "Sources", of: str, options: dict[str, Any]) -> dict[str, Any]:
+    async def _account_statistics(self, sources: "Sources", of: str, options: dict[str, Any]) -> dict[str, Any]:
         """Of one account, or (`PING` in the system account) of all that have connections."""
-        from jetbroker.monitor.sources import now_text
+        from jetbroker.monitor.sources import now_text, paced
 
         names, unused = _statz_options(options)
-        found = []
-        for name in [of] if of != "PING" else names or list(sources.accounts):
-            account = sources.accounts.get(name)
-            if account is not None and (account.connections or unused):
-                found.append(_account_row(sources, account))
+        wanted = [of] if of != "PING" else dict.fromkeys(names) or list(sources.accounts)
+        asked = [sources.accounts[name] for name in wanted if name in sources.accounts]
+        shown = [account for account in asked if account.connections or unused]
+        traffic = await _traffic(sources, {account.name for account in shown})
+        found = [_account_row(account, traffic[account.name]) async for account in paced(shown)]
         return {"server_id": self._server_id, "now": now_text(), "account_statz": found}
 
 
@@ -288,9 +302,9 @@ def _query(options: dict[str, Any], account: str) -> str:
     from urllib.parse import urlencode
 
     values = {
-        key: str(value).lower() if isinstance(value, bool) else str(value)
-        for key, value in options.items()
-        if isinstance(value, (str, int))
+        key: str(value).lower() if isinstance(value, bool) else str(value)[: limits.SYSTEM_OPTION_CHARACTERS]
+        for key, value in islice(options.items(), limits.SYSTEM_OPTIONS)
+        if isinstance(value, (str, int)) and len(key) <= limits.SYSTEM_OPTION_CHARACTERS
     }
     if options.get("subscriptions_detail") is True:
         values["subs"] = "detail"
@@ -322,14 +336,21 @@ async def _endpoint(sources: "Sources", name: str, query: str) -> dict[str, Any]
     return await endpoints[name](sources, asked)
 
 
-def _account_row(sources: "Sources", account: Account) -> dict[str, Any]:
+async def _traffic(sources: "Sources", accounts: set[str]) -> "dict[str, Traffic]":
+    """Of the clients that are there and of those that were."""
     from jetbroker.connections.closed import Traffic
+    from jetbroker.monitor.sources import paced
 
-    traffic = Traffic()
-    traffic.merge(sources.clients.closed_traffic.get(account.name, Traffic()))
-    for client in sources.clients.connected.values():
-        if client.account is account:
-            traffic.add(client)
+    found = {name: Traffic() for name in accounts}
+    for name, traffic in found.items():
+        traffic.merge(sources.clients.closed_traffic.get(name, Traffic()))
+    async for client in paced(list(sources.clients.connected.values())):
+        if client.account.name in found:
+            found[client.account.name].add(client)
+    return found
+
+
+def _account_row(account: Account, traffic: "Traffic") -> dict[str, Any]:
     return {
         "acc": account.name,
         "name": account.tag or account.name,

@@ -12,7 +12,6 @@ from jetbroker.limits import TLS_TIMEOUT_SECONDS, WEBSOCKET_HANDSHAKE_SECONDS
 from jetbroker.monitor import jsz
 from jetbroker.monitor.sources import Sources, go_float, now_text, paced, uptime_text
 
-_COUNT_AT_ONCE = 1024  # connections
 
 
 async def varz(sources: Sources) -> dict[str, Any]:
@@ -156,7 +155,7 @@ async def _traffic(sources: Sources) -> Traffic:
     """Of all connections there are and were."""
     total = Traffic()
     clients = sources.clients
-    async for client in paced(list(clients.connected.values()), _COUNT_AT_ONCE):
+    async for client in paced(list(clients.connected.values())):
         if client.cid in clients.connected:  # those that ended in between are among the closed ones below
             total.add(client)
     for gone in clients.closed_traffic.values():

@@ -5,6 +5,7 @@ Everything is bytes: nats-server counts bytes too where a function cuts a token.
 
 import functools
 import re
+from bisect import bisect_left
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -41,30 +42,63 @@ class Step(NamedTuple):
     text: bytes = b""
 
 
-def _function(name: str) -> re.Pattern[bytes]:
-    """Each word's first letter may be large or small. Nothing is anchored: so it is in nats-server."""
-    words = "".join(f"[{word[0].lower()}{word[0].upper()}]{word[1:]}" for word in re.findall("[A-Z][a-z]+", name))
-    return re.compile(rb"\{\{[\t\n\f\r ]*" + words.encode() + rb"[\t\n\f\r ]*\((.*)\)[\t\n\f\r ]*\}\}")
+_FUNCTIONS = {
+    "wildcard": Kind.WILDCARD,
+    "partition": Kind.PARTITION,
+    "splitfromleft": Kind.SPLIT_FROM_LEFT,
+    "splitfromright": Kind.SPLIT_FROM_RIGHT,
+    "slicefromleft": Kind.SLICE_FROM_LEFT,
+    "slicefromright": Kind.SLICE_FROM_RIGHT,
+    "right": Kind.RIGHT,
+    "left": Kind.LEFT,
+    "split": Kind.SPLIT,
+    "random": Kind.RANDOM,
+}  # in the order they are looked for
+
+
+def _spellings(word: str) -> str:
+    """Each part's first letter may be large or small."""
+    parts = re.findall("split|slice|from|.+", word) if word.startswith(("split", "slice")) else [word]
+    return "".join(f"[{part[0]}{part[0].upper()}]{part[1:]}" for part in parts)
 
 
 @functools.cache  # most brokers have no transforms: they start without these
-def _functions() -> dict[Kind, re.Pattern[bytes]]:
-    """In the order they are looked for."""
-    return {
-        Kind.WILDCARD: _function("Wildcard"),
-        Kind.PARTITION: _function("Partition"),
-        Kind.SPLIT_FROM_LEFT: _function("SplitFromLeft"),
-        Kind.SPLIT_FROM_RIGHT: _function("SplitFromRight"),
-        Kind.SLICE_FROM_LEFT: _function("SliceFromLeft"),
-        Kind.SLICE_FROM_RIGHT: _function("SliceFromRight"),
-        Kind.RIGHT: _function("Right"),
-        Kind.LEFT: _function("Left"),
-        Kind.SPLIT: _function("Split"),
-        Kind.RANDOM: _function("Random"),
-    }
+def _marks() -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """What a function begins and ends with; nothing is anchored: so it is in nats-server."""
+    names = "|".join(f"({_spellings(word)})" for word in _FUNCTIONS)
+    blanks = r"[\t\n\f\r ]*+"
+    return (
+        re.compile((r"\{\{" + blanks + f"(?:{names})" + blanks + r"\(").encode()),
+        re.compile((r"\)" + blanks + r"\}\}").encode()),
+    )
 
 
-_NOT_IN_MAPPINGS = (Kind.LEFT, Kind.RIGHT)
+def _find_functions(token: bytes) -> dict[Kind, bytes]:
+    """The functions in a token, each with the text between its parentheses, in time linear in the token.
+
+    A function's first beginning counts with the last end on the same line.
+    """
+    found: dict[Kind, bytes] = {}
+    begin, end = _marks()
+    kinds = tuple(_FUNCTIONS.values())
+    ends = [mark.start() for mark in end.finditer(token)]
+    passed = -1  # no function begins up to here: its line has no end behind that
+    for mark in begin.finditer(token):
+        kind, start = kinds[(mark.lastindex or 0) - 1], mark.end()
+        if kind in found or start <= passed:
+            continue
+        line_end = token.find(b"\n", start)
+        last = bisect_left(ends, len(token) if line_end < 0 else line_end) - 1
+        if last < 0 or ends[last] < start:
+            passed = len(token) if line_end < 0 else line_end
+        else:
+            found[kind] = token[start : ends[last]]
+            if len(found) == len(kinds):
+                break
+    return found
+
+
+_NOT_IN_MAPPINGS = {Kind.LEFT, Kind.RIGHT}
 _COMMA = re.compile(rb",[\t\n\f\r ]*")
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
 _BLANKS = b"\t\n\f\r "
@@ -105,7 +139,7 @@ def check_mapping(source: bytes, destination: bytes) -> None:
         if not token or ended:
             raise _invalid("invalid transform", token)
         if _is_function(token):
-            if not any(pattern.search(token) for kind, pattern in _functions().items() if kind not in _NOT_IN_MAPPINGS):
+            if not _find_functions(token).keys() - _NOT_IN_MAPPINGS:
                 raise _invalid("unknown function", token)
             continue
         if token == b">":
@@ -131,8 +165,8 @@ def take_placeholders(destination: bytes) -> tuple[bytes, list[bytes]]:
     placeholders = []
     tokens = destination.split(b".")
     for place, token in enumerate(tokens):
-        found = _functions()[Kind.WILDCARD].search(token)
-        arguments = _COMMA.split(found.group(1)) if found else []
+        found = _find_functions(token).get(Kind.WILDCARD)
+        arguments = [] if found is None else _COMMA.split(found)
         numbered = len(token) > 1 and token[:1] == b"$" and token[1:2] in b"123456789"
         if numbered or (len(arguments) == 1 and arguments[0]):
             placeholders.append(token)
@@ -170,10 +204,10 @@ def _parse(token: bytes) -> tuple[Kind, tuple[int, ...], int, bytes]:
         return (Kind.LITERAL, (), 0, b"") if index is None else (Kind.WILDCARD, (index,), 0, b"")
     if not _is_function(token):
         return Kind.LITERAL, (), 0, b""
-    for kind, pattern in _functions().items():
-        found = pattern.search(token)
-        if found:
-            return _parse_arguments(token, kind, _COMMA.split(found.group(1)))
+    found = _find_functions(token)
+    for kind in _FUNCTIONS.values():
+        if kind in found:
+            return _parse_arguments(token, kind, _COMMA.split(found[kind]))
     raise _invalid("unknown function", token)
 
 
@@ -212,10 +246,13 @@ def _argument(token: bytes, text: bytes, least: int = -INDEX_MAX - 1, most: int 
 
 
 def _integer(text: bytes) -> int | None:
-    # more digits than any 64-bit number has are refused before int() works on them
-    if not _INTEGER.fullmatch(text) or len(text.lstrip(b"+-").lstrip(b"0")) > 19:
+    if not _INTEGER.fullmatch(text):
         return None
-    number = int(text)
+    # more digits than any 64-bit number has are refused before int() works on them
+    digits = text.lstrip(b"+-").lstrip(b"0")
+    if len(digits) > 19:
+        return None
+    number = int(digits or b"0") * (-1 if text.startswith(b"-") else 1)
     return number if -INDEX_MAX - 1 <= number <= INDEX_MAX else None
 
 

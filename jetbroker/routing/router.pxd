@@ -13,6 +13,8 @@ from jetbroker.wire.message cimport Message
 
 # Whose input is being handled: a connection says so before it parses and takes it back (None) after.
 cdef void set_origin(object origin) noexcept
+# What a message costs beyond its delivery is taken from the turn of the client that publishes it, if one does.
+cdef int charge_publisher(long units) except -1
 # The same, asked: the connection, or None for messages of the broker itself.
 cdef object get_origin()
 # A receiver's deliver() returns 0 because its user may not have this message: Router.send counts it all the same.

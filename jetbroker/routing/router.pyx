@@ -17,6 +17,7 @@ from jetbroker.wire.subjects cimport has_wildcard, pattern_matches
 from jetbroker import limits
 
 cdef uint32_t MAX_ROUTES = limits.ROUTE_CACHE_ENTRIES
+cdef long EVENT_UNITS = limits.EVENT_UNITS
 cdef object current_origin = None
 
 
@@ -27,6 +28,12 @@ cdef void set_origin(object origin) noexcept:
 
 cdef object get_origin():
     return current_origin
+
+
+cdef int charge_publisher(long units) except -1:
+    if current_origin is not None:
+        current_origin.spend(units)
+    return 0
 
 
 cdef bint withheld = False
@@ -537,6 +544,7 @@ cdef class CallbackReceiver(Receiver):
             (msg.body + msg.headers_len)[:msg.body_len - msg.headers_len],
             current_origin,
         ))
+        charge_publisher(EVENT_UNITS)
         self.tick.schedule(PHASE_EVENTS, self)
         return 1
 
@@ -544,5 +552,8 @@ cdef class CallbackReceiver(Receiver):
         cdef list queue = self.queue
         self.queue = []
         for subject, reply, headers, payload, origin in queue:
-            self.callback(subject, reply, headers, payload, origin)
+            try:
+                self.callback(subject, reply, headers, payload, origin)
+            except Exception as error:
+                self.tick.report(self, error)
         return 0

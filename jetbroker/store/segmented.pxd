@@ -52,6 +52,7 @@ cdef class SegmentedLog(StreamLog):
     cdef SubjectSet loaded_set(self, SubjectFilter filter, Segment segment, SubjectSet ids)
     cdef int forget_message(self, Segment segment, Py_ssize_t slot) except -1
     cdef uint64_t find_previous(self, bytes subject, uint64_t below) except? 0
+    cdef uint64_t count_between(self, SubjectFilter filter, uint64_t start, uint64_t limit) except? 0
     cdef int found_damaged(self, Segment segment, Py_ssize_t slot) except -1
     cdef int advance_first(self) except -1
     cdef int drop_dead_segments(self) except -1

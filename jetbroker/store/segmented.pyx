@@ -376,9 +376,6 @@ cdef class SegmentedLog(StreamLog):
     cpdef uint64_t count_from(self, SubjectFilter filter, uint64_t start) except? 0:
         """Live messages that match and have a sequence of at least `start`."""
         cdef uint64_t total = 0
-        cdef Py_ssize_t slot
-        cdef Segment segment
-        cdef SubjectSet ids
         cdef SubjectState state
         cdef bint everything = filter is None or not filter.patterns
         if start <= self.first_seq:
@@ -388,21 +385,36 @@ cdef class SegmentedLog(StreamLog):
                 for state in self.states.matching(filter):
                     total += state.count
                 return total
-        for segment in self.segments:
+        return self.count_between(filter, start, self.last_seq)
+
+    cdef uint64_t count_between(self, SubjectFilter filter, uint64_t start, uint64_t limit) except? 0:
+        """Live messages from `start` to `limit` that match."""
+        cdef uint64_t total = 0
+        cdef Py_ssize_t i = max(self.index_of(start), <Py_ssize_t>0)
+        cdef Py_ssize_t slot
+        cdef Py_ssize_t end
+        cdef Segment segment
+        cdef SubjectSet ids
+        cdef bint everything = filter is None or not filter.patterns
+        for i in range(i, len(self.segments)):
+            segment = <Segment>self.segments[i]
+            if segment.first_seq > limit:
+                break
             if segment.live == 0 or segment.first_seq + segment.slots <= start:
                 continue
             slot = start - segment.first_seq if start > segment.first_seq else 0
+            end = min(segment.slots, <Py_ssize_t>min(limit - segment.first_seq, <uint64_t>segment.slots) + 1)
             if everything:
-                total += segment.live if slot == 0 else segment.count_live(slot, segment.slots)
+                total += segment.live if slot == 0 and end == segment.slots else segment.count_live(slot, end)
                 continue
             ids = self.subject_set(filter, segment)
             if ids.matching == 0:
                 continue
             ids = self.loaded_set(filter, segment, ids)
-            slot = segment.next_in(ids, slot, segment.slots)
+            slot = segment.next_in(ids, slot, end)
             while slot >= 0:
                 total += 1
-                slot = segment.next_in(ids, slot + 1, segment.slots)
+                slot = segment.next_in(ids, slot + 1, end)
         return total
 
     cpdef uint64_t seq_at_time(self, int64_t time_ns) except? 0:
