@@ -116,6 +116,7 @@ JS_API_REQUEST_BYTES = 512  # what keeping a request costs besides its bytes
 JS_LIST_PAGE = 256
 JS_NAMES_PAGE = 1024
 JS_SUBJECTS_PAGE = 100_000
+JS_PAGE_BYTES = 16 * 1024 * 1024  # of one page of streams or consumers; longer ones end early, clients ask for the rest
 JS_MAX_WAITING_PULLS = 512
 JS_SOURCING_CONSUMERS = 256  # of mirrors and sources, per stream: beside max_consumers, when there is one
 JS_MAX_ACK_PENDING = 1000

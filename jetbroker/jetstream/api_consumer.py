@@ -24,6 +24,7 @@ from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.gotext import ZERO_TIME, ZERO_TIME_TEXT, Timestamp
 from jetbroker.jetstream.metadata import shown_metadata
 from jetbroker.jetstream.offline import paged_offline
+from jetbroker.jetstream.pages import page_of
 
 if TYPE_CHECKING:
     from jetbroker.jetstream.account import JetStream
@@ -134,15 +135,15 @@ async def _list(js: "JetStream", request: Request) -> dict[str, Any]:
     names = sorted([*consumers, *stream.offline])
     offset = clip_offset(asked.page.offset, len(names))
     shown = names[offset : offset + limits.JS_LIST_PAGE]
-    page = []
-    for name in shown:
-        if name in stream.offline:
-            continue
-        info = consumers[name].info()
-        info["config"]["metadata"] = consumers[name].config.metadata
-        page.append(info)
+    page = await page_of(_listed(consumers[name]) for name in shown if name in consumers)
     reply: dict[str, Any] = {"total": len(names), "offset": offset, "limit": limits.JS_LIST_PAGE, "consumers": page}
     return reply | paged_offline(stream.offline, shown)
+
+
+def _listed(consumer: "Consumer") -> dict[str, Any]:
+    info: dict[str, Any] = consumer.info()
+    info["config"]["metadata"] = consumer.config.metadata
+    return info
 
 
 async def _info(js: "JetStream", request: Request) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.gotext import Timestamp, format_time
 from jetbroker.jetstream.metadata import shown_metadata
 from jetbroker.jetstream.offline import paged_offline
+from jetbroker.jetstream.pages import existing, page_of, subjects_page
 from jetbroker.jetstream.stream_config import check_stream_config
 from jetbroker.wire.subjects import valid_subject
 
@@ -181,15 +182,18 @@ async def _list(js: "JetStream", request: Request) -> dict[str, Any]:
     names = _matching_streams(js, asked.subject)
     offset = clip_offset(asked.page.offset, len(names))
     shown = names[offset : offset + limits.JS_LIST_PAGE]
-    page = []
-    for name in shown:
-        if name in js.offline:
-            continue
-        info = stream_info(js, js.streams[name])
-        info["config"]["metadata"] = js.streams[name].config.metadata
-        page.append(info)
+    page = await page_of(existing(shown, lambda name: _listed(js, name)))
     reply: dict[str, Any] = {"total": len(names), "offset": offset, "limit": limits.JS_LIST_PAGE, "streams": page}
     return reply | paged_offline(js.offline, shown)
+
+
+def _listed(js: "JetStream", name: str) -> dict[str, Any] | None:
+    stream = js.streams.get(name)
+    if stream is None:
+        return None
+    info = stream_info(js, stream)
+    info["config"]["metadata"] = stream.config.metadata
+    return info
 
 
 async def _info(js: "JetStream", request: Request) -> dict[str, Any]:
@@ -199,7 +203,7 @@ async def _info(js: "JetStream", request: Request) -> dict[str, Any]:
     subjects: dict[str, int] | None = None
     if asked.subjects_filter:
         offset = max(asked.page.offset, 0)
-        subjects, total = stream.subjects_page(asked.subjects_filter, offset, limits.JS_SUBJECTS_PAGE)
+        subjects, total = await subjects_page(stream, asked.subjects_filter, offset, limits.JS_SUBJECTS_PAGE)
         if total:
             paging = {"total": total, "offset": offset, "limit": limits.JS_SUBJECTS_PAGE}
     info = stream_info(js, stream, state=stream.state(asked.deleted_details, subjects))

@@ -96,6 +96,15 @@ cdef class DirectGet(Receiver):
         self.put(job, False)
         return 1
 
+    def forget(self) -> None:
+        """Answer nothing that waits: the stream is going."""
+        self.clients = {}
+        self.in_turn.clear()
+        self.refused = []
+        self.collector = None
+        self.waiting = 0
+        self.waiting_bytes = 0
+
     def put(self, DirectJob job not None, bint first) -> None:
         """Among what waits of its client: before the rest or behind it."""
         jobs = self.clients.get(job.client)

@@ -15,7 +15,7 @@ from jetbroker.jetstream.interest cimport OfflineConsumer, StreamConsumer
 from jetbroker.jetstream.timestamps cimport format_timestamp, wall_clock_ns
 from jetbroker.saturate cimport add_int64
 from jetbroker.store.log cimport (
-    READ_DAMAGED, READ_MISSING, LogObserver, StoredMessage, StreamLog, SubjectFilter, SubjectState,
+    READ_DAMAGED, READ_MISSING, LogObserver, StoredMessage, StreamLog, SubjectFilter,
 )
 from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, TickTask
 
@@ -89,8 +89,7 @@ cdef class Stream(LogObserver):
         self.ingest.on_first_id = None
         if self.ingest.batches is not None:
             self.ingest.batches.drop()
-        self.direct.requests = []
-        self.direct.batches = []
+        self.direct.forget()
         if self.dedup_timer is not None:
             self.dedup_timer.cancel()
             self.dedup_timer = None
@@ -157,7 +156,7 @@ cdef class Stream(LogObserver):
     # --- what the API asks ---
 
     def state(self, deleted_details: bool = False, subjects: dict[str, int] | None = None) -> dict[str, object]:
-        """The stream's state as JSON shows it; `subjects` is a page made by `subjects_page`."""
+        """The stream's state as JSON shows it; `subjects` is a page made by pages.subjects_page."""
         cdef StreamLog log = self.log
         cdef uint64_t deleted
         state = {
@@ -182,17 +181,6 @@ cdef class Stream(LogObserver):
             state["lost"] = {"msgs": lost, "bytes": 0}
         state["consumer_count"] = len(self.consumers) - self.unlisted + len(self.offline)
         return state
-
-    def subjects_page(self, pattern: str, offset: int, limit: int) -> tuple[dict[str, int], int]:
-        """Live subjects that match, sorted, from `offset` on: message counts by subject, and how many match in all."""
-        cdef SubjectState state
-        matching = self.log.matching_subjects(pattern.encode())
-        matching.sort(key=subject_of)
-        offset = min(offset, len(matching))
-        return (
-            {state.subject.decode("utf-8", "replace"): state.count for state in matching[offset : offset + limit]},
-            len(matching),
-        )
 
     def next_message(self, pattern: str, start: int) -> tuple[int, bytes, bytes, bytes, int] | None:
         """The first stored message from sequence `start` on whose subject matches.
@@ -423,8 +411,3 @@ cdef class RetentionSweep(TickTask):
         if consumer is not None and consumer.needs(seq):
             return 0
         return self.stream.ack_message(consumer, seq)
-
-
-def subject_of(SubjectState state not None) -> bytes:
-    """Sort key."""
-    return state.subject

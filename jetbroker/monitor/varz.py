@@ -13,7 +13,6 @@ from jetbroker.monitor import jsz
 from jetbroker.monitor.sources import Sources, go_float, now_text, paced, uptime_text
 
 
-
 async def varz(sources: Sources) -> dict[str, Any]:
     """The fields of nats-server 2.14, in its order."""
     traffic = await _traffic(sources)

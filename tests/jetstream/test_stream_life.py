@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from jetbroker.errors import SequenceError
+from jetbroker.jetstream.pages import subjects_page
 from jetbroker.jetstream.stream import Stream
 from jetbroker.store.disk import ObservedDisk
 from tests.support.streams import StreamBench
@@ -188,14 +189,15 @@ async def test_purge_delete_and_the_subjects_page(bench: StreamBench, storage: s
     stream = bench.open(storage=storage)
     for i in range(6):
         await bench.ask(f"s.{i % 3}")
-    assert stream.subjects_page("s.*", 0, 100) == ({"s.0": 2, "s.1": 2, "s.2": 2}, 3)
-    assert stream.subjects_page(">", 1, 1) == ({"s.1": 2}, 3)
+    assert await subjects_page(stream, "s.*", 0, 100) == ({"s.0": 2, "s.1": 2, "s.2": 2}, 3)
+    assert await subjects_page(stream, ">", 1, 1) == ({"s.1": 2}, 3)
     assert stream.delete_message(3) and not stream.delete_message(3)
     assert stream.purge("s.0") == 2
     assert stream.next_message("s.1", 1)[0] == 2
     assert stream.next_message("s.1", 6) is None
     await stream.commit()
-    state = stream.state(deleted_details=True, subjects=stream.subjects_page(">", 0, 100)[0])
+    shown, _ = await subjects_page(stream, ">", 0, 100)
+    state = stream.state(deleted_details=True, subjects=shown)
     assert list(state) == [
         "messages", "bytes", "first_seq", "first_ts", "last_seq", "last_ts",
         "num_subjects", "subjects", "num_deleted", "deleted", "consumer_count",
@@ -269,3 +271,14 @@ async def test_what_a_lost_message_evicted_comes_back(tmp_path: Path, config: di
     await stream.commit()
     assert [stream.log.get(seq)[0] for seq in (1, 2, 3)] == [0, 1, 0]
     await bench.close()
+
+
+async def test_a_page_of_many_subjects_is_the_same_as_of_all_sorted(bench: StreamBench) -> None:
+    stream = bench.open(storage="memory")
+    names = [f"s.{number * 7919 % 10_000}" for number in range(10_000)]
+    for name in names:
+        stream.log.append_message(name.encode(), b"")
+    everything = sorted(names)
+    for offset, limit in ((0, 10), (4090, 5000), (9990, 100), (10_000, 5), (0, 20_000)):
+        shown, total = await subjects_page(stream, "s.*", offset, limit)
+        assert (list(shown), total) == (everything[offset : offset + limit], 10_000)
