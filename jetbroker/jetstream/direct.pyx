@@ -245,8 +245,7 @@ cdef class DirectGet(Receiver):
 
     cdef bint _collect(self, DirectJob job) except -1:
         cdef SubjectState state
-        cdef int i
-        for i in range(STATES_PER_PIECE):
+        for _ in range(STATES_PER_PIECE):
             if len(job.found) > MAX_MULTI_LAST or not job.names:
                 break
             state = <SubjectState>self.log.subjects.get(job.names.pop())
@@ -263,7 +262,7 @@ cdef class DirectGet(Receiver):
                 return False           # one list of all subjects at a time
             self.collector = job
             job.states = list(self.log.subjects.values())
-        for i in range(max(1, STATES_PER_PIECE // max(1, <int>len(job.matching.patterns)))):
+        for _ in range(max(1, STATES_PER_PIECE // max(1, <int>len(job.matching.patterns)))):
             if job.position == len(job.states) or len(job.found) > MAX_MULTI_LAST:
                 return self._collected(job)
             state = <SubjectState>job.states[job.position]

@@ -189,9 +189,8 @@ cdef class _Reader:
 
     cdef int escape(self) except -1:
         """What follows a backslash."""
-        cdef Py_ssize_t i
         if self.text[self.at] == c"u":
-            for i in range(4):
+            for _ in range(4):
                 self.at += 1
                 if hex_digit(self.text[self.at]) < 0:
                     raise self.fault(self.at, "in \\u hexadecimal character escape")
