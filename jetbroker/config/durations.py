@@ -7,6 +7,7 @@ from jetbroker.errors import ConfigError
 _UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([^0-9.]*)")
 _MAX_DURATION_SECONDS = 2**63 / 1e9  # what nats-server's nanoseconds can hold
+LONGEST_SECONDS = 2**63 // 10**9  # whole ones: a float of more could be too many nanoseconds for 64 bits
 
 
 def parse_duration(text: str) -> float:
@@ -29,7 +30,12 @@ def parse_duration(text: str) -> float:
         pos = match.end()
     if total > _MAX_DURATION_SECONDS:
         raise ConfigError(f"time: invalid duration {_quoted(text)}")
-    return -total if text[0] == "-" else total
+    return bounded(-total if text[0] == "-" else total)
+
+
+def bounded(seconds: float) -> float:
+    """`seconds`, or the nearest whose nanoseconds 64 bits hold; a part of the last of them may be dropped."""
+    return min(max(seconds, -LONGEST_SECONDS), LONGEST_SECONDS)
 
 
 def format_duration(seconds: float) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from jetbroker.config import values
+from jetbroker.config.durations import bounded
 from jetbroker.config.parser import Node, Place
 from jetbroker.config.quoting import quoted
 from jetbroker.errors import ConfigError
@@ -50,7 +51,7 @@ class Report:
         except values.DurationWanted as notice:
             self.notice(node.place, notice)
             try:
-                return float(values.integer(key, node.value))
+                return bounded(float(values.integer(key, node.value)))
             except ConfigError as error:
                 self.fail(node.place, error)
         except values.ElementError as error:

@@ -8,7 +8,7 @@ import re
 from datetime import datetime
 
 from jetbroker.config import nkeys
-from jetbroker.config.durations import format_duration, parse_duration
+from jetbroker.config.durations import bounded, format_duration, parse_duration
 from jetbroker.config.parser import Place, Value
 from jetbroker.config.quoting import quoted
 from jetbroker.errors import ConfigError
@@ -239,7 +239,7 @@ def timeout(block: str, value: Value) -> float:
             return parse_duration(value)
         except ConfigError as error:
             raise ConfigError(f"error parsing {block} config, 'timeout' {error}") from None
-    return float(value)
+    return bounded(float(value))
 
 
 def shown(value: Value) -> str:
@@ -318,12 +318,12 @@ def handshake_timeout(key: str, value: Value) -> float:
         return parse_duration(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigError(f"error parsing handshake timeout: unsupported type {type_name(value)}")
-    return float(value)
+    return bounded(float(value))
 
 
 def number_of_seconds(key: str, value: Value) -> float:
     """Seconds as a number; anything else is one second, as in nats-server."""
-    return 1.0 if isinstance(value, bool) or not isinstance(value, (int, float)) else float(value)
+    return 1.0 if isinstance(value, bool) or not isinstance(value, (int, float)) else bounded(float(value))
 
 
 def tls_file(key: str, value: Value) -> str:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from jetbroker import cli
+from jetbroker.auth.permissions import Permissions
 from jetbroker.config import checks, durations, keys, loader, report, start
 from jetbroker.config.options import (
     ExportOptions,
@@ -19,6 +20,7 @@ from jetbroker.config.options import (
     MappingDestination,
     MappingOptions,
     Options,
+    PermissionsOptions,
     ResponsePermissions,
 )
 from jetbroker.errors import ConfigError
@@ -463,6 +465,30 @@ def test_configs_of_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 )
 def test_duration(text: str, seconds: float) -> None:
     assert durations.parse_duration(text) == pytest.approx(seconds)
+
+
+LONGEST = "2562047h47m16.854775807s"
+
+
+@pytest.mark.parametrize("text", [LONGEST, f"-{LONGEST}"])
+def test_the_nanoseconds_of_every_duration_fit_64_bits(text: str) -> None:
+    assert -(2**63) < int(durations.parse_duration(text) * 1e9) < 2**63
+
+
+def test_the_nanoseconds_of_every_number_of_seconds_fit_64_bits() -> None:
+    options = load(f"""
+        ping_interval: 9223372036854775807
+        write_deadline: "{LONGEST}"
+        authorization {{
+            timeout: 9223372036854775807
+            users: [{{user: a, password: a, permissions: {{allow_responses: {{expires: "{LONGEST}"}}}}}}]
+        }}
+    """).options
+    responses = options.users[0].permissions.responses
+    assert responses is not None
+    Permissions(PermissionsOptions(responses=responses))
+    for seconds in (options.ping_interval, options.write_deadline, options.auth_timeout, responses.expires):
+        assert 9e18 < int(seconds * 1e9) < 2**63
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from jetbroker.config.durations import bounded
 from jetbroker.config.options import (
     TIER,
     AccountJetStreamOptions,
@@ -65,7 +66,7 @@ def _export(claims: AccountClaims, entry: Export) -> ExportOptions:
         subject=entry.subject,
         token_position=entry.token_position,
         response_type=entry.response_type or "Singleton",
-        response_threshold=entry.threshold_ns / 1e9,
+        response_threshold=bounded(entry.threshold_ns / 1e9),
         activated=entry.token_required,
         signers=frozenset(claims.signing_keys),
         revocations=dict(entry.revocations),

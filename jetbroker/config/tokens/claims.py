@@ -6,6 +6,7 @@ Limits: -1 is none. One that is missing is 0, as in nats-server, and allows noth
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from jetbroker.config.durations import bounded
 from jetbroker.config.options import PermissionsOptions, ResponsePermissions, SubjectPermissions
 from jetbroker.config.tokens.envelope import Token, open_kind
 from jetbroker.config.tokens.fields import Fields, TokenError
@@ -317,7 +318,7 @@ def _permissions(block: Fields) -> PermissionsOptions | None:
         response = block.block("resp")
         default = ResponsePermissions()
         options.responses = ResponsePermissions(
-            response.integer("max") or default.max_msgs, response.integer("ttl") / 1e9 or default.expires
+            response.integer("max") or default.max_msgs, bounded(response.integer("ttl") / 1e9) or default.expires
         )
         # who may answer may publish nothing else, unless the token says what
         options.publish = options.publish or SubjectPermissions()
