@@ -484,10 +484,10 @@ def test_the_nanoseconds_of_every_number_of_seconds_fit_64_bits() -> None:
             users: [{{user: a, password: a, permissions: {{allow_responses: {{expires: "{LONGEST}"}}}}}}]
         }}
     """).options
-    responses = options.users[0].permissions.responses
+    responses = options.authorization.users[0].permissions.responses
     assert responses is not None
     Permissions(PermissionsOptions(responses=responses))
-    for seconds in (options.ping_interval, options.write_deadline, options.auth_timeout, responses.expires):
+    for seconds in (options.ping_interval, options.write_deadline, options.authorization.timeout, responses.expires):
         assert 9e18 < int(seconds * 1e9) < 2**63
 
 
