@@ -57,6 +57,9 @@ class Run:
 
     def one(self, data: bytes) -> None:
         """Play one input."""
+        if self.target.may_end_the_process:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / f"{self.target.name}-{self.seed}-playing.bin").write_bytes(data)
         try:
             self.target.check(data)
         except Exception:  # whatever it is, it is the finding

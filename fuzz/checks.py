@@ -23,6 +23,7 @@ class Target:
     generate: Callable[[Random], bytes]
     check: Callable[[bytes], None]
     burst: Callable[[int, int], list[bytes]] | None = None
+    may_end_the_process: bool = False
 
 
 def require(condition: bool, *what: object) -> None:

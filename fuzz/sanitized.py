@@ -9,7 +9,9 @@ and UBSAN_OPTIONS of the environment say goes before what is set here.
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,13 +45,31 @@ def copy_sources() -> None:
                 shutil.copy2(source, target)
 
 
+@functools.cache
+def named(path: Path) -> tuple[Path, ...]:
+    """A source's own header, and those that it names."""
+    modules = re.findall(r"^\s*from ([\w.]+) cimport", path.read_text(), re.MULTILINE)
+    headers = [path.with_suffix(".pxd"), *(COPY / f"{module.replace('.', '/')}.pxd" for module in modules)]
+    return tuple(header for header in headers if header.exists())
+
+
+def used(source: Path) -> set[Path]:
+    """A source with all headers that it uses, by way of others too."""
+    found, waiting = {source}, [source]
+    while waiting:
+        for header in named(waiting.pop()):
+            if header not in found:
+                found.add(header)
+                waiting.append(header)
+    return found
+
+
 def compile_stale(compiler: str) -> None:
-    """Every module that is older than its source or any header. Raises CalledProcessError when one does not compile."""
-    headers = max(path.stat().st_mtime for path in COPY.rglob("*.pxd"))
+    """Every module that is older than its source or a header it uses. Raises CalledProcessError when one is wrong."""
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     for source in sorted(COPY.rglob("*.pyx")):
         built, c_file = source.with_suffix(suffix), source.with_suffix(".c")
-        if built.exists() and built.stat().st_mtime > max(headers, source.stat().st_mtime):
+        if built.exists() and built.stat().st_mtime > max(path.stat().st_mtime for path in used(source)):
             continue
         module = ".".join(source.relative_to(COPY).with_suffix("").parts)
         print(f"compiling {module}", file=sys.stderr, flush=True)

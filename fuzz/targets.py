@@ -8,7 +8,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from fuzz import connection_targets, generate, model
+from fuzz import connection_targets, generate, model, store_files
 from fuzz.checks import Target, require
 from jetbroker.config.loader import load_text
 from jetbroker.connections.handshake import decode_connect
@@ -389,5 +389,6 @@ TARGETS = {
         Target("connect", _json_input, check_connect),
         Target("headers", _of(_HEADER_WORDS, 20), check_headers),
         *connection_targets.TARGETS,
+        store_files.TARGET,
     )
 }

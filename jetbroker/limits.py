@@ -179,6 +179,17 @@ MONITOR_PENDING_BYTES = 64 * 1024 * 1024  # of answers that clients still take; 
 MONITOR_ROWS = 65_536  # connections, subscriptions, or streams in one answer, whatever its limit says
 MONITOR_SUBSCRIPTIONS = 262_144  # listed in one answer about connections
 
+# --- store files: what stands in them may be another's, so what it costs is bounded by their size and by these ---
+SEGMENT_GAP_SLOTS = (
+    524_288  # sequences without a message in one segment: 10 MB of columns; written are fewer
+)
+SEGMENT_GAP_BYTES = 16  # of a segment's records for each further one
+SEGMENT_PLAIN_BYTES = 256 * 1024 * 1024  # a packed segment unpacks to: 64 MB, and a batch or record that is larger
+SEGMENT_FOOTER_BYTES = 256 * 1024 * 1024  # a packed segment's footer unpacks to
+ZSTD_WINDOW_BYTES = 8 * 1024 * 1024  # a frame may ask for while it is unpacked; the packer's own ask for 512 KB
+CONSUMER_PENDING = 262_144  # unacknowledged at once by a state log, besides the messages that the stream still has
+CONSUMER_REPLAY_STEPS = 64 * 1024 * 1024  # messages delivered or looked through by all records of a state log
+
 # --- offline reader ---
 READER_BATCH_ROWS = 8192  # larger Arrow batches leave the caches
 READER_BATCH_BYTES = 16 * 1024 * 1024  # of headers and payload in one batch, whatever its rows

@@ -111,6 +111,8 @@ class JetStream:
         if self.enabled:
             for recovered in self.store.recover(self.account_name):
                 self._restore(recovered)
+            for stream in self.store.offline(self.account_name):
+                self._take_offline(stream.name, stream.reason)
         self.api.start()
 
     def follow(self, options: AccountJetStreamOptions) -> None:

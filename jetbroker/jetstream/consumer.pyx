@@ -120,7 +120,10 @@ cdef class Consumer(ConsumerDelivery):
 
     def _place(self) -> None:
         """Find the first message: from recorded state, or as the deliver policy says."""
-        state = consumer_state.replay(self.state_log.recovered) if self.state_log is not None else None
+        state = None
+        if self.state_log is not None:
+            log = self.log
+            state = consumer_state.replay(self.state_log.recovered, log.first_seq, log.last_seq, log.slots_held())
         self.restored = state is not None and state.started
         if self.restored:
             self.state_log.recovered.clear()

@@ -15,8 +15,12 @@ the last readable record always gives delivered and floor; the operations only r
 import struct
 from dataclasses import dataclass, field
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
+
+from jetbroker.bounds import INT64_MAX
+from jetbroker.limits import CONSUMER_PENDING, CONSUMER_REPLAY_STEPS, STREAM_LAST_SEQUENCE
 
 from jetbroker.wire.buffer cimport OutputBuffer
 
@@ -180,105 +184,176 @@ def encode_snapshot(resume, positions, entries, waits=()):
     ))
 
 
-def replay(recovered):
-    """The state that a state log's records add up to. Raises ValueError for a record of no known kind or length."""
+def replay(recovered, first_seq=0, last_seq=STREAM_LAST_SEQUENCE, slots=0):
+    """The state that a state log's records add up to. Raises ValueError for a record that no consumer has written.
+
+    The stream has `slots` sequences from `first_seq` to `last_seq`; little more can be pending, whatever a record says.
+    """
     state = ConsumerState()
+    replay = _Replay(state, first_seq, last_seq, slots)
     for record in recovered:
         if len(record) < HEAD.size:
             raise ValueError(f"consumer state record of {len(record)} bytes")
         kind, count, wall_ns, *positions = HEAD.unpack_from(record)
         if kind == KIND_SNAPSHOT:
-            _read_snapshot(state, record, count, wall_ns)
+            _read_snapshot(replay, record, count, wall_ns)
         elif kind == KIND_BATCH:
-            _read_batch(state, record, count, wall_ns)
+            _read_batch(replay, record, count, wall_ns)
         else:
             raise ValueError(f"consumer state record of kind {kind:#x}, {len(record)} bytes")
-        state.delivered_cseq, state.delivered_seq, state.floor_cseq, state.floor_seq = positions
+        _take_positions(state, positions)
         state.started = True
     return state
 
 
-def _read_snapshot(state, record, count, wall_ns):
+def _take_positions(state, positions):
+    delivered_cseq, delivered_seq, floor_cseq, floor_seq = positions
+    if floor_cseq > delivered_cseq or floor_seq > delivered_seq or delivered_cseq > INT64_MAX \
+            or delivered_seq > STREAM_LAST_SEQUENCE:
+        raise ValueError(f"consumer positions {delivered_cseq}, {delivered_seq}, {floor_cseq}, {floor_seq}")
+    state.delivered_cseq, state.delivered_seq, state.floor_cseq, state.floor_seq = positions
+
+
+class _Replay:
+    """What is pending so far, within bounds."""
+
+    def __init__(self, state, first_seq, last_seq, slots):
+        self.state = state
+        self.pending = state.pending
+        self.first_seq = first_seq
+        self.lowest = max(first_seq - CONSUMER_PENDING, 1)
+        self.last_seq = last_seq
+        self.bound = slots + CONSUMER_PENDING
+        self.steps = CONSUMER_REPLAY_STEPS
+
+    def work(self, steps):
+        self.steps -= steps
+        if self.steps < 0:
+            raise ValueError("the consumer's records are too many to be followed")
+
+    def deliver(self, seq, cseq, delivered_ns):
+        """A message is pending; one that the stream does not have any more is left out."""
+        if not self.lowest <= seq <= self.last_seq:
+            return None
+        if cseq > INT64_MAX:
+            raise ValueError(f"consumer sequence {cseq}")
+        entry = self.pending[seq] = StateEntry(cseq, max(delivered_ns, 0))
+        if len(self.pending) > self.bound:
+            self.drop_removed()
+        return entry
+
+    def drop_removed(self):
+        self.work(len(self.pending))
+        for seq in [seq for seq in self.pending if seq < self.first_seq]:
+            del self.pending[seq]
+        if len(self.pending) > self.bound:
+            raise ValueError(f"more than {self.bound} messages are pending")
+
+    def deliver_run(self, seq, cseq, n, delivered_ns):
+        span = range(max(seq, self.lowest), min(seq + n - 1, self.last_seq) + 1)
+        self.work(len(span))
+        for each in span:
+            self.deliver(each, cseq + each - seq, delivered_ns)
+
+    def finish(self, seq, even_exhausted):
+        entry = self.pending.get(seq)
+        if entry is not None and (even_exhausted or not entry.exhausted):
+            del self.pending[seq]
+
+    def finish_run(self, first, last, even_exhausted):
+        if last - first < len(self.pending):
+            span = range(first, last + 1)
+        else:
+            self.work(len(self.pending))
+            span = [seq for seq in self.pending if first <= seq <= last]
+        for seq in span:
+            self.finish(seq, even_exhausted)
+
+
+def _read_snapshot(replay, record, count, wall_ns):
     start = HEAD.size + RESUME.size
     waits = start + count * ENTRY.size
     if len(record) < waits or (len(record) - waits) % OP.size:
         raise ValueError(f"consumer snapshot of {len(record)} bytes")
-    state.resume = RESUME.unpack_from(record, HEAD.size)[0]
-    state.pending = {
-        seq: StateEntry(cseq, delivered_ns, deliveries, bool(exhausted))
-        for seq, cseq, delivered_ns, deliveries, exhausted in ENTRY.iter_unpack(record[start:waits])
-    }
+    replay.state.resume = RESUME.unpack_from(record, HEAD.size)[0]
+    replay.pending.clear()
+    for seq, cseq, delivered_ns, deliveries, exhausted in ENTRY.iter_unpack(record[start:waits]):
+        entry = replay.deliver(seq, cseq, delivered_ns)
+        if entry is not None:
+            entry.count = max(deliveries, 1)
+            entry.exhausted = bool(exhausted)
     for operation in OP.iter_unpack(record[waits:]):
-        _apply(state, wall_ns, *operation)
+        _apply(replay, wall_ns, *operation)
 
 
-def _read_batch(state, record, count, wall_ns):
+def _read_batch(replay, record, count, wall_ns):
     at = HEAD.size
-    try:
-        for _ in range(count):
-            a, b, n, op = OP.unpack_from(record, at)
-            at += OP.size
-            if op in (OP_DELIVER_LIST, OP_FINISH_LIST):
-                sequences, at = _read_list(record, at, a, n, op == OP_FINISH_LIST)
-                _apply_list(state, wall_ns, sequences, b, op)
-            else:
-                _apply(state, wall_ns, a, b, n, op)
-    except (struct.error, IndexError) as error:
-        raise ValueError(f"consumer state record of {len(record)} bytes for {count} operations") from error
+    for _ in range(count):
+        if at + OP.size > len(record):
+            raise ValueError(f"consumer state record of {len(record)} bytes for {count} operations")
+        a, b, n, op = OP.unpack_from(record, at)
+        at += OP.size
+        if op == OP_DELIVER_LIST or op == OP_FINISH_LIST:
+            sequences, at = _read_list(record, at, a, n, op == OP_FINISH_LIST)
+            _apply_list(replay, wall_ns, sequences, b, op)
+        else:
+            _apply(replay, wall_ns, a, b, n, op)
     if at != len(record):
         raise ValueError(f"consumer state record of {len(record)} bytes, {at} used")
 
 
 def _read_list(bytes record, Py_ssize_t at, seq, n, bint signed):
     """([sequence], offset of the next operation)"""
+    cdef const unsigned char* p = <const unsigned char*>PyBytes_AS_STRING(record)
+    cdef Py_ssize_t end = PyBytes_GET_SIZE(record)
+    cdef uint64_t distance
+    cdef int shift
     sequences = [seq]
     for _ in range(n - 1):
-        distance = shift = 0
-        while record[at] & 0x80:
-            distance |= (record[at] & 0x7F) << shift
+        distance = 0
+        shift = 0
+        while True:
+            if at >= end or shift > 63:
+                raise ValueError(f"consumer state record of {end} bytes ends in a list")
+            distance |= <uint64_t>(p[at] & 0x7F) << shift
             shift += 7
             at += 1
-        distance |= record[at] << shift
-        at += 1
-        seq += (distance >> 1) ^ -(distance & 1) if signed else distance
+            if not p[at - 1] & 0x80:
+                break
+        seq += <int64_t>(distance >> 1) ^ -<int64_t>(distance & 1) if signed else distance
         sequences.append(seq)
     return sequences, (at + 7) & ~7
 
 
-def _apply_list(state, wall_ns, sequences, cseq, op):
+def _apply_list(replay, wall_ns, sequences, cseq, op):
     if op == OP_DELIVER_LIST:
         for number, seq in enumerate(sequences):
-            state.pending[seq] = StateEntry(cseq + number, wall_ns)
+            replay.deliver(seq, cseq + number, wall_ns)
         return
     for seq in sequences:
-        entry = state.pending.get(seq)
-        if entry is not None and not entry.exhausted:
-            del state.pending[seq]
+        replay.finish(seq, False)
 
 
-def _apply(state, wall_ns, a, b, n, op):
-    pending = state.pending
+def _apply(replay, wall_ns, a, b, n, op):
     if op == OP_DELIVER:
-        for i in range(n):
-            pending[a + i] = StateEntry(b + i, wall_ns)
-    elif op == OP_REDELIVER:
-        entry = pending.get(a)
+        replay.deliver_run(a, b, n, wall_ns)
+    elif op == OP_FINISH or op == OP_FINISH_ALL:
+        replay.finish_run(a, b, op == OP_FINISH_ALL)
+    elif op == OP_REDELIVER or op == OP_WAIT or op == OP_EXHAUST:
+        entry = replay.pending.get(a)
         if entry is not None:
-            entry.count = n
-            entry.delivered_ns = wall_ns
-            entry.wait_ns = -1
+            _change(entry, wall_ns, b, n, op)
+    else:
+        raise ValueError(f"consumer state operation {op}")
+
+
+def _change(entry, wall_ns, b, n, op):
+    if op == OP_REDELIVER:
+        entry.count = max(n, 1)
+        entry.delivered_ns = max(wall_ns, 0)
+        entry.wait_ns = -1
     elif op == OP_WAIT:
-        entry = pending.get(a)
-        if entry is not None:
-            entry.wait_ns = b
-            entry.waits_from_ns = wall_ns
-    elif op == OP_EXHAUST:
-        entry = pending.get(a)
-        if entry is not None:
-            entry.exhausted = True
-    elif op in (OP_FINISH, OP_FINISH_ALL):
-        span = range(a, b + 1) if b - a < len(pending) else [seq for seq in pending if a <= seq <= b]
-        for seq in span:
-            entry = pending.get(seq)
-            if entry is not None and (op == OP_FINISH_ALL or not entry.exhausted):
-                del pending[seq]
+        entry.wait_ns = min(b, INT64_MAX)
+        entry.waits_from_ns = max(wall_ns, 0)
+    else:
+        entry.exhausted = True

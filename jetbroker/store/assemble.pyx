@@ -47,16 +47,30 @@ def assemble(FileLog log not None, list segments not None, uint64_t expected_las
     return short
 
 
+cdef Py_ssize_t first_touching(Ranges ranges, uint64_t seq) noexcept:
+    """The first of the (sorted, joined) ranges that ends at `seq` or behind it."""
+    cdef Py_ssize_t low = 0
+    cdef Py_ssize_t high = ranges.count
+    cdef Py_ssize_t middle
+    while low < high:
+        middle = (low + high) >> 1
+        if ranges.data[2 * middle + 1] < seq:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 cdef int find_lost_gaps(FileLog log, Ranges dead, uint64_t first, uint64_t last) except -1:
     """What of first..last no range accounts for was in a segment that is missing."""
     cdef Py_ssize_t i
-    for i in range(dead.count):
-        if dead.data[2 * i + 1] < first:
-            continue
+    for i in range(first_touching(dead, first), dead.count):
         if dead.data[2 * i] > last:
             break
         if dead.data[2 * i] > first:
             log.lost_gaps.append((first, dead.data[2 * i] - 1))
+        if dead.data[2 * i + 1] >= last:
+            return 0
         first = dead.data[2 * i + 1] + 1
     if first <= last:
         log.lost_gaps.append((first, last))

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+from jetbroker.bounds import decimal
 from jetbroker.errors import StorageError
 from jetbroker.store import format as store_format
 from jetbroker.store.disk import Disk
-from jetbroker.store.summary import Summary
+from jetbroker.store.summary import Summary, check_summary
 
 CACHE_FORMAT = 1
 DATA_FILE = "data.mdb"
@@ -83,7 +84,7 @@ def unframe(database: bytes, key: bytes, stored: bytes) -> Any:
         raise CacheError(f"a value of {database.decode()} is damaged")
     try:
         return msgpack.unpackb(data, raw=False, strict_map_key=False)
-    except (ValueError, msgpack.exceptions.UnpackException) as error:
+    except (ValueError, TypeError, RecursionError, msgpack.exceptions.UnpackException) as error:
         raise CacheError(f"a value of {database.decode()} cannot be decoded") from error
 
 
@@ -172,7 +173,7 @@ class Cache:
         fd = self._disk.open(f"{self.folder}/{CHECK_FILE}", os.O_RDONLY)
         try:
             noted = json.loads(self._disk.read(fd, 4096, 0))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise CacheError("the note of its checksum is damaged") from error
         finally:
             self._disk.close(fd)
@@ -343,12 +344,24 @@ class Reader:
                         value = unframe(part, key, stored)
                         if not isinstance(value, dict):
                             raise CacheError("a value is of another kind")
-                        found.setdefault(int(key[len(prefix) :]), []).append(value)
-        return {seq: (parts[0], parts[1], parts[2]) for seq, parts in found.items() if len(parts) == len(PARTS)}
+                        first_seq = decimal(key[len(prefix) :])
+                        if first_seq is None:
+                            raise CacheError("a key names no segment")
+                        found.setdefault(first_seq, []).append(value)
+        return {seq: _checked(parts) for seq, parts in found.items() if len(parts) == len(PARTS)}
 
     def close(self) -> None:
         if self._env is not None:
             self._env.close()
+
+
+def _checked(parts: list[dict[str, Any]]) -> Summary:
+    """A summary whose numbers agree. Raises CacheError."""
+    try:
+        check_summary(*parts)
+    except ValueError as error:
+        raise CacheError(str(error)) from error
+    return parts[0], parts[1], parts[2]
 
 
 def _delete_stream(txn: Any, databases: dict[bytes, Any], stream: str) -> None:

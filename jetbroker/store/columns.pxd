@@ -37,6 +37,7 @@ cdef class SegmentColumns:
     cdef const uint32_t* subject_ids       # NULL while the segment is active
     cdef Py_ssize_t slots
     cdef SlotArrays walked
+    cdef int64_t last_time                 # of the messages walked so far
     cdef Py_ssize_t subjects
     cdef const uint32_t* subject_offsets
     cdef const char* subject_text
@@ -51,7 +52,7 @@ cdef class SegmentColumns:
     cdef int _need(self, Py_ssize_t start, Py_ssize_t count) except -1
     cdef int _walk(self, Py_ssize_t start, Py_ssize_t limit) except -1
     cdef int _walk_message(self, Py_ssize_t pos, bint after_damage) except -1
-    cdef int _walk_other(self, Py_ssize_t pos, bint after_damage) except -1
+    cdef int _walk_other(self, Py_ssize_t pos, bint after_damage, list deletions) except -1
     cdef Py_ssize_t _resume(self, Py_ssize_t pos, Py_ssize_t limit) noexcept nogil
     cdef bint _readable(self, Py_ssize_t slot) noexcept nogil
     cdef bytes _wanted_subjects(self, bytes pattern)

@@ -6,7 +6,7 @@ walked once, up to its last whole record.  `select` chooses slots by sequence, t
 `batch` then decodes a stretch of them.  A record passes its CRC in the very pass that copies it, so that what comes
 out is never wrong bytes, whatever happened to the file since it was planned.
 """
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort, realloc
 from libc.string cimport memcpy, memset
@@ -14,11 +14,11 @@ from libc.string cimport memcpy, memset
 from jetbroker.store.atomic cimport BatchWalk
 from jetbroker.store.format cimport (
     KIND_DELETIONS, KIND_MESSAGE, OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, SIZE_MASK, TRAILER_BYTES, FooterLayout,
-    crc32c_update, find_record, load_u64, parse_footer, record_headers, record_headers_len, record_kind,
+    crc32c_update, find_record, load_u64, message_fits, parse_footer, record_headers, record_headers_len, record_kind,
     record_is_valid, record_length, record_payload, record_payload_len, record_seed, record_seq, record_size_entry,
-    record_subject, record_subject_len, record_time,
+    record_subject, record_subject_len, record_time, slots_bound, sound_footer,
 )
-from jetbroker.store.footers cimport unpack_footer
+from jetbroker.store.footers cimport sound_segment_footer
 from jetbroker.store.frames cimport RawImage
 from jetbroker.store.text_columns cimport HeaderColumn, TextColumn, is_ascii
 from jetbroker.wire.subjects cimport pattern_matches
@@ -28,7 +28,6 @@ from jetbroker.store.format import decode_trailer
 from jetbroker.store.frames import index_of
 
 cdef Py_ssize_t BATCH_BYTES = READER_BATCH_BYTES
-cdef uint64_t MAX_SLOTS = 64 * 1024 * 1024  # no segment has more; what lies farther ahead is no record of this place
 cdef enum:
     SUBJECT = 1
     HEADERS = 2
@@ -97,7 +96,7 @@ cdef class SegmentColumns:
             return
         if self.image is not None:
             self.image.unpack_all()
-        self._walk(start, self.size if limit is None else min(self.size, <Py_ssize_t>limit))
+        self._walk(start, self.size if limit is None else <Py_ssize_t>min(<object>self.size, limit))
 
     def __dealloc__(self):
         free(self.rows)
@@ -116,12 +115,13 @@ cdef class SegmentColumns:
         if crc32c_update(0, base, length) != <uint32_t>trailer[2]:
             return False
         if self.image is not None:
-            self.footer = unpack_footer(base[:length])
+            self.footer = sound_segment_footer(base[:length], True, self.first_seq, 0, -1)
             if self.footer is None:
                 return False
             base = PyBytes_AS_STRING(self.footer)
             length = len(self.footer)
-        if parse_footer(base, length, &footer) != 0 or footer.first_seq != self.first_seq:
+            parse_footer(base, length, &footer)
+        elif sound_footer(base, length, <uint64_t>trailer[0], &footer) != 0 or footer.first_seq != self.first_seq:
             return False
         self.sealed = True
         self.valid_end = trailer[0] if self.image is None else self.size
@@ -159,10 +159,7 @@ cdef class SegmentColumns:
             if record_kind(record) == KIND_MESSAGE:
                 after_damage = self._walk_message(pos, after_damage)
             else:
-                if record_kind(record) == KIND_DELETIONS:
-                    deletions.append(PyBytes_FromStringAndSize(record_payload(record),
-                                                               record_payload_len(record) & ~15))
-                after_damage = self._walk_other(pos, after_damage)
+                after_damage = self._walk_other(pos, after_damage, deletions)
             pos += record_length(record)
             self.valid_end = pos
         if self.batches.first_seq:
@@ -182,8 +179,9 @@ cdef class SegmentColumns:
         cdef const char* record = self.data + pos
         cdef uint64_t seq = record_seq(record)
         cdef uint64_t expected = self.first_seq + self.walked.count
-        if seq < expected or seq >= self.first_seq + MAX_SLOTS:
+        if not message_fits(record, self.first_seq, expected, self.last_time, pos):
             return 1            # a stale copy of another place
+        self.last_time = record_time(record)
         self.batches.message(record, expected, pos, after_damage)
         if after_damage and seq > expected:
             self.damaged.append((expected, seq - 1))
@@ -191,12 +189,15 @@ cdef class SegmentColumns:
                         record_size_entry(record))
         return 0
 
-    cdef int _walk_other(self, Py_ssize_t pos, bint after_damage) except -1:
+    cdef int _walk_other(self, Py_ssize_t pos, bint after_damage, list deletions) except -1:
         """Deletions and configurations name the last sequence of their time: what is missing up to it is damaged."""
         cdef uint64_t seq = record_seq(self.data + pos)
         cdef uint64_t expected = self.first_seq + self.walked.count
-        self.batches.other(seq, expected, after_damage and seq < self.first_seq + MAX_SLOTS)
-        if not after_damage or seq < expected or seq >= self.first_seq + MAX_SLOTS:
+        cdef bint near = seq < expected or seq - self.first_seq < slots_bound(pos)
+        self.batches.other(seq, expected, after_damage and near)
+        if near and record_kind(self.data + pos) == KIND_DELETIONS:
+            deletions.append(_deletions_of(self.data + pos))
+        if not after_damage or seq < expected or not near:
             return after_damage
         self.damaged.append((expected, seq))
         self.walked.put(<Py_ssize_t>(seq - self.first_seq), OFFSET_EMPTY, 0, 0)
@@ -403,8 +404,6 @@ cdef class SegmentColumns:
             return 0
         for i in range(count):
             number = self.subject_ids[good[i]]
-            if number >= <uint32_t>self.subjects:
-                return _raise_no_subject(number)
             needed += self.subject_offsets[number + 1] - self.subject_offsets[number]
         if not self.ascii_subjects:
             for i in range(count):
@@ -427,8 +426,14 @@ cdef class SegmentColumns:
         return 0
 
 
-cdef int _raise_no_subject(uint32_t number) except -1 with gil:
-    raise ValueError(f"a footer names subject {number}, which its dictionary does not have")
+cdef bytes _deletions_of(const char* record):
+    """The ranges of a `D` record: it tells of what was there when it was written."""
+    cdef bytes ranges = PyBytes_FromStringAndSize(record_payload(record), record_payload_len(record) & ~15)
+    cdef uint64_t* pairs = <uint64_t*>PyBytes_AS_STRING(ranges)
+    cdef Py_ssize_t i
+    for i in range(PyBytes_GET_SIZE(ranges) // 16):
+        pairs[2 * i + 1] = min(pairs[2 * i + 1], record_seq(record))
+    return ranges
 
 
 cdef inline int64_t _microseconds(int64_t time_ns) noexcept nogil:

@@ -106,6 +106,3 @@ cdef class FileLog(SegmentedLog):
     cdef int shed(self, Py_ssize_t keep) except -1
     cdef bytes read_footer(self, FileSegment segment)      # None: damaged
     cdef Ranges recorded_ranges(self, FileSegment segment)
-
-
-cdef Ranges footer_ranges(bytes footer)

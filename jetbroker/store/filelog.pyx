@@ -17,13 +17,12 @@ from jetbroker.store.blocks cimport BlockCache
 from jetbroker.store.commit cimport GroupCommit
 from jetbroker.store.disk cimport Disk
 from jetbroker.store.frames cimport FrameCache
-from jetbroker.store.footers cimport unpack_footer
+from jetbroker.store.footers cimport sound_segment_footer
 from jetbroker.store.format cimport (
     KIND_CONFIG, KIND_DELETIONS, PREVIOUS_SEALED, RECORD_HEADER, SIZE_MASK, TRAILER_BYTES,
-    FooterLayout, build_footer, crc32c_update, parse_footer, put_record, record_is_valid, record_length, record_seed,
-    record_seq,
+    build_footer, crc32c_update, put_record, record_is_valid, record_length, record_seed,
 )
-from jetbroker.store.segment cimport Ranges, Segment
+from jetbroker.store.segment cimport Ranges, Segment, footer_ranges, is_record_of
 from jetbroker.store.segmented cimport SegmentedLog
 from jetbroker.store.tail cimport Tail
 from jetbroker.store.waiters cimport Waiters
@@ -44,19 +43,6 @@ cdef class FileSegment(Segment):
         self.path = path
         self.fd = -1
         self.summarized_live = -1
-
-
-cdef Ranges footer_ranges(bytes footer):
-    cdef FooterLayout layout
-    cdef Ranges ranges = Ranges()
-    cdef const uint64_t* pair
-    cdef Py_ssize_t i
-    if parse_footer(PyBytes_AS_STRING(footer), PyBytes_GET_SIZE(footer), &layout) != 0:
-        raise ValueError("the footer's parts do not fit each other")
-    pair = <const uint64_t*>(PyBytes_AS_STRING(footer) + layout.ranges_at)
-    for i in range(<Py_ssize_t>layout.ranges):
-        ranges.add(pair[2 * i], pair[2 * i + 1])
-    return ranges
 
 
 cdef class FileLog(SegmentedLog):
@@ -284,6 +270,9 @@ cdef class FileLog(SegmentedLog):
                 waiting.append((change, segment))
                 continue
             self.close_file(segment)
+            if any([other.path == segment.path for other in self.segments]):
+                # a later segment has its name; the file was set aside
+                continue
             try:
                 self.disk.unlink(segment.temporary or segment.path)
             except OSError as error:
@@ -517,6 +506,9 @@ cdef class FileLog(SegmentedLog):
         return segment
 
     cdef int make_file(self, FileSegment segment) except -1:
+        if segment.temporary is None and os.path.lexists(segment.path) and os.lstat(segment.path).st_size:
+            # recovery has left it alone: it is damaged, or of another stream
+            self.disk.rename(segment.path, f"{segment.path}.damaged-{self.disk.time_ns()}")
         segment.fd = self.disk.open(segment.path if segment.temporary is None else segment.temporary,
                                     os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         self.directories.add(self.directory)
@@ -599,7 +591,7 @@ cdef class FileLog(SegmentedLog):
         if <uint64_t>PyBytes_GET_SIZE(footer) != segment.footer_len \
                 or crc32c_update(0, PyBytes_AS_STRING(footer), PyBytes_GET_SIZE(footer)) != segment.footer_crc:
             return None
-        return unpack_footer(footer) if segment.packed else footer
+        return sound_segment_footer(footer, segment.packed, segment.first_seq, segment.footer_at, segment.slots)
 
     cdef Ranges recorded_ranges(self, FileSegment segment):
         """Every deletion range this segment's file records."""
@@ -717,7 +709,7 @@ cdef class FileLog(SegmentedLog):
         except OSError as error:
             raise StorageError(f"{segment.path}: {error.strerror}") from error
         if p == NULL or not record_is_valid(p, length, self.seed) or record_length(p) != <uint64_t>length \
-                or record_seq(p) != segment.first_seq + slot:
+                or not is_record_of(p, segment, slot):
             return NULL
         return p
 
@@ -732,6 +724,11 @@ cdef class FileLog(SegmentedLog):
     cdef int erase_slot(self, Segment segment, Py_ssize_t slot) except -1:
         from jetbroker.store.erase import erase_slot
         erase_slot(self, segment, slot)
+        return 0
+
+    cdef int recount(self) except -1:
+        from jetbroker.store.rebuild import recount
+        recount(self)
         return 0
 
     cdef int rebuild_columns(self, FileSegment segment) except -1:

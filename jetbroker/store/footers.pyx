@@ -8,10 +8,14 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport uint32_t, uint64_t
 
 from jetbroker.store.format cimport (
-    OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, SIZE_MASK, FooterLayout, load_u32, load_u64, parse_footer, store_u64,
+    OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, SIZE_MASK, FooterLayout, load_u32, load_u64, parse_footer, sound_footer,
+    store_u64,
 )
+from jetbroker.limits import SEGMENT_FOOTER_BYTES, SEGMENT_PLAIN_BYTES
 from jetbroker.store.frames import decompress
 
+cdef uint64_t FOOTER_BYTES = SEGMENT_FOOTER_BYTES
+cdef uint64_t PLAIN_BYTES = SEGMENT_PLAIN_BYTES
 cdef int LENGTH_BYTES = 8              # u64: bytes of the plain footer, in front
 
 
@@ -119,7 +123,9 @@ cdef bytes unpack_footer(bytes stored):
     cdef FooterLayout f
     if PyBytes_GET_SIZE(stored) <= LENGTH_BYTES:
         return None
-    n = load_u64(PyBytes_AS_STRING(stored))
+    n = min(load_u64(PyBytes_AS_STRING(stored)), FOOTER_BYTES + 1)
+    if n > <Py_ssize_t>FOOTER_BYTES:
+        return None
     work = decompress(stored[LENGTH_BYTES:], n)
     if work is None or parse_footer(PyBytes_AS_STRING(work), n, &f) != 0:
         return None
@@ -134,6 +140,21 @@ cdef bytes unpack_footer(bytes stored):
     return footer
 
 
-def plain_footer(bytes stored not None):
-    """The plain footer of a packed segment's; None when it is damaged all the same."""
-    return unpack_footer(stored)
+cdef bytes sound_segment_footer(bytes stored, bint packed, uint64_t first_seq, uint64_t footer_at, Py_ssize_t slots):
+    """The plain footer of a segment whose footer's CRC holds; None when any number in it is wrong.
+
+    `slots` is how many it has to have, -1 when that is not known.
+    """
+    cdef bytes footer = unpack_footer(stored) if packed else stored
+    cdef FooterLayout f
+    if footer is None or sound_footer(PyBytes_AS_STRING(footer), PyBytes_GET_SIZE(footer),
+                                      PLAIN_BYTES if packed else footer_at, &f) != 0:
+        return None
+    if f.first_seq != first_seq or (slots >= 0 and f.slots != <uint64_t>slots):
+        return None
+    return footer
+
+
+def sound_footer_of(bytes stored not None, bint packed, uint64_t first_seq, uint64_t footer_at):
+    """`sound_segment_footer` for Python callers."""
+    return sound_segment_footer(stored, packed, first_seq, footer_at, -1)

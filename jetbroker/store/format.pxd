@@ -158,8 +158,19 @@ cdef uint32_t put_record(char* out, int kind, uint32_t seed, uint64_t seq, int64
                          const char* headers, Py_ssize_t headers_len,
                          const char* payload, Py_ssize_t payload_len) noexcept nogil
 
-# Where the parts of a footer of n bytes are; -1 when it cannot be one.
+# A message record fits behind the one before: `expected` is the next sequence, `last_time` the time so far, `at` its
+# offset. What is farther ahead than a gap in a segment may be costs memory by a number in a file.
+cdef bint message_fits(const char* r, uint64_t first_seq, uint64_t expected, int64_t last_time,
+                       uint64_t at) noexcept nogil
+
+# The sequences that a segment with records up to `at` may have.
+cdef uint64_t slots_bound(uint64_t at) noexcept nogil
+
+# Where the parts of a footer of n bytes are; -1 when it cannot be one. Its columns may still say anything.
 cdef int parse_footer(const char* p, uint64_t n, FooterLayout* out) noexcept nogil
+
+# As parse_footer, and every number in it agrees with the others and with records in front of `end`.
+cdef int sound_footer(const char* p, uint64_t n, uint64_t end, FooterLayout* out) noexcept nogil
 
 # The subject dictionary of a parsed footer as list[bytes].
 cdef list footer_subjects(const char* p, const FooterLayout* f)

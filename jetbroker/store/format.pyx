@@ -8,6 +8,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcpy, memset
 
+from jetbroker.limits import SEGMENT_GAP_BYTES, SEGMENT_GAP_SLOTS, STREAM_LAST_SEQUENCE
+
 cdef extern from *:
     """
     #include <stdint.h>
@@ -78,6 +80,9 @@ RECORD_HEADER_BYTES = RECORD_HEADER
 TRAILER_LENGTH = TRAILER_BYTES
 PREVIOUS_WAS_SEALED = 0xFFFFFFFFFFFFFFFF
 PREVIOUS_SEALED = 0xFFFFFFFFFFFFFFFFULL
+cdef uint64_t LAST_SEQUENCE = STREAM_LAST_SEQUENCE
+cdef uint64_t GAP_SLOTS = SEGMENT_GAP_SLOTS
+cdef uint64_t GAP_BYTES = SEGMENT_GAP_BYTES
 
 
 @dataclass(frozen=True)
@@ -272,12 +277,12 @@ def decode_header(data):
         return None
     if head[7] not in (PLAIN_VERSION, PACKED_VERSION):
         raise ValueError(f"segment format version {head[7]}")
-    try:
-        meta = json.loads(whole[60:60 + meta_len])
-    except ValueError:
+    cdef int64_t created_ns = <int64_t>load_u64(p + 32)
+    meta = decode_object(whole[60:60 + meta_len])
+    if meta is None or created_ns < 0:
         return None
-    return SegmentHeader(header_len, load_u64(p + 16), load_u64(p + 24), <int64_t>load_u64(p + 32),
-                         load_u64(p + 40), load_u64(p + 48), meta, head[7] == PACKED_VERSION)
+    return SegmentHeader(header_len, load_u64(p + 16), load_u64(p + 24), created_ns, load_u64(p + 40), load_u64(p + 48),
+                         meta, head[7] == PACKED_VERSION)
 
 
 cdef inline uint64_t align8(uint64_t n) noexcept nogil:
@@ -327,6 +332,17 @@ cdef bytes build_footer(uint64_t file_offset, uint64_t first_seq, uint64_t slots
     return out
 
 
+cdef uint64_t slots_bound(uint64_t at) noexcept nogil:
+    return at // GAP_BYTES + GAP_SLOTS
+
+
+cdef bint message_fits(const char* r, uint64_t first_seq, uint64_t expected, int64_t last_time,
+                       uint64_t at) noexcept nogil:
+    cdef uint64_t seq = record_seq(r)
+    return (at >= SEGMENT_HEADER_FIXED and expected <= seq <= LAST_SEQUENCE and seq - first_seq < slots_bound(at) and record_time(r) >= last_time
+            and at + record_length(r) < OFFSET_LOST)
+
+
 cdef int parse_footer(const char* p, uint64_t n, FooterLayout* out) noexcept nogil:
     cdef uint64_t at = FOOTER_FIXED
     if n < FOOTER_FIXED + 24:
@@ -370,6 +386,69 @@ cdef int parse_footer(const char* p, uint64_t n, FooterLayout* out) noexcept nog
     return 0
 
 
+cdef int sound_footer(const char* p, uint64_t n, uint64_t end, FooterLayout* out) noexcept nogil:
+    if parse_footer(p, n, out) != 0 or out.msg_ids > out.slots or out.first_seq == 0 \
+            or out.last_seq > LAST_SEQUENCE or out.last_seq + 1 < out.first_seq:
+        return -1
+    if not dictionary_is_sound(p, out) or not columns_are_sound(p, out, end):
+        return -1
+    return 0 if ranges_are_sound(p, out) else -1
+
+
+cdef bint dictionary_is_sound(const char* p, const FooterLayout* f) noexcept nogil:
+    """Subjects stand one behind the other, none longer than a record can have it."""
+    cdef const char* ends = p + f.subject_offsets_at
+    cdef uint32_t before = load_u32(ends)
+    cdef uint32_t text_end
+    cdef uint64_t i
+    if before != 0:
+        return False
+    for i in range(1, f.subjects + 1):
+        text_end = load_u32(ends + 4 * i)
+        if text_end < before or text_end - before > 0xFFFF:
+            return False
+        before = text_end
+    return True
+
+
+cdef bint columns_are_sound(const char* p, const FooterLayout* f, uint64_t end) noexcept nogil:
+    """Every slot is empty or has a record of its own, behind the one before and in front of `end`; times rise."""
+    cdef const char* ends = p + f.subject_offsets_at
+    cdef uint64_t record_end = SEGMENT_HEADER_FIXED
+    cdef int64_t last_time = 0
+    cdef int64_t time_ns
+    cdef uint32_t offset
+    cdef uint32_t subject
+    cdef uint64_t slot
+    for slot in range(f.slots):
+        offset = load_u32(p + f.offsets_at + 4 * slot)
+        subject = load_u32(p + f.subject_ids_at + 4 * slot)
+        if offset == OFFSET_EMPTY or offset == OFFSET_LOST:
+            if subject != SUBJECT_NONE:
+                return False
+            continue
+        time_ns = <int64_t>load_u64(p + f.times_at + 8 * slot)
+        if subject >= f.subjects or offset < record_end or time_ns < last_time:
+            return False
+        last_time = time_ns
+        record_end = (<uint64_t>offset + RECORD_HEADER + (load_u32(p + f.sizes_at + 4 * slot) & SIZE_MASK)
+                      + load_u32(ends + 4 * <uint64_t>subject + 4) - load_u32(ends + 4 * <uint64_t>subject))
+        if record_end > end:
+            return False
+    return True
+
+
+cdef bint ranges_are_sound(const char* p, const FooterLayout* f) noexcept nogil:
+    """A segment tells of removals up to its own last sequence."""
+    cdef const char* pair = p + f.ranges_at
+    cdef uint64_t i
+    for i in range(f.ranges):
+        if load_u64(pair) > load_u64(pair + 8) or load_u64(pair + 8) > f.last_seq:
+            return False
+        pair += 16
+    return True
+
+
 def encode_trailer(uint64_t footer_at, bytes footer not None, uint32_t index_len):
     """The trailer of a footer that starts at `footer_at`, behind a frame index of `index_len` bytes."""
     cdef bytes out = bytes(TRAILER_BYTES - 8) + TRAILER_MAGIC
@@ -399,7 +478,7 @@ def decode_footer(data, uint32_t crc):
     if view.shape[0] == 0:
         return None
     p = <const char*>&view[0]
-    if jb_crc(0, p, view.shape[0]) != crc or parse_footer(p, view.shape[0], &f) != 0:
+    if jb_crc(0, p, view.shape[0]) != crc or sound_footer(p, view.shape[0], OFFSET_LOST, &f) != 0:
         return None
     whole = memoryview(data).cast("B")
 
@@ -445,6 +524,15 @@ def encode_footer(uint64_t file_offset, uint64_t first_seq, offsets, times, size
     return build_footer(file_offset, first_seq, len(offsets), <const uint32_t*>&o[0], <const int64_t*>&t[0],
                         <const uint32_t*>&s[0], <const uint32_t*>&ids[0], len(subjects),
                         <const uint32_t*>&text_offsets[0], text, <const uint64_t*>&r[0], len(deletions), msg_ids)
+
+
+def decode_object(data):
+    """The JSON object that `data` is; None when it is anything else."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def encode_json(value):

@@ -16,6 +16,8 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memchr, memcmp, memcpy, memset
 
+from jetbroker.limits import SEGMENT_PLAIN_BYTES, ZSTD_WINDOW_BYTES
+
 from jetbroker.store.disk cimport Disk
 from jetbroker.store.format cimport TRAILER_BYTES, crc32c_update, load_u32, load_u64, store_u32, store_u64
 
@@ -27,6 +29,7 @@ FRAME_MAGIC = b"\xabJBZ"
 INDEX_MAGIC = b"\xabJBI"
 # Unpacked bytes that a log keeps, unless one frame alone has more.
 cdef Py_ssize_t CACHE_BYTES = 1024 * 1024
+cdef uint64_t PLAIN_BYTES = SEGMENT_PLAIN_BYTES
 
 _threads = threading.local()
 
@@ -42,14 +45,17 @@ def _decompressor():
         return _threads.decompressor
     except AttributeError:
         from zstandard import ZstdDecompressor
-        _threads.decompressor = ZstdDecompressor()
+        _threads.decompressor = ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES)
         return _threads.decompressor
 
 
 def decompress(packed, Py_ssize_t size):
     """What a compressor of this module was given; None when that is not `size` bytes, or cannot be unpacked."""
-    from zstandard import ZstdError
+    from zstandard import ZstdError, frame_content_size
     try:
+        if frame_content_size(packed) >= 0:
+            # none of ours, and it would be believed before `size`
+            return None
         raw = _decompressor().decompress(packed, max_output_size=size)
     except ZstdError:
         return None
@@ -97,10 +103,10 @@ cdef bytes inflate(const char* p):
     return decompress(PyMemoryView_FromMemory(<char*>p + FRAME_HEADER, n, PyBUF_READ), raw_length)
 
 
-def decode_frame(bytes data not None, uint64_t raw_at, uint32_t seed):
-    """The raw bytes of the frame at the start of `data`; None when it is damaged or belongs elsewhere."""
+def decode_frame(bytes data not None, uint64_t raw_at, uint32_t seed, uint64_t room):
+    """The raw bytes of the frame at the start of `data`, `room` at most; None when it is damaged or of elsewhere."""
     cdef const char* p = PyBytes_AS_STRING(data)
-    if not frame_is_valid(p, PyBytes_GET_SIZE(data), seed) or load_u64(p + 16) != raw_at:
+    if not frame_is_valid(p, PyBytes_GET_SIZE(data), seed) or load_u64(p + 16) != raw_at or load_u32(p + 24) > room:
         return None
     return inflate(p)
 
@@ -126,8 +132,8 @@ cdef class FrameIndex:
     """Where the frames of one file are."""
 
     @staticmethod
-    def decode(bytes blob not None, uint32_t seed):
-        """From exactly the bytes of `encode_index`; None when they are damaged."""
+    def decode(bytes blob not None, uint32_t seed, uint64_t end):
+        """From exactly the bytes of `encode_index`; None when they are damaged. The frames are in front of `end`."""
         cdef const char* p = PyBytes_AS_STRING(blob)
         cdef Py_ssize_t n = PyBytes_GET_SIZE(blob)
         cdef Py_ssize_t i
@@ -143,6 +149,8 @@ cdef class FrameIndex:
         for i in range(index.count):
             if index.raw_at(i + 1) <= index.raw_at(i) or index.file_at(i + 1) < index.file_at(i) + FRAME_HEADER:
                 return None
+        if index.raw_at(index.count) > PLAIN_BYTES or index.file_at(index.count) > end:
+            return None
         return index
 
     @staticmethod
@@ -159,14 +167,16 @@ cdef class FrameIndex:
             if found == NULL:
                 break
             at = found - p
-            if not frame_is_valid(found, n - at, seed) or load_u64(found + 16) < raw_end:
+            if not frame_is_valid(found, n - at, seed) or load_u64(found + 16) < raw_end \
+                    or load_u64(found + 16) > PLAIN_BYTES or load_u32(found + 24) == 0 \
+                    or load_u64(found + 16) + load_u32(found + 24) > PLAIN_BYTES:
                 at += 1
                 continue
             pairs.append((load_u64(found + 16), at))
             raw_end = load_u64(found + 16) + load_u32(found + 24)
             at += load_u32(found + 8)
         pairs.append((raw_end, at if pairs else 0))
-        return FrameIndex.decode(encode_index(pairs, seed), seed)
+        return FrameIndex.decode(encode_index(pairs, seed), seed, n)
 
     def raw_start(self, Py_ssize_t i):
         """Where frame `i` (or the end: i = count) is in the plain form."""
@@ -195,7 +205,7 @@ def load_index(Disk disk not None, int fd, uint64_t footer_at, uint32_t index_le
     """The index of an open packed segment, from its frames when the index is damaged. Raises OSError."""
     cdef FrameIndex index = None
     if footer_at and index_len <= footer_at:
-        index = FrameIndex.decode(disk.read(fd, index_len, footer_at - index_len), seed)
+        index = FrameIndex.decode(disk.read(fd, index_len, footer_at - index_len), seed, footer_at)
     return index if index is not None else FrameIndex.scan(disk.read(fd, disk.size(fd), 0), seed)
 
 
@@ -223,7 +233,7 @@ cdef class FrameCache:
             return NULL
         raw_at = index.raw_at(i)
         data = disk.read(fd, index.file_at(i + 1) - index.file_at(i), index.file_at(i))
-        raw = decode_frame(data, raw_at, seed)
+        raw = decode_frame(data, raw_at, seed, index.raw_at(i + 1) - raw_at)
         if raw is None or offset + n > raw_at + PyBytes_GET_SIZE(raw):
             return NULL
         self.add(raw, tag, raw_at)
@@ -285,7 +295,7 @@ def index_of(const unsigned char[::1] data not None, uint32_t seed):
         footer_at = load_u64(p + n - TRAILER_BYTES)
         index_len = load_u32(p + n - TRAILER_BYTES + 20)
         if footer_at <= <uint64_t>n and INDEX_HEADER <= index_len <= footer_at:
-            index = FrameIndex.decode(PyBytes_FromStringAndSize(p + footer_at - index_len, index_len), seed)
+            index = FrameIndex.decode(PyBytes_FromStringAndSize(p + footer_at - index_len, index_len), seed, footer_at)
     if index is None:
         index = FrameIndex.scan(PyBytes_FromStringAndSize(p, n), seed)
     if index.count == 0 and memcmp(p, b"JBSEG\0\0\x02", 8) != 0:
@@ -328,10 +338,11 @@ cdef class RawImage:
         cdef const char* p = <const char*>&self.view[0] + at
         cdef bytes raw
         self.done[i] = 1
-        if at >= end or not frame_is_valid(p, end - at, self.seed) or load_u64(p + 16) != self.index.raw_at(i):
+        if at >= end or not frame_is_valid(p, end - at, self.seed) or load_u64(p + 16) != self.index.raw_at(i) \
+                or load_u32(p + 24) > self.index.raw_at(i + 1) - self.index.raw_at(i):
             return 0
         raw = inflate(p)
-        if raw is not None and self.index.raw_at(i) + PyBytes_GET_SIZE(raw) <= self.index.raw_at(i + 1):
+        if raw is not None:
             memcpy(self.data + self.index.raw_at(i), PyBytes_AS_STRING(raw), PyBytes_GET_SIZE(raw))
         return 0
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint32_t, uint64_t
 
+from jetbroker.limits import SEGMENT_FOOTER_BYTES, SEGMENT_PLAIN_BYTES
 from jetbroker.store import format as store_format
 from jetbroker.store.footers import pack_footer
 from jetbroker.store.frames import (
@@ -19,7 +20,7 @@ from jetbroker.store.disk cimport Disk
 from jetbroker.store.filelog cimport FileLog, FileSegment
 from jetbroker.store.format cimport (
     FooterLayout, OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, SIZE_MASK, TRAILER_BYTES, build_footer, load_u32,
-    parse_footer,
+    sound_footer,
 )
 from jetbroker.store.segment cimport Ranges
 
@@ -90,7 +91,7 @@ cdef class Writer:
         self.put(footer + trailer)
         self.flush()
         self.disk.fdatasync(self.fd)
-        return Packed(self.fd, temporary, FrameIndex.decode(index, seed), len(index), footer_at, len(footer),
+        return Packed(self.fd, temporary, FrameIndex.decode(index, seed, footer_at), len(index), footer_at, len(footer),
                       store_format.decode_trailer(trailer)[2])
 
 
@@ -115,7 +116,7 @@ cdef list plan_frames(bytes footer, uint64_t start, uint64_t end):
     cdef uint64_t length
     cdef uint32_t offset
     cdef uint32_t subject
-    if parse_footer(p, PyBytes_GET_SIZE(footer), &layout) != 0:
+    if sound_footer(p, PyBytes_GET_SIZE(footer), end, &layout) != 0:
         return None
     for slot in range(layout.slots):
         offset = load_u32(p + layout.offsets_at + 4 * slot)
@@ -164,6 +165,8 @@ def pack(Disk disk not None, str path not None, str temporary not None, uint64_t
         if found is None or header is None or header.packed or header.stream_id != stream_id:
             return None
         footer, end, _ = found
+        if end > SEGMENT_PLAIN_BYTES or len(footer) > SEGMENT_FOOTER_BYTES:
+            return None
         cuts = plan_frames(footer, header.header_len, end)
         if cuts is None or end <= header.header_len:
             return None
@@ -210,7 +213,7 @@ def _repack_frames(Writer writer, str temporary, int fd, index, list ranges, byt
         end = index.raw_start(i + 1)
         frame = writer.disk.read(fd, index.file_start(i + 1) - index.file_start(i), index.file_start(i))
         inside = [(max(a, first), min(b, end)) for a, b in ranges if a < end and b > first]
-        raw = decode_frame(frame, first, seed) if inside else None
+        raw = decode_frame(frame, first, seed, end - first) if inside else None
         if raw is not None:
             # a damaged frame stays as it is
             blank = bytearray(raw)

@@ -10,7 +10,6 @@ a consumer gets it.
 
 from __future__ import annotations
 
-import json
 import logging
 import mmap
 import os
@@ -22,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 from jetbroker.errors import StoreReadError, StoreVersionError
 from jetbroker.limits import READER_BATCH_ROWS
 from jetbroker.store.columns import SegmentColumns, clip_ranges, merge_ranges
-from jetbroker.store.format import FORMAT_VERSION, PREVIOUS_WAS_SEALED, SegmentHeader, crc32c, decode_header
+from jetbroker.store.documents import decode_document, header_meta, segment_sequence, stream_meta
+from jetbroker.store.format import FORMAT_VERSION, PREVIOUS_WAS_SEALED, SegmentHeader, decode_header
 from jetbroker.store.names import decode_name, encode_name
 from jetbroker.wire.subjects import valid_literal, valid_subject
 
@@ -187,6 +187,8 @@ def open_stream(store_dir: str | os.PathLike[str], stream: str, account: str = "
     if directory is None:
         raise StoreReadError(_no_such_stream(root, stream, account, directories))
     document = _stream_document(directory)
+    if (document.get("account", account), document.get("name", stream)) != (account, stream):
+        raise StoreReadError(f"folder {str(directory)!r} of stream {stream!r} holds the files of another stream")
     if document.get("config", {}).get("storage") == "memory":
         raise StoreReadError(f"stream {stream!r} has memory storage: its messages are in no file")
     for _ in range(LISTING_ATTEMPTS):
@@ -209,7 +211,7 @@ def _store_root(store_dir: str | os.PathLike[str]) -> Path:
         what = "no store of jetbroker (jetbroker.json is missing)" if given.is_dir() else "no such directory"
         raise StoreReadError(f"{os.fspath(store_dir)!r}: {what}")
     version = _json_document(marker).get("format", FORMAT_VERSION)
-    if not isinstance(version, int) or version > FORMAT_VERSION:
+    if type(version) is int and version > FORMAT_VERSION:
         raise StoreVersionError(
             f"store {str(root)!r} has format {version!r}, this release reads up to {FORMAT_VERSION}: update jetbroker"
         )
@@ -250,28 +252,27 @@ def _subdirectories(directory: Path) -> list[Path]:
 
 
 def _segment_paths(directory: Path) -> list[str]:
-    return [entry.path for entry in os.scandir(directory) if entry.name.endswith(".seg")]
+    return [entry.path for entry in os.scandir(directory) if entry.name.endswith(".seg") and entry.is_file()]
 
 
 def _json_document(path: Path) -> dict[str, Any]:
     """The JSON object of a file whose last line holds its CRC; {} when it is missing or damaged."""
     try:
-        text, _, check = path.read_bytes().rstrip(b"\n").rpartition(b"\n")
-        document = json.loads(text) if json.loads(check) == {"crc": crc32c(text)} else {}
-    except (FileNotFoundError, ValueError):
+        return decode_document(path.read_bytes()) or {}
+    except (FileNotFoundError, IsADirectoryError):
         return {}
-    return document if isinstance(document, dict) else {}
 
 
 def _stream_document(directory: Path) -> dict[str, Any]:
     """stream.json, or what the newest segment with a good header says of the stream."""
-    document = _json_document(directory / "stream.json")
-    if document:
+    document = stream_meta(_json_document(directory / "stream.json"))
+    if document is not None:
         return document
     for path in sorted(_segment_paths(directory), reverse=True):
         header = _read_header(path)
-        if header is not None:
-            return {**header.meta, "name": header.meta.get("stream"), "stream_id": header.stream_id}
+        document = header_meta(header.meta, header.stream_id) if header is not None else None
+        if document is not None:
+            return document
     return {}
 
 
@@ -301,11 +302,11 @@ def _listing(directory: Path, stream: str, document: dict[str, Any]) -> tuple[li
     listed = []
     for path in _segment_paths(directory):
         header = _read_header(path)
-        named = Path(path).stem
-        if not named.isdecimal() or (header is not None and header.first_seq != int(named)):
+        first_seq = segment_sequence(Path(path).name)
+        if first_seq is None or (header is not None and header.first_seq != first_seq):
             log.warning("stream %r: %s is no segment of this place, ignored", stream, path)
             continue
-        listed.append(_Listed(path, int(named), header))
+        listed.append(_Listed(path, first_seq, header))
     listed.sort(key=lambda entry: entry.first_seq)
     ids = [entry.header.stream_id for entry in listed if entry.header]
     stream_id = document.get("stream_id", ids[-1] if ids else None)
@@ -356,13 +357,10 @@ def _snapshot(directory: Path, stream: str, account: str, document: dict[str, An
     if newer is not None:
         damaged += _without(1, newer.first_seq - 1, deleted)
     parts.reverse()
-    config: dict[str, Any] = document.get("config") or next(
-        (e.header.meta.get("config", {}) for e in reversed(listed) if e.header), {}
-    )
     return StreamSnapshot(
         stream,
         account,
-        config,
+        document.get("config", {}),
         [part for part in parts if part.messages],
         sum(part.messages for part in parts),
         sum(part.size for part in parts),

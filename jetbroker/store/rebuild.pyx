@@ -22,9 +22,10 @@ def rebuild_columns(FileLog log not None, FileSegment segment not None):
         data = log.disk.read(segment.fd, log.disk.size(segment.fd) if segment.packed else segment.end, 0)
     except OSError as error:
         raise StorageError(f"{segment.path}: {error.strerror}") from error
-    if segment.packed:
-        data, segment.frames = unpack(data, log.seed)
-        segment.end = len(data)
+    unpacked = unpack(data, log.seed) if segment.packed else None
+    if unpacked is not None:
+        data, segment.frames = unpacked
+    segment.end = len(data)
     walk_records(walked, data, segment.end, log.seed, True)
     while walked.slots < segment.slots:
         walked.push_empty(<uint32_t>OFFSET_LOST)
@@ -66,8 +67,8 @@ cdef int adopt_columns(FileSegment segment, FileSegment walked) except -1:
     return 0
 
 
-cdef int recount(FileLog log) except -1:
-    """Records are damaged too, nobody knows of which subjects: every count is made anew."""
+def recount(FileLog log not None):
+    """Make every count anew: records are damaged, or the cache was wrong, and nobody knows of which subjects."""
     cdef FileSegment segment
     cdef SubjectState state
     cdef uint64_t messages = log.messages
@@ -85,4 +86,3 @@ cdef int recount(FileLog log) except -1:
     log.account(<long>log.messages - <long>messages, <long>log.bytes - <long>size)
     if log.segments:
         log.advance_first()
-    return 0

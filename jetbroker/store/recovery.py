@@ -5,7 +5,6 @@ Nothing damaged is deleted here.  The only bytes ever cut are a torn tail of the
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,8 +14,9 @@ from typing import Any
 
 from jetbroker.store import format as store_format
 from jetbroker.store.disk import Disk
+from jetbroker.store.documents import decode_document, segment_sequence, stream_meta
 from jetbroker.store.filelog import FileLog, FileSegment
-from jetbroker.store.footers import plain_footer
+from jetbroker.store.footers import sound_footer_of
 from jetbroker.store.frames import unpack
 from jetbroker.store.packing import TEMPORARY_SUFFIX
 from jetbroker.store.scan import first_record, use_footer, walk_records
@@ -34,8 +34,8 @@ class Header(Enum):
 class Body(Enum):
     """What stands behind the records."""
 
-    FOOTER = "footer"  # a footer whose checksum holds
-    BROKEN_FOOTER = "broken footer"  # a trailer, but the footer it names is damaged
+    FOOTER = "footer"  # a footer whose checksum holds and whose numbers agree
+    BROKEN_FOOTER = "broken footer"  # a trailer, but the footer it names is damaged or says what cannot be
     OPEN = "open"  # no trailer
     FRAMES = "frames"  # no trailer either, and packed: nothing is ever appended to it
 
@@ -111,6 +111,13 @@ class StreamFiles:
     temporary: list[str] = field(default_factory=list)  # segments in the making, when the broker was killed
     damage: list[str] = field(default_factory=list)
 
+    def close(self, disk: Disk) -> None:
+        """Close what is open: the stream cannot be used."""
+        for segment in self.segments:
+            if segment.fd >= 0:
+                disk.close(segment.fd)
+                segment.fd = -1
+
 
 def read_checked_json(disk: Disk, path: str) -> dict[str, Any] | None:
     """A file written by `write_checked_json`; None when it is missing or its checksum fails."""
@@ -119,17 +126,11 @@ def read_checked_json(disk: Disk, path: str) -> dict[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
-        data = disk.read(fd, disk.size(fd), 0)
+        return decode_document(disk.read(fd, disk.size(fd), 0))
+    except IsADirectoryError:
+        return None
     finally:
         disk.close(fd)
-    try:
-        text, _, check = data.rstrip(b"\n").rpartition(b"\n")
-        if json.loads(check) != {"crc": store_format.crc32c(text)}:
-            return None
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def checked_json(value: dict[str, Any]) -> bytes:
@@ -159,22 +160,22 @@ def survey(disk: Disk, directory: str, summaries: Callable[[], dict[int, Summary
 
     `summaries` is asked for what the cache knows when there are sealed segments and stream.json is sound.
     """
-    files = StreamFiles(directory, read_checked_json(disk, f"{directory}/stream.json"), [])
-    names = []
+    files = StreamFiles(directory, stream_meta(read_checked_json(disk, f"{directory}/stream.json")), [])
+    found = []
     for name in disk.listdir(directory):
-        stem, dot, suffix = name.partition(".")
-        if dot and suffix == "seg" and len(stem) == 20 and stem.isdecimal():
-            names.append(name)
+        first_seq = segment_sequence(name)
+        if first_seq is not None and not os.path.isdir(f"{directory}/{name}"):
+            found.append((first_seq, name))
         elif name.endswith(TEMPORARY_SUFFIX) or ".seg.new" in name:
             files.temporary.append(f"{directory}/{name}")
     known: dict[int, Summary] = {}
-    if summaries is not None and len(names) > 1 and files.meta is not None:
+    if summaries is not None and len(found) > 1 and files.meta is not None:
         known = summaries()
-    for name in names:
-        summary = known.get(int(name[:20]))
+    for first_seq, name in found:
+        summary = known.get(first_seq)
         if summary is not None and files.meta is not None and summary[0].get("stream_id") != files.meta["stream_id"]:
             summary = None
-        files.segments.append(_survey_segment(disk, f"{directory}/{name}", int(name[:20]), summary))
+        files.segments.append(_survey_segment(disk, f"{directory}/{name}", first_seq, summary))
     if files.meta is None and files.segments:
         files.damage.append(f"{directory}/stream.json is missing or damaged; the segments' own copy is used")
     _judge_headers(files)
@@ -186,8 +187,9 @@ def _survey_segment(disk: Disk, path: str, name_seq: int, summary: Summary | Non
     size = disk.size(fd)
     tail = disk.read(fd, 32, max(0, size - 32))
     trailer = store_format.decode_trailer(tail)
+    whole = trailer is not None and trailer[0] + trailer[1] + 32 == size
     index_len = int.from_bytes(tail[20:24], "little")
-    if summary is not None and trailer is not None and _describes(summary, size, trailer, name_seq):
+    if whole and summary is not None and trailer is not None and _describes(summary, size, trailer, name_seq):
         disk.close(fd)
         return _summarized(path, name_seq, size, trailer, index_len, summary)
     head = disk.read(fd, min(size, 65536), 0)
@@ -202,18 +204,18 @@ def _survey_segment(disk: Disk, path: str, name_seq: int, summary: Summary | Non
     found.trailer = trailer
     if header is not None and header.packed:
         found.body = Body.FRAMES
-    if found.trailer is not None:
-        at, length, crc = found.trailer
+    if trailer is not None:
         found.index_len = index_len
         found.body = Body.BROKEN_FOOTER
-        if at + length + 32 == size:
-            footer: bytes | None = disk.read(fd, length, at)
-            if footer is not None and len(footer) == length and store_format.crc32c(footer) == crc:
-                if header.packed if header is not None else index_len:
-                    footer = plain_footer(footer)
-                if footer is not None and int.from_bytes(footer[8:16], "little") == name_seq:
-                    found.footer = footer
-                    found.body = Body.FOOTER
+    if whole and trailer is not None:
+        at, length, crc = trailer
+        stored = disk.read(fd, length, at)
+        packed = header.packed if header is not None else index_len > 0
+        if len(stored) == length and store_format.crc32c(stored) == crc:
+            footer = sound_footer_of(stored, packed, name_seq, at)
+            if footer is not None:
+                found.footer = footer
+                found.body = Body.FOOTER
     return found
 
 
@@ -257,7 +259,7 @@ def _judge_headers(files: StreamFiles) -> None:
 
 def stream_id_of(files: StreamFiles) -> int | None:
     """From stream.json, else what most segment headers say."""
-    if files.meta is not None and isinstance(files.meta.get("stream_id"), int):
+    if files.meta is not None:
         return int(files.meta["stream_id"])
     ids = [segment.header.stream_id for segment in files.segments if segment.header is not None]
     return max(set(ids), key=ids.count) if ids else None
@@ -270,8 +272,9 @@ def recover_segments(disk: Disk, files: StreamFiles, log: FileLog) -> tuple[list
     """
     usable = [s for s in files.segments if s.header_state is not Header.FOREIGN]
     for left in files.segments:
-        if left.header_state is Header.FOREIGN:
+        if left.header_state is Header.FOREIGN and left.fd >= 0:
             disk.close(left.fd)
+            left.fd = -1
     out: list[FileSegment] = []
     active: FileSegment | None = None
     _distrust_failed(usable)
@@ -282,7 +285,9 @@ def recover_segments(disk: Disk, files: StreamFiles, log: FileLog) -> tuple[list
         action = DECISIONS[found.header_state, found.body, place]
         if out and found.name_seq < out[-1].first_seq + out[-1].slots:
             files.damage.append(f"{found.path}: its sequences are in the segment before; it is left alone")
-            disk.close(found.fd)
+            if found.fd >= 0:
+                disk.close(found.fd)
+                found.fd = -1
             continue
         segment = FileSegment(found.name_seq, found.path)
         segment.fd = found.fd
@@ -305,7 +310,11 @@ def recover_segments(disk: Disk, files: StreamFiles, log: FileLog) -> tuple[list
             continue
         if found.fd < 0:
             segment.fd = found.fd = disk.open(found.path, os.O_RDWR)
-        _rebuild(disk, files, log, found, segment, limit, cut=action is Action.CONTINUE)
+        if not _rebuild(disk, files, log, found, segment, limit, cut=action is Action.CONTINUE):
+            files.damage.append(f"{found.path}: no record in it can be read; it is left alone")
+            disk.close(found.fd)
+            found.fd = -1
+            continue
         # a killed broker may have left it in the page cache only, and from here on it counts as synced
         disk.fdatasync(found.fd)
         out.append(segment)
@@ -340,7 +349,8 @@ def _distrust_failed(usable: list[SegmentFile]) -> None:
 
 def _rebuild(
     disk: Disk, files: StreamFiles, log: FileLog, found: SegmentFile, segment: FileSegment, limit: int, cut: bool
-) -> None:
+) -> bool:
+    """The columns from the records; False when it holds something, but nothing that can be read."""
     seed = store_format.seed_of(log.stream_id)
     data = disk.read(found.fd, found.size, 0)
     unpacked = unpack(data, seed)
@@ -350,6 +360,9 @@ def _rebuild(
     if found.header is None:
         segment.header_len = first_record(data, 0, seed)
     walk = walk_records(segment, data, limit, seed, not cut)
+    nothing = not cut and segment.slots == 0 and walk.end == segment.header_len
+    if nothing and (found.header is None or walk.end < min(len(data), limit)):
+        return False
     if walk.config is not None:
         log.meta = walk.config
     if walk.damaged:
@@ -360,3 +373,4 @@ def _rebuild(
         files.damage.append(f"{found.path}: torn tail of {found.size - walk.end} bytes cut")
         disk.truncate(found.fd, walk.end)
         disk.fdatasync(found.fd)
+    return True

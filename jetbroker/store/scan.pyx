@@ -1,22 +1,21 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Reading segment files back at start-up: records and footers into segments, segments into a log's counts."""
-import json
-
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 from jetbroker.store.atomic cimport BatchWalk
-from jetbroker.store.filelog cimport FileLog, FileSegment, footer_ranges
+from jetbroker.store.filelog cimport FileLog, FileSegment
 from jetbroker.store.format cimport (
     KIND_DELETIONS, KIND_MESSAGE, OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, SUBJECT_NONE,
-    find_record, load_u64, record_flags, record_is_sane, record_is_valid, record_kind, record_length, record_payload,
-    record_payload_len, record_seq, record_size_entry, record_subject, record_subject_len, record_time,
+    find_record, load_u64, message_fits, record_flags, record_is_sane, record_is_valid, record_kind, record_length, record_payload,
+    record_payload_len, record_seq, slots_bound, record_size_entry, record_subject, record_subject_len, record_time,
 )
 from jetbroker.store.log cimport FLAG_MSG_ID, SubjectState
-from jetbroker.store.segment cimport Ranges, Segment
+from jetbroker.store.segment cimport Ranges, Segment, footer_ranges
 
-cdef uint64_t MAX_SLOTS = 64 * 1024 * 1024
+from jetbroker.store.documents import stream_meta
+from jetbroker.store.format import decode_object
 
 
 cdef class Walk:
@@ -99,7 +98,10 @@ cdef bint take_record(FileSegment segment, Walk walk, const char* r, uint64_t at
     cdef uint64_t upto = seq if record_kind(r) == KIND_MESSAGE else seq + 1
     cdef Py_ssize_t i
     cdef bytes subject
-    if record_kind(r) == KIND_MESSAGE and seq < expected or seq >= segment.first_seq + MAX_SLOTS and seq >= expected:
+    if record_kind(r) == KIND_MESSAGE:
+        if not message_fits(r, segment.first_seq, expected, segment.last_time, at):
+            return False
+    elif seq >= expected and seq - segment.first_seq >= slots_bound(at):
         return False
     if upto > expected:
         while segment.first_seq + segment.slots < upto:
@@ -119,12 +121,13 @@ cdef bint take_record(FileSegment segment, Walk walk, const char* r, uint64_t at
     walk.batches.other(seq, expected, damaged)
     if record_kind(r) == KIND_DELETIONS:
         for i in range(0, record_payload_len(r) - 15, 16):
-            segment.recorded.add(load_u64(record_payload(r) + i), load_u64(record_payload(r) + i + 8))
+            # it tells of what was there when it was written
+            segment.recorded.add(load_u64(record_payload(r) + i), min(load_u64(record_payload(r) + i + 8), seq))
     else:
-        try:
-            walk.config = json.loads(record_payload(r)[:record_payload_len(r)])
-        except ValueError:
+        config = stream_meta(decode_object(record_payload(r)[:record_payload_len(r)]))
+        if config is None:
             return False
+        walk.config = config
     return True
 
 
@@ -135,11 +138,11 @@ def first_record(bytes data not None, uint64_t start, uint32_t seed):
 
 
 def use_footer(FileSegment segment not None, bytes footer not None, trailer):
-    """Take columns and recorded ranges from a footer whose CRC has been checked. Raises ValueError on a misfit."""
+    """Take columns and recorded ranges from a sound footer."""
+    segment.footer_at, segment.footer_len, segment.footer_crc = trailer
     segment.adopt_footer(footer)
     segment.recorded = footer_ranges(footer)
     segment.sealed = True
-    segment.footer_at, segment.footer_len, segment.footer_crc = trailer
     segment.end = segment.footer_at
 
 
@@ -160,25 +163,42 @@ cdef int bury(FileLog log, Segment segment, const uint64_t* ranges, Py_ssize_t c
     cdef Py_ssize_t high = count
     cdef Py_ssize_t middle
     cdef Py_ssize_t slot
-    cdef uint64_t last = segment.first_seq + segment.slots
-    cdef uint64_t until
+    cdef uint64_t last = segment.last_seq()
+    cdef Py_ssize_t until
+    cdef Py_ssize_t first
     while low < high:
         middle = (low + high) >> 1
         if ranges[2 * middle + 1] < segment.first_seq:
             low = middle + 1
         else:
             high = middle
-    while low < count and ranges[2 * low] < last:
+    first = low
+    while segment.slots and low < count and ranges[2 * low] <= last:
         slot = ranges[2 * low] - segment.first_seq if ranges[2 * low] > segment.first_seq else 0
-        until = min(ranges[2 * low + 1] + 1, last) - segment.first_seq
-        if segment.lost is not None:
-            segment.lost = [s for s in segment.lost if s < slot or s >= <Py_ssize_t>until] or None
-        while slot < <Py_ssize_t>until:
+        until = min(ranges[2 * low + 1], last) - segment.first_seq + 1
+        while slot < until:
             segment.mark_dead(slot)
             slot += 1
         low += 1
+    if segment.lost is not None:
+        forget_lost(segment, ranges + 2 * first, low - first)
     if segment.torn is not None:
         hide_torn_batches(segment)
+    return 0
+
+
+cdef int forget_lost(Segment segment, const uint64_t* ranges, Py_ssize_t count) except -1:
+    """What was deleted is not lost."""
+    cdef list lost = []
+    cdef uint64_t seq
+    cdef Py_ssize_t i = 0
+    for slot in segment.lost:
+        seq = segment.first_seq + <uint64_t>slot
+        while i < count and ranges[2 * i + 1] < seq:
+            i += 1
+        if i == count or seq < ranges[2 * i]:
+            lost.append(slot)
+    segment.lost = lost or None
     return 0
 
 

@@ -19,7 +19,7 @@ cdef class Ranges:
     cdef Py_ssize_t count
     cdef Py_ssize_t capacity
 
-    cdef int add(self, uint64_t first, uint64_t last) except -1
+    cdef int add(self, uint64_t first, uint64_t last) except -1   # nothing when first > last
     cdef int extend(self, Ranges other) except -1
     cdef void clear(self) noexcept
     cdef int normalize(self) except -1             # sorted, joined, without overlap
@@ -56,7 +56,7 @@ cdef class Segment:
     cdef uint64_t last_seq(self) noexcept nogil
     cdef bint loaded(self) noexcept nogil
     cdef void unload(self) noexcept
-    cdef int adopt_footer(self, bytes footer) except -1    # columns and dictionary point into it; -1 raises ValueError
+    cdef int adopt_footer(self, bytes footer) except -1    # a sound one: columns and dictionary point into it
     cdef int push(self, uint32_t offset, int64_t time_ns, uint32_t size, uint32_t subject_id) except -1
     cdef int push_empty(self, uint32_t offset) except -1   # offset: OFFSET_EMPTY or OFFSET_LOST
     cdef int truncate_slots(self, Py_ssize_t slots) except -1
@@ -79,3 +79,9 @@ cdef class Segment:
         return self.text + self.text_offsets[subject_id]
     cdef inline Py_ssize_t subject_len(self, uint32_t subject_id) noexcept nogil:
         return self.text_offsets[subject_id + 1] - self.text_offsets[subject_id]
+
+
+# The ranges that a sound footer records.
+cdef Ranges footer_ranges(bytes footer)
+# A valid record is the message that the columns have for the slot.
+cdef bint is_record_of(const char* record, Segment segment, Py_ssize_t slot) noexcept

@@ -8,7 +8,10 @@ from libc.stdlib cimport free, qsort, realloc
 from libc.string cimport memcmp, memcpy, memset
 
 from jetbroker.saturate cimport add_uint64
-from jetbroker.store.format cimport OFFSET_EMPTY, SUBJECT_NONE, FooterLayout, parse_footer
+from jetbroker.store.format cimport (
+    KIND_MESSAGE, OFFSET_EMPTY, SUBJECT_NONE, FooterLayout, parse_footer, record_kind, record_seq, record_size_entry,
+    record_subject, record_subject_len, record_time,
+)
 
 cdef extern from *:
     int popcount "__builtin_popcountll"(unsigned long long) noexcept nogil
@@ -61,6 +64,8 @@ cdef class Ranges:
 
     cdef int add(self, uint64_t first, uint64_t last) except -1:
         cdef uint64_t* tail
+        if first > last:
+            return 0
         if self.count:
             tail = self.data + 2 * (self.count - 1)
             if first == add_uint64(tail[1], 1):
@@ -340,3 +345,27 @@ cdef class Segment:
             total += not self.is_dead(slot)
             slot += 1
         return total
+
+
+cdef Ranges footer_ranges(bytes footer):
+    """The ranges that a sound footer records."""
+    cdef FooterLayout layout
+    cdef Ranges ranges = Ranges()
+    cdef const uint64_t* pair
+    cdef Py_ssize_t i
+    if parse_footer(PyBytes_AS_STRING(footer), PyBytes_GET_SIZE(footer), &layout) != 0:
+        raise ValueError("the footer's parts do not fit each other")
+    pair = <const uint64_t*>(PyBytes_AS_STRING(footer) + layout.ranges_at)
+    for i in range(<Py_ssize_t>layout.ranges):
+        ranges.add(pair[2 * i], pair[2 * i + 1])
+    return ranges
+
+
+cdef bint is_record_of(const char* record, Segment segment, Py_ssize_t slot) noexcept:
+    """A valid record is the message that the columns have for the slot."""
+    cdef uint32_t subject = segment.ids[slot]
+    return (record_seq(record) == segment.first_seq + slot and record_kind(record) == KIND_MESSAGE
+            and record_time(record) == segment.times[slot]
+            and record_size_entry(record) == segment.sizes[slot]
+            and record_subject_len(record) == segment.subject_len(subject)
+            and memcmp(record_subject(record), segment.subject_text(subject), record_subject_len(record)) == 0)

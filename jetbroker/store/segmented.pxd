@@ -42,6 +42,7 @@ cdef class SegmentedLog(StreamLog):
     cdef int changed(self) except -1                                   # schedule the write
     cdef int erase_slot(self, Segment segment, Py_ssize_t slot) except -1
     cdef int after_removal(self, Segment segment) except -1            # memory: compaction
+    cdef int recount(self) except -1                                   # every count anew, from the columns
 
     # --- shared ---
     cdef Py_ssize_t index_of(self, uint64_t seq) noexcept              # last segment with first_seq <= seq, -1: none

@@ -79,6 +79,9 @@ cdef class SegmentedLog(StreamLog):
     cdef int after_removal(self, Segment segment) except -1:
         return 0
 
+    cdef int recount(self) except -1:
+        raise NotImplementedError
+
     # --- append ---
 
     cdef SubjectState subject_state(self, const char* subject, Py_ssize_t n):
@@ -312,6 +315,11 @@ cdef class SegmentedLog(StreamLog):
                            PyBytes_AS_STRING(headers), PyBytes_GET_SIZE(headers),
                            PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload), time_ns, flags, None)
 
+    def slots_held(self):
+        """Sequences that the segments have, whether there is a message or not."""
+        cdef Segment segment
+        return sum([segment.slots for segment in self.segments])
+
     def evict(self):
         """`evict_first` for Python callers."""
         self.evict_first()
@@ -524,8 +532,12 @@ cdef class SegmentedLog(StreamLog):
         cdef uint64_t seq = segment.first_seq + slot
         cdef uint64_t cost = self.cost_of(segment, slot)
         cdef uint32_t subject_id = segment.ids[slot]
-        cdef SubjectState state = <SubjectState>self.subjects[
-            PyBytes_FromStringAndSize(segment.subject_text(subject_id), segment.subject_len(subject_id))]
+        cdef bytes subject = PyBytes_FromStringAndSize(segment.subject_text(subject_id), segment.subject_len(subject_id))
+        cdef SubjectState state = <SubjectState>self.subjects.get(subject)
+        if state is None:
+            # the cache told of other subjects than the segment has
+            self.recount()
+            state = <SubjectState>self.subjects[subject]
         segment.mark_dead(slot)
         segment.live -= 1
         segment.live_bytes -= cost

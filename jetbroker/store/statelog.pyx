@@ -5,7 +5,6 @@ File: `JBCON\\0\\0` and the version (1), then frames: AB 'J' 'S' + kind (`H` hea
 behind it (started like the records of the stream, with the kind mixed in), u32 length of the payload, payload.  The head is JSON with the
 consumer's name, creation time and configuration; it is always written twice, so that no single bit costs a consumer.
 """
-import json
 import os
 from functools import partial
 
@@ -15,6 +14,7 @@ from libc.string cimport memchr, memcpy
 
 from jetbroker.errors import StorageError
 from jetbroker.store import format as store_format
+from jetbroker.store.documents import consumer_head
 from jetbroker.store.faults import Fault, Retry
 
 from jetbroker.store.commit cimport GroupCommit
@@ -82,10 +82,9 @@ def read_frames(bytes data not None, uint32_t seed):
         at = found + FRAME_HEADER + load_u32(p + found + 8)
         if p[found + 3] == FRAME_HEAD:
             head_size = at - found
-            try:
-                head = json.loads(p[found + FRAME_HEADER:at])
-            except ValueError:
-                damaged = True
+            described = consumer_head(store_format.decode_object(p[found + FRAME_HEADER:at]))
+            head = described if described is not None else head
+            damaged = damaged or described is None
         elif not damaged:
             head_size = -1
             entries.append(p[found + FRAME_HEADER:at])
@@ -164,6 +163,7 @@ cdef class StateLog(TickTask):
         aside = f"{self.path}.damaged-{self.disk.time_ns()}"
         damage.append(f"{self.path}: damaged; later state is lost, the file is kept as {os.path.basename(aside)}")
         self.disk.close(self.fd)
+        self.fd = -1
         self.disk.rename(self.path, aside)
         self._start_file()
         for entry in entries:

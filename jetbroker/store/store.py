@@ -19,12 +19,14 @@ from jetbroker.store.checkpoints import Checkpoints, stream_folder
 from jetbroker.store.commit import GroupCommit
 from jetbroker.store.creation import Creation
 from jetbroker.store.disk import Disk
+from jetbroker.store.documents import clean_positions, header_meta, is_name
 from jetbroker.store.faults import Fault, Faults, Retry
 from jetbroker.store.filelog import DEFAULT_SEGMENT_BYTES, FileLog
 from jetbroker.store.memlog import MemoryLog
 from jetbroker.store.names import decode_name, encode_name
 from jetbroker.store.packer import PACKED_SEGMENT_BYTES, Packer
 from jetbroker.store.recovery import (
+    StreamFiles,
     checked_json,
     read_checked_json,
     recover_segments,
@@ -80,6 +82,15 @@ class RecoveredStream:
     damage: list[str] = field(default_factory=list)
 
 
+@dataclass
+class OfflineStream:
+    """A stream whose files cannot be used; they stay as they are until it is deleted."""
+
+    name: str
+    reason: str
+    directory: str
+
+
 class Store:
     """Opened with `Store.open`; all methods belong to the event loop's thread."""
 
@@ -107,6 +118,7 @@ class Store:
         self._files = ThreadPoolExecutor(1, "jetbroker-files")
         self._logs: dict[tuple[str, str], SegmentedLog] = {}
         self._state_logs: dict[tuple[str, str, str], StateLog] = {}
+        self._offline: dict[tuple[str, str], OfflineStream] = {}
         self._reserve = Reserve(disk, f"{path}/{RESERVE_FILE}")
         self._reserve.restore()
         # what the last clean stop recorded: stream_id -> last sequence
@@ -127,11 +139,7 @@ class Store:
         self.tick.loop.call_exception_handler({"message": "Store", "exception": StorageError(text)})
 
     def _take_clean_positions(self) -> dict[int, int]:
-        path = f"{self.path}/{CLEAN_FILE}"
-        found = read_checked_json(self.disk, path)
-        if found is None:
-            return {}
-        return {int(stream_id): int(last_seq) for stream_id, last_seq in found["positions"].items()}
+        return clean_positions(read_checked_json(self.disk, f"{self.path}/{CLEAN_FILE}"))
 
     @classmethod
     def open(
@@ -168,12 +176,16 @@ class Store:
         for entry in self.disk.listdir(self.path):
             if not os.path.isdir(f"{self.path}/{entry}") or entry == CACHE_FOLDER or entry.startswith(HIDDEN_PREFIX):
                 continue
-            account = read_checked_json(self.disk, f"{self.path}/{entry}/account.json")
-            names.append(str(account["name"]) if account is not None else decode_name(entry))
+            account = read_checked_json(self.disk, f"{self.path}/{entry}/account.json") or {}
+            name = account.get("name")
+            names.append(name if is_name(name) and encode_name(name) == entry else decode_name(entry))
         return names
 
     def recover(self, account: str) -> list[RecoveredStream]:
-        """Open every stream of an account. Raises StoreOpenError when the disk refuses."""
+        """Open every stream of an account; those that cannot be opened are in `offline` then.
+
+        Raises StoreOpenError when the disk refuses.
+        """
         with _refusals_named(self._account_directory(account)):
             return self._recover(account)
 
@@ -190,15 +202,22 @@ class Store:
                 if entry.startswith(HIDDEN_PREFIX):
                     self._remove_tree(path)
                     continue
-                recovered = self._recover_stream(account, path, cached)
-                if recovered is not None:
-                    out.append(recovered)
+                try:
+                    out.append(self._recover_stream(account, path, cached))
+                except (StorageError, MemoryError) as error:
+                    name = decode_name(entry)
+                    self._offline[account, name] = OfflineStream(name, str(error) or "not enough memory", path)
         if self._cache.thrown_away:
             self._report(f"the cache was thrown away and is made anew: {self._cache.thrown_away}")
             self._cache.thrown_away = ""
         return out
 
-    def _recover_stream(self, account: str, directory: str, cached: Reader) -> RecoveredStream | None:
+    def offline(self, account: str) -> list[OfflineStream]:
+        """The streams of an account that `recover` could not open."""
+        return [stream for (owner, _), stream in self._offline.items() if owner == account]
+
+    def _recover_stream(self, account: str, directory: str, cached: Reader) -> RecoveredStream:
+        """Raises StorageError, OSError or MemoryError; then nothing of it is open."""
         known: dict[int, Summary] = {}
 
         def summaries() -> dict[int, Summary]:
@@ -206,31 +225,43 @@ class Store:
             return known
 
         files = survey(self.disk, directory, summaries)
-        stream_id = stream_id_of(files)
+        try:
+            log = self._assemble(account, directory, files)
+            self._checkpoints.watch(log)
+            for first_seq in known.keys() - {found.name_seq for found in files.segments}:
+                self._checkpoints.forget_segment(stream_folder(log), first_seq)
+            self._pack_as_configured(log)
+        except BaseException:
+            files.close(self.disk)
+            raise
+        meta = log.meta
+        self._logs[account, meta["name"]] = log
+        consumers = self._recover_consumers(account, meta["name"], log, files.damage)
+        return RecoveredStream(meta["name"], meta["config"], meta["created"], log, consumers, files.damage)
+
+    def _assemble(self, account: str, directory: str, files: StreamFiles) -> FileLog:
+        """The log of a stream's files, ready to be appended to. Raises StorageError or OSError."""
         meta = files.meta
         if meta is None:
-            meta = next((s.header.meta for s in reversed(files.segments) if s.header is not None), None)
-        if stream_id is None or meta is None:
-            self._report(f"{directory} is damaged: neither stream.json nor a segment header is sound; it is left alone")
-            return None
+            headers = [s.header for s in reversed(files.segments) if s.header is not None]
+            found = [header_meta(header.meta, header.stream_id) for header in headers]
+            meta = next((each for each in found if each is not None), None)
+        if meta is None:
+            raise StorageError(f"{directory} is damaged: neither stream.json nor a segment header is sound")
+        _check_place(directory, account, meta)
+        stream_id = stream_id_of(files) or meta["stream_id"]
         log = self._file_log(directory, stream_id, meta)
         log.on_sealed = self._checkpoints.describe(log)
         segments, active = recover_segments(self.disk, files, log)
         if files.meta is not None:
             log.meta = files.meta
+        _check_place(directory, account, log.meta)
         expected = self._expected.get(stream_id, 0)
         if assemble(log, segments, expected):
             files.damage.append(f"{directory}: ends before sequence {expected}, where the last clean stop left it")
             active = None
-        self._checkpoints.watch(log)
-        for first_seq in known.keys() - {found.name_seq for found in files.segments}:
-            self._checkpoints.forget_segment(stream_folder(log), first_seq)
         resume(log, active)
-        self._pack_as_configured(log)
-        meta = log.meta
-        self._logs[account, meta["name"]] = log
-        consumers = self._recover_consumers(account, meta["name"], log, files.damage)
-        return RecoveredStream(meta["name"], meta["config"], meta["created"], log, consumers, files.damage)
+        return log
 
     def _recover_consumers(self, account: str, stream: str, log: FileLog, damage: list[str]) -> list[RecoveredConsumer]:
         folder = f"{log.directory}/consumers"
@@ -243,7 +274,10 @@ class Store:
                 state_log = StateLog.recover(
                     self.tick, self.disk, self.group, path, log.stream_id, damage, self._reserve
                 )
-                if state_log is not None:
+                if state_log is not None and f"{encode_name(state_log.head['name'])}.log" != entry:
+                    damage.append(f"{path}: is the state of another consumer; it is left alone")
+                    state_log.abandon()
+                elif state_log is not None:
                     head = state_log.head
                     self._state_logs[account, stream, head["name"]] = state_log
                     out.append(RecoveredConsumer(head["name"], head["config"], head["created"], state_log))
@@ -348,6 +382,10 @@ class Store:
 
     async def delete_stream(self, account: str, name: str) -> None:
         """Remove a stream; it cannot come back once this returns. Raises StorageError."""
+        offline = self._offline.pop((account, name), None)
+        if offline is not None:
+            await self._remove_directory(account, offline.directory)
+            return
         log = self._logs.pop((account, name))
         for key in [key for key in self._state_logs if key[:2] == (account, name)]:
             self._state_logs.pop(key).abandon()
@@ -355,9 +393,12 @@ class Store:
         if isinstance(log, FileLog):
             await self._packer.leave(log)
             self._checkpoints.forget_stream(log)
-            gone = f"{self._account_directory(account)}/.gone-{self.disk.random_bytes(8).hex()}"
-            await self._in_thread(self._publish_directory, log.directory, gone)
-            await self._in_thread(self._remove_tree, gone)
+            await self._remove_directory(account, log.directory)
+
+    async def _remove_directory(self, account: str, directory: str) -> None:
+        gone = f"{self._account_directory(account)}/.gone-{self.disk.random_bytes(8).hex()}"
+        await self._in_thread(self._publish_directory, directory, gone)
+        await self._in_thread(self._remove_tree, gone)
 
     # --- consumers ---
 
@@ -519,6 +560,15 @@ def _lock(path: str) -> int:
     return fd
 
 
+def _check_place(directory: str, account: str, meta: dict[str, Any]) -> None:
+    """Is this folder the stream's own? Raises StorageError."""
+    folders = directory.split(os.sep)[-2:]
+    if folders != [encode_name(account), encode_name(meta["name"])] or meta["account"] != account:
+        raise StorageError(
+            f"{directory} holds the files of stream {meta['name']!r} of account {meta['account']!r}, not its own"
+        )
+
+
 def _check_version(path: str, disk: Disk) -> str:
     """The store's epoch: a random id that its cache must name too."""
     file = f"{path}/{STORE_FILE}"
@@ -526,7 +576,7 @@ def _check_version(path: str, disk: Disk) -> str:
     if os.path.exists(file):
         found = read_checked_json(disk, file)
     version = found.get("format") if found is not None else None
-    if found is None or version is None:
+    if found is None or type(version) is not int:
         # only this marker is damaged; every segment names its own version
         return ""
     if version not in (STORE_FORMAT, PACKED_STORE_FORMAT):

@@ -9,6 +9,10 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
+from jetbroker.bounds import INT64_MAX, UINT64_MAX
+from jetbroker.limits import SEGMENT_FOOTER_BYTES, STREAM_LAST_SEQUENCE
+from jetbroker.store.documents import is_number
+
 from jetbroker.store.filelog cimport FileLog, FileSegment
 from jetbroker.store.format cimport OFFSET_LOST, SUBJECT_NONE, TRAILER_BYTES
 from jetbroker.store.scan cimport add_subject_count, bury
@@ -16,6 +20,15 @@ from jetbroker.store.segment cimport Ranges
 
 # Three dictionaries: of the file, of its subjects, of what is deleted.
 Summary = tuple
+# The numbers of the first one, and how large each can be.
+NUMBERS = {
+    "stream_id": UINT64_MAX, "size": INT64_MAX, "footer_at": INT64_MAX, "footer_len": INT64_MAX,
+    "footer_crc": 2 ** 32 - 1, "header_len": 2 ** 32 - 1, "created": INT64_MAX, "previous": UINT64_MAX,
+    "valid_before": UINT64_MAX, "first_seq": STREAM_LAST_SEQUENCE, "last_seq": STREAM_LAST_SEQUENCE,
+    "slots": INT64_MAX, "messages": INT64_MAX, "bytes": INT64_MAX, "first_time": INT64_MAX, "last_time": INT64_MAX,
+    "msg_ids": INT64_MAX,
+}
+cdef uint64_t SLOT_BYTES = 20          # of a footer, at least
 
 
 def summarize(FileLog log not None, FileSegment segment not None):
@@ -126,21 +139,20 @@ cdef bytes dead_bits(FileSegment segment):
 
 
 cdef Py_ssize_t length_of(dict values, str name) except? -1:
-    value = values[name]
+    value = values.get(name)
     if not isinstance(value, bytes):
         raise ValueError(f"the summary's {name} are no bytes")
     return PyBytes_GET_SIZE(<bytes>value)
 
 
 def adopt_summary(FileSegment segment not None, tuple summary not None):
-    """Take everything but the columns from a summary. Raises ValueError when its parts do not fit each other."""
+    """Take everything but the columns from a summary that `check_summary` has passed."""
     cdef dict file
     cdef dict subjects
     cdef dict gone
     cdef Py_ssize_t i
     cdef const uint64_t* pair
     file, subjects, gone = summary
-    check_parts(file, subjects, gone)
     segment.header_len = file["header_len"]
     segment.created_ns = file["created"]
     segment.previous = file["previous"]
@@ -160,31 +172,65 @@ def adopt_summary(FileSegment segment not None, tuple summary not None):
         segment.recorded.add(pair[2 * i], pair[2 * i + 1])
 
 
-cdef int check_parts(dict file, dict subjects, dict gone) except -1:
+def check_summary(dict file not None, dict subjects not None, dict gone not None):
+    """Every number of a summary has its range and agrees with the others. Raises ValueError."""
+    for name, highest in NUMBERS.items():
+        if not is_number(file.get(name), highest):
+            raise ValueError(f"the summary's {name} is no such number")
+    slots = file["slots"]
+    if file["first_seq"] == 0 or file["last_seq"] + 1 != file["first_seq"] + slots or file["messages"] > slots \
+            or slots > (SEGMENT_FOOTER_BYTES if file.get("packed", False) else file["footer_len"]) // SLOT_BYTES:
+        raise ValueError("the summary's lengths are wrong")
+    check_subjects(subjects, slots, file["messages"])
+    check_deletions(gone, slots, file["last_seq"])
+
+
+cdef int check_subjects(dict subjects, uint64_t slots, uint64_t messages) except -1:
     cdef Py_ssize_t n = length_of(subjects, "counts")
-    cdef Py_ssize_t slots = file["slots"]
     cdef Py_ssize_t i
+    cdef uint64_t total = 0
     cdef uint32_t previous = 0
-    cdef const uint32_t* ends = <const uint32_t*>PyBytes_AS_STRING(<bytes>subjects["ends"])
+    cdef const uint32_t* counts
+    cdef const uint32_t* firsts
+    cdef const uint32_t* lasts
+    cdef const uint32_t* ends
+    if n & 3 or n != length_of(subjects, "firsts") or n != length_of(subjects, "lasts") \
+            or n != length_of(subjects, "ends"):
+        raise ValueError("the summary's parts do not fit each other")
+    counts = <const uint32_t*>PyBytes_AS_STRING(<bytes>subjects["counts"])
+    firsts = <const uint32_t*>PyBytes_AS_STRING(<bytes>subjects["firsts"])
+    lasts = <const uint32_t*>PyBytes_AS_STRING(<bytes>subjects["lasts"])
+    ends = <const uint32_t*>PyBytes_AS_STRING(<bytes>subjects["ends"])
+    for i in range(n >> 2):
+        if ends[i] < previous or counts[i] == 0 or firsts[i] > lasts[i] or lasts[i] >= slots:
+            raise ValueError("the summary's subjects do not fit each other")
+        previous = ends[i]
+        total += counts[i]
+    if previous != <uint64_t>length_of(subjects, "text") or total != messages:
+        raise ValueError("the summary's subjects are not those of its messages")
+    return 0
+
+
+cdef int check_deletions(dict gone, uint64_t slots, uint64_t last_seq) except -1:
+    cdef const uint64_t* recorded
     cdef const uint64_t* empty
     cdef const uint32_t* lost
-    if n & 3 or n != length_of(subjects, "firsts") or n != length_of(subjects, "lasts") \
-            or n != length_of(subjects, "ends") or length_of(gone, "recorded") & 15 or length_of(gone, "empty") & 15 \
-            or length_of(gone, "lost") & 3 or length_of(gone, "dead") not in (0, (slots + 63) // 64 * 8):
+    cdef Py_ssize_t i
+    if length_of(gone, "recorded") & 15 or length_of(gone, "empty") & 15 or length_of(gone, "lost") & 3 \
+            or <uint64_t>length_of(gone, "dead") not in (0, (slots + 63) // 64 * 8):
         raise ValueError("the summary's parts do not fit each other")
-    for i in range(n >> 2):
-        if ends[i] < previous:
-            raise ValueError("the summary's subjects overlap")
-        previous = ends[i]
+    recorded = <const uint64_t*>PyBytes_AS_STRING(<bytes>gone["recorded"])
     empty = <const uint64_t*>PyBytes_AS_STRING(<bytes>gone["empty"])
     lost = <const uint32_t*>PyBytes_AS_STRING(<bytes>gone["lost"])
-    if previous != length_of(subjects, "text") or file["last_seq"] + 1 != file["first_seq"] + slots:
-        raise ValueError("the summary's lengths are wrong")
+    for i in range(length_of(gone, "recorded") >> 4):
+        if recorded[2 * i + 1] < recorded[2 * i] or recorded[2 * i + 1] > last_seq:
+            raise ValueError("the summary's deletions are not of this segment")
     for i in range(length_of(gone, "empty") >> 4):
-        if empty[2 * i + 1] < empty[2 * i] or empty[2 * i + 1] >= <uint64_t>slots:
+        # in order, so that each slot is looked at once
+        if empty[2 * i + 1] < empty[2 * i] or empty[2 * i + 1] >= slots or (i and empty[2 * i] <= empty[2 * i - 1]):
             raise ValueError("the summary's empty slots are not of this segment")
     for i in range(length_of(gone, "lost") >> 2):
-        if lost[i] >= <uint64_t>slots:
+        if lost[i] >= slots or (i and lost[i] <= lost[i - 1]):
             raise ValueError("the summary's lost slots are not of this segment")
     return 0
 

@@ -18,6 +18,7 @@ from jetbroker.store import cache as store_cache
 from jetbroker.store.disk import Disk
 from jetbroker.store.filelog import FileLog
 from jetbroker.store.store import Store
+from jetbroker.store.summary import NUMBERS
 from tests.store.support import ACCOUNT, FaultyDisk, kill, open_store, run, walk
 from tests.store.test_log_model import BOUNDS, LogMachine
 
@@ -268,7 +269,10 @@ def test_the_map_grows(closed: tuple[Path, Any], tmp_path: Path) -> None:
     epoch = json.loads((path / "jetbroker.json").read_bytes().splitlines()[0])["epoch"]
     cache = store_cache.Cache(str(path / "cache.mdb"), Disk(), epoch)
     cache._map_bytes = 1 << 20
-    big = ({"n": 1}, {"text": bytes(3 << 20)}, {"dead": b""})
+    numbers = dict.fromkeys(NUMBERS, 0) | {"first_seq": 1, "slots": 1, "last_seq": 1, "messages": 1, "footer_len": 20}
+    subjects = {"text": bytes(3 << 20), "counts": b"\1\0\0\0", "firsts": bytes(4), "lasts": bytes(4)}
+    subjects["ends"] = (3 << 20).to_bytes(4, "little")
+    big = (numbers, subjects, {"recorded": b"", "empty": b"", "lost": b"", "dead": b""})
     cache.write(store_cache.Changes(summaries={("A/S", 1): big}))
     assert cache.given_up == ""
     with cache.reading() as reader:
