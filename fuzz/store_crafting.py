@@ -1,4 +1,4 @@
-"""Crafted store files: a sample's files with numbers, documents and parts that no broker has written, all CRCs right."""
+"""Crafted store files: numbers, documents and parts that no broker has written, and all CRCs right."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ FRAME_FIELDS = ((8, 4), (12, 4), (16, 8), (24, 4))
 def extreme(random: Random, width: int, now: int = 0) -> int:
     """An integer of so many bytes: an end of its type, a little beside what it is, or a number of sequences ahead."""
     top = 256**width
-    chosen: int = random.choice(
+    chosen = random.choice(
         (0, 1, 2, 7, 36, 60, top // 2 - 1, top // 2, top - 1, top - 2, now + 1, now - 1, now * 2, now + 8,
          2**16, 2**31, 2**32 - 1, 2**32, 2**40, 60_000_000, now + 300_000, random.getrandbits(8 * width))
     )  # fmt: skip
-    return chosen % top
+    return int(chosen % top)
 
 
 def put(data: bytearray, at: int, width: int, random: Random) -> None:

@@ -441,8 +441,8 @@ cdef bint columns_are_sound(const char* p, const FooterLayout* f, uint64_t end) 
 cdef bint ranges_are_sound(const char* p, const FooterLayout* f) noexcept nogil:
     """A segment tells of removals up to its own last sequence."""
     cdef const char* pair = p + f.ranges_at
-    cdef uint64_t i
-    for i in range(f.ranges):
+    cdef const char* end = pair + 16 * f.ranges
+    while pair < end:
         if load_u64(pair) > load_u64(pair + 8) or load_u64(pair + 8) > f.last_seq:
             return False
         pair += 16

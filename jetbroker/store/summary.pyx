@@ -147,12 +147,10 @@ cdef Py_ssize_t length_of(dict values, str name) except? -1:
 
 def adopt_summary(FileSegment segment not None, tuple summary not None):
     """Take everything but the columns from a summary that `check_summary` has passed."""
-    cdef dict file
-    cdef dict subjects
-    cdef dict gone
+    cdef dict file = summary[0]
+    cdef dict gone = summary[2]
     cdef Py_ssize_t i
     cdef const uint64_t* pair
-    file, subjects, gone = summary
     segment.header_len = file["header_len"]
     segment.created_ns = file["created"]
     segment.previous = file["previous"]

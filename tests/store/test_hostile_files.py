@@ -251,8 +251,10 @@ META = {"account": ACCOUNT, "stream": "S", "name": "S", "created": 1, "config": 
 
 @pytest.mark.parametrize(
     "document",
-    [[], 7, {}, {"config": []}, {**META, "stream_id": -1}, {**META, "stream_id": 2**70}, {**META, "name": 5}]
-    + [{**META, "stream_id": 1, "created": "x"}, {**META, "stream_id": 1, "config": None}],
+    [
+        *([], 7, {}, {"config": []}, {**META, "stream_id": -1}, {**META, "stream_id": 2**70}, {**META, "name": 5}),
+        *({**META, "stream_id": 1, "created": "x"}, {**META, "stream_id": 1, "config": None}),
+    ],
 )
 def test_a_description_of_another_shape_is_made_up_for(tmp_path: Path, document: Any) -> None:
     async def scenario() -> None:
@@ -370,7 +372,7 @@ BATCH, SNAPSHOT = 0x42, 0x53
     ],
 )
 def test_a_consumers_record_that_cannot_be_is_refused(record: bytes) -> None:
-    with pytest.raises(ValueError, match="consumer|pending"):
+    with pytest.raises(ValueError, match=r"consumer|pending"):
         replay([record], 1, 10_000_000, 20)
 
 
