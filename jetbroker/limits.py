@@ -180,9 +180,7 @@ MONITOR_ROWS = 65_536  # connections, subscriptions, or streams in one answer, w
 MONITOR_SUBSCRIPTIONS = 262_144  # listed in one answer about connections
 
 # --- store files: what stands in them may be another's, so what it costs is bounded by their size and by these ---
-SEGMENT_GAP_SLOTS = (
-    524_288  # sequences without a message in one segment: 10 MB of columns; written are fewer
-)
+SEGMENT_GAP_SLOTS = 524_288  # sequences without a message in one segment: 10 MB of columns; written are fewer
 SEGMENT_GAP_BYTES = 16  # of a segment's records for each further one
 SEGMENT_PLAIN_BYTES = 256 * 1024 * 1024  # a packed segment unpacks to: 64 MB, and a batch or record that is larger
 SEGMENT_FOOTER_BYTES = 256 * 1024 * 1024  # a packed segment's footer unpacks to

@@ -108,7 +108,7 @@ cdef class SegmentColumns:
         cdef Py_ssize_t size = self.view.shape[0]
         cdef Py_ssize_t length
         trailer = decode_trailer(self.view[max(0, size - TRAILER_BYTES):])
-        if trailer is None or trailer[0] + trailer[1] + TRAILER_BYTES != size:
+        if trailer is None or trailer[0] + trailer[1] + TRAILER_BYTES != size or trailer[0] % 8:
             return False
         base = <const char*>&self.view[0] + <Py_ssize_t>trailer[0]
         length = trailer[1]

@@ -187,7 +187,7 @@ def _survey_segment(disk: Disk, path: str, name_seq: int, summary: Summary | Non
     size = disk.size(fd)
     tail = disk.read(fd, 32, max(0, size - 32))
     trailer = store_format.decode_trailer(tail)
-    whole = trailer is not None and trailer[0] + trailer[1] + 32 == size
+    whole = trailer is not None and trailer[0] + trailer[1] + 32 == size and trailer[0] % 8 == 0
     index_len = int.from_bytes(tail[20:24], "little")
     if whole and summary is not None and trailer is not None and _describes(summary, size, trailer, name_seq):
         disk.close(fd)
