@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -35,6 +36,16 @@ def test_the_store_stays_for_the_next_start(tmp_path: Path) -> None:
     server.start()
     assert info(server).startswith(b"INFO ")
     assert server.stop() == 0
+
+
+def test_a_server_that_ends_by_itself_is_asked_how() -> None:
+    with Server() as server:
+        assert server.running
+        assert server.ended() is None
+        os.kill(server.pid, signal.SIGKILL)
+        assert server.ended(10.0) == -signal.SIGKILL
+        assert server.kill() == -signal.SIGKILL
+        assert not server.running
 
 
 def test_a_server_that_does_not_start() -> None:
