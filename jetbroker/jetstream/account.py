@@ -420,6 +420,18 @@ class JetStream:
         if until != old.pause_until:
             self.tell_pause(consumer)
 
+    async def take_back_consumer(self, stream: Stream, consumer: Consumer) -> None:
+        """There is no consumer whose creation was answered with an error."""
+        if stream.consumers.get(consumer.name) is not consumer:
+            return
+        consumer.stop(DELETED)
+        stream.remove_consumer(consumer)
+        try:
+            await self.store.delete_consumer(self.account_name, stream.name, consumer.name)
+        except StorageError as error:
+            who = f"{self.account_name} > {stream.name} > {consumer.name}"
+            self.log.warn(f"Consumer '{who}' could not be stored, and what there is of it not removed: {error}")
+
     async def delete_consumer(self, stream: Stream, name: str) -> None:
         """Delete a consumer, one that is offline, too; pulls that wait are told. Raises ApiError."""
         if name in stream.offline:

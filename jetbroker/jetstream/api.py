@@ -186,6 +186,8 @@ class Api:
         try:
             await later.durable
         except StorageError as error:
+            if later.undo is not None:
+                await self._run(later.undo)
             fault = api_error(later.error, err=str(error))
             self._answer(endpoint, request, response | {"error": fault.to_json()} | endpoint.zeros)
         else:

@@ -3,6 +3,7 @@
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
@@ -110,13 +111,15 @@ async def _make(js: "JetStream", body: CreateConsumerRequest) -> dict[str, Any] 
     if body.config.num_replicas > 1:
         raise api_error("stream_replicas_not_supported")
     stream = js.stream(body.stream_name)
+    is_new = (body.config.durable_name or body.config.name) not in stream.consumers
     consumer = await js.create_consumer(stream, body.config, action=body.action, pedantic=body.pedantic)
     info = consumer_info(js, consumer)
     if info.get("paused"):
         js.tell_pause(consumer)
     if consumer.state_log is None:
         return info
-    return Later(info, consumer.state_log.commit(), "consumer_store_failed")
+    undo = partial(js.take_back_consumer, stream, consumer) if is_new else None
+    return Later(info, consumer.state_log.commit(), "consumer_store_failed", undo)
 
 
 async def _names(js: "JetStream", request: Request) -> dict[str, Any]:

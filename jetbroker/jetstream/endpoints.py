@@ -40,12 +40,13 @@ class Request:
 class Later:
     """An answer that is sent when `durable` has ended; the requests behind it need not wait for that.
 
-    A StorageError of `durable` is answered as `error`.
+    A StorageError of `durable` is answered as `error`, when `undo` has taken back what could not be stored.
     """
 
     answer: dict[str, Any]
     durable: Awaitable[None]
     error: str
+    undo: Callable[[], Awaitable[None]] | None = None
 
 
 Handler = Callable[["JetStream", Request], Awaitable[dict[str, Any] | Later | None]]

@@ -126,6 +126,7 @@ cdef class Ingest(Receiver):
     cdef bint _has_interest(self, SubjectEntry entry, const Message* msg) except -1
     cdef uint64_t _use_up_for(self, const Message* msg) except? 0
     cdef uint64_t _use_up_sequence(self) except? 0
+    cdef int _make_room(self, SubjectEntry entry, uint64_t previous) except -1
     cdef int _evict(self) except -1
     cdef int _note_eviction(self, uint64_t seq) except -1
     cdef int _note_rolled_up(self, SubjectFilter subjects, uint64_t start) except -1

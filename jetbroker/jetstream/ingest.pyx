@@ -320,14 +320,24 @@ cdef class Ingest(Receiver):
             self.republish(entry, seq, previous, headers, headers_len, msg.body + msg.headers_len, payload_len)
         if self.on_first_message is not None:
             self.on_first_message()
-        if self.max_per_subject and entry.state.count > <uint64_t>self.max_per_subject:
-            if entry.state.count == 2:         # a key-value bucket without history: no search for the oldest
-                self._remove_one(previous)
-            else:
-                self._trim_subject(entry.state)
-        if not self.discard_new and (self.max_msgs or self.max_bytes):
-            self._evict()
+        if self.max_per_subject or self.max_msgs or self.max_bytes:
+            self._make_room(entry, previous)
         return seq
+
+    cdef int _make_room(self, SubjectEntry entry, uint64_t previous) except -1:
+        """Remove what the limits leave no room for behind an append; `previous`: the message before it."""
+        try:
+            if self.max_per_subject and entry.state.count > <uint64_t>self.max_per_subject:
+                if entry.state.count == 2:         # a key-value bucket without history: no search for the oldest
+                    self._remove_one(previous)
+                else:
+                    self._trim_subject(entry.state)
+            if not self.discard_new and (self.max_msgs or self.max_bytes):
+                self._evict()
+        except StorageError as error:
+            # the message is stored and gets its ack; what cannot be read now goes with a later one
+            self.tick.report(self, error)
+        return 0
 
     # --- checks ---
 

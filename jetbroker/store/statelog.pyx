@@ -439,6 +439,5 @@ cdef class StateLog(TickTask):
         if self.memory:
             return
         self.group.forget(self)
-        if self.fd >= 0:
-            self.disk.close(self.fd)
-            self.fd = -1
+        self._leave_file()
+        self.fd = -1

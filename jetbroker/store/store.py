@@ -8,6 +8,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -434,7 +435,8 @@ class Store:
         await self._in_thread(self._unlink_durably, state_log.path)
 
     def _unlink_durably(self, path: str) -> None:
-        self.disk.unlink(path)
+        with suppress(FileNotFoundError):  # one that never reached the disk
+            self.disk.unlink(path)
         self.disk.sync_directory(os.path.dirname(path))
 
     def _account_directory(self, account: str) -> str:

@@ -102,3 +102,26 @@ async def test_a_stream_that_cannot_be_made_is_answered_and_told(tmp_path: Path)
         assert len([line for line in server.log if "failed, " in line]) == 1
         assert len([line for line in server.log if "works again" in line]) == 1
         await client.close()
+
+
+async def test_a_consumer_that_cannot_be_made_is_answered_and_is_not_there(tmp_path: Path) -> None:
+    with process.jetbroker("-js", "-sd", str(tmp_path), "-m", "-1") as server:
+        port = monitor_port(server)
+        client = await nats.connect(server.url, allow_reconnect=False)
+        streams = Streams(client)
+        await streams.create("S", subjects=["s"])
+        bound_files(server, 0)
+        wanted = {"stream_name": "S", "config": {"durable_name": "C", "ack_policy": "explicit"}}
+        for _ in range(3):
+            answer = json.loads((await client.request("$JS.API.CONSUMER.CREATE.S.C", json.dumps(wanted).encode())).data)
+            assert answer["error"]["err_code"] == 10_104
+            assert (await streams.api("CONSUMER.NAMES.S"))["consumers"] == []
+        folder = tmp_path / "jetstream" / "%24G" / "S" / "consumers"
+        assert list(folder.iterdir()) == []
+        bound_files(server, resource.RLIM_INFINITY)
+        async with asyncio.timeout(20):
+            while get(port, "/healthz").status != 200:
+                await asyncio.sleep(0.02)
+        await streams.api("CONSUMER.CREATE.S.C", wanted)
+        assert (await streams.api("CONSUMER.NAMES.S"))["consumers"] == ["C"]
+        await client.close()
