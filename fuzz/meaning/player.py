@@ -43,7 +43,7 @@ _WRONG_LINES = re.compile(r"\[ERR\]|\[FTL\]|Traceback|Error in |Exception|Fatal 
 _EXPECTED_LINES = re.compile(
     r"maximum control line|maximum payload|[Aa]uthorization|[Aa]uthentication|Failed to reload|Parser|Stale"
     r"|Slow Consumer|(Permissions?|Publish|Subscription) Violation|Invalid Publish Subject|no longer authorized"
-    r"|maximum (connections|subscriptions)"
+    r"|maximum (account active )?(connections|subscriptions)"
     r"|broker\.conf:\d+:\d+: |Message Headers|Protocol Violation|Account .*(expired|deleted|changed)|Failed TLS"
 )
 _NUMBERS = re.compile(r"\d+")
