@@ -422,8 +422,8 @@ class JetStream:
 
     async def take_back_consumer(self, stream: Stream, consumer: Consumer) -> None:
         """There is no consumer whose creation was answered with an error."""
-        if stream.consumers.get(consumer.name) is not consumer:
-            return
+        if self.streams.get(stream.name) is not stream or stream.consumers.get(consumer.name) is not consumer:
+            return  # deleted meanwhile
         consumer.stop(DELETED)
         stream.remove_consumer(consumer)
         try:

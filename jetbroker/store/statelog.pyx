@@ -407,11 +407,11 @@ cdef class StateLog(TickTask):
         return True
 
     async def commit(self):
-        """Wait until everything appended so far is committed. Raises StorageError when the log is closed."""
-        if self.closed:
-            raise StorageError(f"{self.path}: the state log is closed")
+        """Wait until everything appended so far is committed. Raises StorageError when the log was closed before."""
         if self.committed >= self.position and (self.memory or (self.temporary is None and not self.wants_sync)):
             return
+        if self.closed:
+            raise StorageError(f"{self.path}: the state log is closed")
         if self.failed is not None and self.retry.waits:
             raise self.failed
         future = self.waiters.add(self.tick.loop, self.position)

@@ -104,6 +104,24 @@ async def test_a_stream_that_cannot_be_made_is_answered_and_told(tmp_path: Path)
         await client.close()
 
 
+async def test_a_consumer_that_is_deleted_while_it_is_stored_is_no_failure(tmp_path: Path) -> None:
+    with process.jetbroker("-js", "-sd", str(tmp_path)) as server:
+        client = await nats.connect(server.url, allow_reconnect=False)
+        streams = Streams(client)
+        answers = await client.subscribe("answers")
+        wanted = json.dumps({"stream_name": "S", "config": {"durable_name": "C", "ack_policy": "explicit"}}).encode()
+        for deleted in ("STREAM.DELETE.S", "CONSUMER.DELETE.S.C"):
+            await streams.create("S", subjects=["s"])
+            await client.publish("$JS.API.CONSUMER.CREATE.S.C", wanted, reply="answers")
+            await client.publish(f"$JS.API.{deleted}", b"", reply="answers")
+            both = [(await answers.next_msg(20)).data for _ in range(2)]
+            assert any(b'"success":true' in data for data in both), both
+        assert (await streams.api("CONSUMER.NAMES.S"))["consumers"] == []
+        await client.close()
+        server.stop()
+        assert not [line for line in server.log if "[ERR]" in line]
+
+
 async def test_a_consumer_that_cannot_be_made_is_answered_and_is_not_there(tmp_path: Path) -> None:
     with process.jetbroker("-js", "-sd", str(tmp_path), "-m", "-1") as server:
         port = monitor_port(server)
