@@ -117,7 +117,7 @@ class Segment:
 def craft_header(segment: Segment, random: Random) -> None:
     """A number of the header, or its document."""
     if random.random() < 0.3:
-        meta = json.loads(segment.data[60 : 60 + int.from_bytes(segment.data[56:60], "little")])
+        meta = store_format.decode_object(bytes(segment.data[60 : 60 + int.from_bytes(segment.data[56:60], "little")]))
         text = json.dumps(other_shape(meta, random)).encode()[: segment.header_len - 60]
         text += b" " * (segment.header_len - 60 - len(text))
         segment.data[56:60] = len(text).to_bytes(4, "little")
@@ -188,7 +188,7 @@ def craft_insert(segment: Segment, random: Random) -> None:
     where = random.choice((start, end))
     segment.data[where : end if random.random() < 0.2 else where] = inserted
     if segment.trailer is not None:
-        moved = len(segment.data) - segment.trailer[1] - 32
+        moved = max(len(segment.data) - segment.trailer[1] - 32, 0)
         segment.data[-32:-24] = moved.to_bytes(8, "little")
 
 
@@ -297,7 +297,7 @@ def craft_document(files: dict[str, bytes], made: Sample, random: Random) -> Non
     """A document of the store, the account or the stream."""
     names = sorted(name for name in files if name.endswith(".json") and f"/{BYSTANDER}/" not in name)
     name = random.choice([name for name in names if not name.startswith("cache.mdb")])
-    value = json.loads(files[name].split(b"\n")[0])
+    value = store_format.decode_object(files[name].split(b"\n")[0])
     if name == "clean.json" and random.random() < 0.7:
         value = {"positions": {str(made.stream_id): random.choice((*SHAPES, extreme(random, 8, 30)))}}
     if name == "jetbroker.json" and random.random() < 0.9:
@@ -335,7 +335,7 @@ def craft_state(files: dict[str, bytes], made: Sample, random: Random) -> None:
 
 def _state_payload(kind: int, payload: bytes, random: Random) -> bytes:
     if kind == ord("H") or payload.startswith(b"{"):
-        return json.dumps(other_shape(json.loads(payload), random)).encode()
+        return json.dumps(other_shape(store_format.decode_object(payload), random)).encode()
     changed = bytearray(payload)
     put_somewhere(changed, 0, len(changed), random)
     if random.random() < 0.2:
