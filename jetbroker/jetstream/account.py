@@ -422,8 +422,8 @@ class JetStream:
 
     async def take_back_consumer(self, stream: Stream, consumer: Consumer) -> None:
         """There is no consumer whose creation was answered with an error."""
-        if self.streams.get(stream.name) is not stream or stream.consumers.get(consumer.name) is not consumer:
-            return  # deleted meanwhile
+        if not self._is_there(stream, consumer):
+            return
         consumer.stop(DELETED)
         stream.remove_consumer(consumer)
         try:
@@ -460,9 +460,12 @@ class JetStream:
         return consumer
 
     async def _delete_if_inactive(self, stream: Stream, consumer: Consumer) -> None:
-        is_there = self.streams.get(stream.name) is stream and stream.consumers.get(consumer.name) is consumer
-        if is_there and consumer.still_inactive():
+        if self._is_there(stream, consumer) and consumer.still_inactive():
             await self.delete_consumer(stream, consumer.name)
+
+    def _is_there(self, stream: Stream, consumer: Consumer) -> bool:
+        """False when one of both has been deleted meanwhile."""
+        return self.streams.get(stream.name) is stream and stream.consumers.get(consumer.name) is consumer
 
     def _consumer_inactive(self, consumer: Consumer) -> None:
         """Have it deleted behind the requests that wait already."""
