@@ -519,6 +519,8 @@ cdef class Consumer(ConsumerDelivery):
 
     def still_inactive(self) -> bool:
         """Asked before this consumer is deleted: has nothing happened since on_inactive? Else its time starts anew."""
+        if self.inactive_ns == 0:
+            return False  # it was made to stay meanwhile
         if self.inactive_at_ns == 0 and not self.has_delivery_interest():
             return True
         self.inactive_at_ns = add_int64(self.monotonic(), self.inactive_ns)

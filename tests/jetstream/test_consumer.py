@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -451,3 +452,14 @@ async def test_changed_filters_count_from_the_present_position(bench: ConsumerBe
     consumer.update(config)
     assert counts(consumer)[3] == 2
     assert [one.numbers[1] for one in (await bench.pull({"batch": 5})).take()] == [6, 9]
+
+
+async def test_one_that_is_made_to_stay_while_its_deletion_waits_is_not_inactive(bench: ConsumerBench) -> None:
+    consumer = bench.consumer("C", inactive_threshold=1)
+    await bench.advance(1)
+    assert bench.inactive == ["C"]
+    assert consumer.still_inactive()
+    consumer.update(replace(consumer.config, inactive_threshold=0))
+    assert not consumer.still_inactive()
+    await bench.advance(1)
+    assert bench.inactive == ["C"]
