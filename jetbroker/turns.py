@@ -8,6 +8,8 @@ that many long jobs together keep the others waiting no longer than one.
 import asyncio
 import time
 from collections import deque
+from collections.abc import Generator
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from jetbroker import limits
@@ -37,6 +39,32 @@ class Turn:
         if self.over:
             await _wait_in_line()
             self._ends_ns = time.monotonic_ns() + limits.TURN_NS
+
+
+Result = TypeVar("Result")
+Steps = Generator[None, None, Result]  # work that says where others may go on, and then returns its result
+
+
+async def in_turns(steps: Steps[Result]) -> Result:
+    """The result of this work, with the event loop's other work between its steps."""
+    turn = Turn()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        await turn.rest()
+
+
+def at_once(steps: Steps[Result]) -> Result:
+    """The result of this work where nobody else waits: at the start of the broker, say."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
 
 
 _Line = deque[asyncio.Future[None]]

@@ -38,6 +38,7 @@ from jetbroker.routing.router import Router
 from jetbroker.store.memlog import MemoryLog
 from jetbroker.store.store import RecoveredConsumer, RecoveredStream, Store
 from jetbroker.tick import Tick
+from jetbroker.turns import at_once, in_turns
 
 if TYPE_CHECKING:
     from jetbroker.logs import Logger
@@ -151,6 +152,7 @@ class JetStream:
             self._log_fault(error)
             return
         self._enter(stream)
+        at_once(self.subjects.add(stream.name, config.subjects))
         for consumer in restored:
             self._start_restored(consumer)
 
@@ -196,18 +198,16 @@ class JetStream:
     def _enter(self, stream: Stream) -> None:
         self._reserve(stream.config, 1)
         self.streams[stream.name] = stream
-        self.subjects.add(stream.name, stream.config.subjects)
 
     def _leave(self, stream: Stream) -> None:
         del self.streams[stream.name]
-        self.subjects.remove(stream.name, stream.config.subjects)
         self._reserve(stream.config, -1)
 
     # --- streams ---
 
     async def create_stream(self, config: StreamConfig, *, pedantic: bool = False) -> Stream:
         """The stream of this configuration, made when there is none. Raises ApiError."""
-        config = check_stream_config(config, self.limits, pedantic=pedantic, find_stream=self.config_of)
+        config = await in_turns(check_stream_config(config, self.limits, pedantic=pedantic, find_stream=self.config_of))
         existing = self.streams.get(config.name)
         if existing is not None:
             if existing.config != config:
@@ -218,7 +218,7 @@ class JetStream:
             raise api_error("no_limits")
         if 0 <= self.limits.max_streams <= len(self.streams) + len(self.offline):
             raise api_error("maximum_streams_limit")
-        self._check_overlap(config)
+        await self._check_overlap(config)
         self._check_reservation(config, None)
         refuse_unsupported_stream(config)
         created_ns = time.time_ns()
@@ -237,6 +237,7 @@ class JetStream:
             await self.store.delete_stream(self.account_name, config.name)
             raise
         self._enter(stream)
+        await in_turns(self.subjects.add(stream.name, config.subjects))
         self._stream_advisory("CREATED", config.name, "create")
         return stream
 
@@ -247,12 +248,14 @@ class JetStream:
     async def update_stream(self, config: StreamConfig, *, pedantic: bool = False) -> Stream:
         """Give an existing stream this configuration. Raises ApiError."""
         stream = self.stream(config.name)
-        config = check_stream_config(config, self.limits, pedantic=pedantic, creating=False, find_stream=self.config_of)
+        config = await in_turns(
+            check_stream_config(config, self.limits, pedantic=pedantic, creating=False, find_stream=self.config_of)
+        )
         old = stream.config
         check_stream_update(old, config)
         refuse_unsupported_stream(config)
         if config.subjects != old.subjects:
-            self._check_overlap(config)
+            await self._check_overlap(config)
         self._check_reservation(config, old)
         self._check_consumer_limits(stream, config)
         self._try_stream(config)
@@ -262,9 +265,10 @@ class JetStream:
             raise api_error("stream_update", err=str(error)) from error
         self._reserve(old, -1)
         self._reserve(config, 1)
-        self.subjects.remove(old.name, old.subjects)
-        self.subjects.add(config.name, config.subjects)
         stream.apply_config(config)
+        if config.subjects != old.subjects:
+            await in_turns(self.subjects.remove(old.name, old.subjects))
+            await in_turns(self.subjects.add(config.name, config.subjects))
         self._stream_advisory("UPDATED", config.name, "modify")
         return stream
 
@@ -278,6 +282,7 @@ class JetStream:
             stream.stop()
             if stream.origins is not None:
                 stream.origins.delete_consumers()
+            await in_turns(self.subjects.remove(name, stream.config.subjects))
         try:
             await self.store.delete_stream(self.account_name, name)
         except StorageError as error:
@@ -285,15 +290,13 @@ class JetStream:
         self.offline.pop(name, None)
         self._stream_advisory("DELETED", name, "delete")
 
-    def _check_overlap(self, config: StreamConfig) -> None:
-        self.subjects.steps_left = limits.JS_OVERLAP_STEPS
+    async def _check_overlap(self, config: StreamConfig) -> None:
+        known = self.subjects.bounded(limits.JS_OVERLAP_STEPS)
         try:
-            if self.subjects.overlaps(config.subjects, but=config.name):
+            if await in_turns(known.overlaps(config.subjects, but=config.name)):
                 raise api_error("stream_subject_overlap")
         except TooManySteps:
             raise api_error("stream_invalid_config", err="too many subjects to compare") from None
-        finally:
-            self.subjects.steps_left = None
 
     def stream(self, name: str) -> Stream:
         """The stream of this name. Raises ApiError 10059."""
@@ -325,12 +328,12 @@ class JetStream:
             config = sourcing_consumer_config(config, stream.config)
         given = config
         config = default_consumer_config(config, stream.config, self.limits, pedantic=pedantic)
-        check_consumer_config(config, stream.config, self.limits)
+        await in_turns(check_consumer_config(config, stream.config, self.limits))
         name = config.durable_name or config.name
-        existing: Consumer | None = stream.consumers.get(name) if name else None
         if stream.config.retention == "workqueue":
-            others = (other.config for other in stream.consumers.values() if other is not existing)
-            check_workqueue(config, others)
+            others = [other.config for other in stream.consumers.values() if not name or other.name != name]
+            await in_turns(check_workqueue(config, others))
+        existing: Consumer | None = stream.consumers.get(name) if name else None
         if existing is not None:
             await self._update_consumer(stream, existing, config, given, action)
             return existing

@@ -29,6 +29,7 @@ from jetbroker.jetstream.metadata import shown_metadata
 from jetbroker.jetstream.offline import paged_offline
 from jetbroker.jetstream.pages import existing, page_of, subjects_page
 from jetbroker.jetstream.stream_config import check_stream_config
+from jetbroker.turns import in_turns
 from jetbroker.wire.subjects import valid_subject
 
 if TYPE_CHECKING:
@@ -156,22 +157,26 @@ async def _create(js: "JetStream", request: Request) -> dict[str, Any]:
 
 async def _update(js: "JetStream", request: Request) -> dict[str, Any]:
     body = read_body(js, StreamConfigRequest, "StreamConfigRequest", request.body)
-    check_stream_config(body.config, js.limits, pedantic=body.pedantic, creating=False, find_stream=js.config_of)
+    await in_turns(
+        check_stream_config(body.config, js.limits, pedantic=body.pedantic, creating=False, find_stream=js.config_of)
+    )
     if body.config.name != request.tokens[2]:
         raise api_error("stream_mismatch")
     stream = await js.update_stream(body.config, pedantic=body.pedantic)
     return stream_info(js, stream)
 
 
-def _matching_streams(js: "JetStream", subject: str) -> list[str]:
+async def _matching_streams(js: "JetStream", subject: str) -> list[str]:
     if not subject:
         return sorted([*js.streams, *js.offline])
-    return sorted(js.subjects.overlapping(subject.encode())) if valid_subject(subject.encode()) else []
+    if not valid_subject(subject.encode()):
+        return []
+    return sorted(await in_turns(js.subjects.overlapping(subject.encode())))
 
 
 async def _names(js: "JetStream", request: Request) -> dict[str, Any]:
     asked = read_optional_body(js, StreamListRequest, "JSApiStreamNamesRequest", request.body)
-    names = _matching_streams(js, asked.subject)
+    names = await _matching_streams(js, asked.subject)
     offset = clip_offset(asked.page.offset, len(names))
     page = names[offset : offset + limits.JS_NAMES_PAGE]
     return {"total": len(names), "offset": offset, "limit": limits.JS_NAMES_PAGE, "streams": page or None}
@@ -179,7 +184,7 @@ async def _names(js: "JetStream", request: Request) -> dict[str, Any]:
 
 async def _list(js: "JetStream", request: Request) -> dict[str, Any]:
     asked = read_optional_body(js, StreamListRequest, "JSApiStreamListRequest", request.body)
-    names = _matching_streams(js, asked.subject)
+    names = await _matching_streams(js, asked.subject)
     offset = clip_offset(asked.page.offset, len(names))
     shown = names[offset : offset + limits.JS_LIST_PAGE]
     page = await page_of(existing(shown, lambda name: _listed(js, name)))

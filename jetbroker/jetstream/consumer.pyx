@@ -25,6 +25,7 @@ from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.pull_request import PullLimits, PullRequestError, parse_pull_request
 from jetbroker.jetstream.receivers import AckReceiver, FlowReceiver, InterestWatcher, RequestReceiver
 from jetbroker.jetstream.timestamps import ZERO_TIMESTAMP
+from jetbroker.store.log import subject_filter
 from jetbroker.wire.headers import header_value
 
 cdef int64_t PAUSE_LOOK_NS = 5_000_000_000       # how often the wall clock, which may be set, is looked at in a pause
@@ -41,7 +42,7 @@ REMOVED_REASON = "Unacknowledged message was deleted"
 def filter_of(config) -> SubjectFilter:
     """The compiled filter of a ConsumerConfig."""
     patterns = config.filter_subjects or ([config.filter_subject] if config.filter_subject else [])
-    return SubjectFilter(*[pattern.encode() for pattern in patterns])
+    return subject_filter(pattern.encode() for pattern in patterns)
 
 
 cdef class Consumer(ConsumerDelivery):
@@ -97,7 +98,7 @@ cdef class Consumer(ConsumerDelivery):
         self.sample_percent = texts.parse_sample_percent(config.sample_freq)
         self.headers_only = config.headers_only
         self.limits = PullLimits(config.max_batch, config.max_expires, config.max_bytes)
-        self.own_subjects = SubjectFilter(*[subject.encode() for subject in self.stream.config.subjects or ()])
+        self.own_subjects = subject_filter(subject.encode() for subject in self.stream.config.subjects or ())
         self._take_pause()
         if not self.is_push:
             return

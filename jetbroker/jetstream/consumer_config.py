@@ -14,8 +14,9 @@ from jetbroker.jetstream.errors import ApiError, api_error
 from jetbroker.jetstream.gotext import MILLISECOND, MINUTE, SECOND, duration_text, quote
 from jetbroker.jetstream.metadata import consumer_level, metadata_bytes, stored_metadata
 from jetbroker.jetstream.names import random_name, valid_name
-from jetbroker.jetstream.subject_index import SubjectIndex, TooManySteps
-from jetbroker.wire.subjects import collide, valid_subject, wildcard
+from jetbroker.jetstream.subject_index import SubjectIndex, TooManySteps, any_collides, any_contains
+from jetbroker.turns import Steps
+from jetbroker.wire.subjects import valid_subject, wildcard
 
 DEFAULT_ACK_WAIT = 30 * SECOND
 EPHEMERAL_INACTIVE_THRESHOLD = 5 * SECOND
@@ -120,7 +121,7 @@ def _default_max_ack_pending(
             config.max_ack_pending = min(config.max_ack_pending, account.max_ack_pending)
 
 
-def check_consumer_config(config: ConsumerConfig, stream: StreamConfig, account: AccountLimits) -> None:
+def check_consumer_config(config: ConsumerConfig, stream: StreamConfig, account: AccountLimits) -> Steps[None]:
     """Refuse a configuration (with its defaults) that `stream` cannot have a consumer with. Raises ApiError."""
     if len(config.description.encode()) > limits.JS_DESCRIPTION_BYTES:
         raise api_error("consumer_description_too_long", max=limits.JS_DESCRIPTION_BYTES)
@@ -129,7 +130,7 @@ def check_consumer_config(config: ConsumerConfig, stream: StreamConfig, account:
     _check_names(config)
     _check_acks(config)
     if config.deliver_subject:
-        _check_push(config, stream)
+        yield from _check_push(config, stream)
     else:
         _check_pull(config, stream, account)
     if config.direct:
@@ -138,7 +139,7 @@ def check_consumer_config(config: ConsumerConfig, stream: StreamConfig, account:
         if config.durable_name:
             raise api_error("consumer_direct_requires_ephemeral")
     _check_ack_flow_control(config)
-    _check_filters(config)
+    yield from _check_filters(config)
     _check_start(config)
     _check_sampling(config.sample_freq)
     if config.flow_control and config.idle_heartbeat == 0:
@@ -154,7 +155,7 @@ def check_consumer_config(config: ConsumerConfig, stream: StreamConfig, account:
             raise api_error("consumer_wq_consumer_not_deliver_all")
 
 
-def check_workqueue(config: ConsumerConfig, others: Iterable[ConsumerConfig]) -> None:
+def check_workqueue(config: ConsumerConfig, others: Iterable[ConsumerConfig]) -> Steps[None]:
     """Refuse a consumer of a work queue that would share messages with one of the `others`."""
     if config.direct or config.sourcing:
         return
@@ -165,9 +166,9 @@ def check_workqueue(config: ConsumerConfig, others: Iterable[ConsumerConfig]) ->
             continue
         if not filters:
             raise api_error("consumer_wq_multiple_unfiltered")
-        index.add("other", filters_of(other) or [">"])
+        yield from index.add("other", filters_of(other) or [">"])
     try:
-        if index.overlaps(filters):
+        if (yield from index.overlaps(filters)):
             raise api_error("consumer_wq_consumer_not_unique")
     except TooManySteps:
         raise _refuse("too many filter subjects to compare") from None
@@ -239,13 +240,13 @@ def _check_acks(config: ConsumerConfig) -> None:
         raise api_error("consumer_max_deliver_backoff")
 
 
-def _check_push(config: ConsumerConfig, stream: StreamConfig) -> None:
+def _check_push(config: ConsumerConfig, stream: StreamConfig) -> Steps[None]:
     subject = config.deliver_subject.encode()
     if not valid_subject(subject):
         raise api_error("consumer_invalid_deliver_subject")
     if wildcard(subject):
         raise api_error("consumer_deliver_to_wildcards")
-    if any(collide(subject, own.encode()) for own in stream.subjects):
+    if (yield from any_collides(subject, stream.subjects)):
         raise api_error("consumer_deliver_cycle")
     if config.max_waiting:
         raise api_error("consumer_push_max_waiting")
@@ -283,24 +284,21 @@ def _check_ack_flow_control(config: ConsumerConfig) -> None:
         raise api_error("consumer_ack_fc_requires_no_max_deliver")
 
 
-def _check_filters(config: ConsumerConfig) -> None:
+def _check_filters(config: ConsumerConfig) -> Steps[None]:
     if config.filter_subject and config.filter_subjects:
         raise api_error("consumer_duplicate_filter_subjects")
     if "" in config.filter_subjects:
         raise api_error("consumer_empty_filter")
-    filters = [text.encode() for text in filters_of(config)]
-    if not all(valid_subject(text) for text in filters):
+    if not all(valid_subject(text.encode()) for text in filters_of(config)):
         raise _refuse("invalid subject")
-    _check_filter_overlap(config.filter_subjects)
+    yield
+    yield from _check_filter_overlap(config.filter_subjects)
 
 
-def _check_filter_overlap(filters: list[str]) -> None:
+def _check_filter_overlap(filters: list[str]) -> Steps[None]:
     """Refuse filters one of which contains another; in bounded time, there may be very many."""
-    index = SubjectIndex(limits.JS_OVERLAP_STEPS)
-    index.add("", filters)
     try:
-        is_unique = len(set(filters)) == len(filters)
-        if not is_unique or any(index.count_containing(text.encode()) > 1 for text in filters):
+        if (yield from any_contains(filters, limits.JS_OVERLAP_STEPS)):
             raise api_error("consumer_overlapping_subject_filters")
     except TooManySteps:
         raise _refuse("too many filter subjects to compare") from None

@@ -1,14 +1,15 @@
 """Checks of a stream's mirror and sources, and of what they have to do with the account's other streams."""
 
 from collections.abc import Callable, Iterable
-from itertools import permutations
 
 from jetbroker import limits
 from jetbroker.jetstream.config import StreamConfig, StreamSource
 from jetbroker.jetstream.errors import ApiError, api_error
 from jetbroker.jetstream.names import short_hash, valid_name
+from jetbroker.jetstream.subject_index import PIECE, TooManySteps, any_collides, any_contains, any_two_overlap
 from jetbroker.jetstream.transforms import transform_fault
-from jetbroker.wire.subjects import collide, subset, valid_literal
+from jetbroker.turns import Steps
+from jetbroker.wire.subjects import collide, valid_literal
 
 FindStream = Callable[[str], StreamConfig | None]
 API_PREFIX = "$JS.API"
@@ -28,25 +29,25 @@ def index_name(source: StreamSource) -> str:
     return f"{name} {filters} {_SEPARATOR.join(transform.dest or '>' for transform in source.subject_transforms)}"
 
 
-def check_origins(config: StreamConfig, find_stream: FindStream, *, pedantic: bool) -> None:
+def check_origins(config: StreamConfig, find_stream: FindStream, *, pedantic: bool) -> Steps[None]:
     """Refuse what cannot be mirrored or sourced; a mirror takes over whether its origin answers direct gets."""
     if config.mirror is not None:
-        _check_mirror(config, config.mirror)
+        yield from _check_mirror(config, config.mirror)
         _check_local_mirror(config, config.mirror, find_stream, pedantic)
     seen: set[str] = set()
     consumers: set[tuple[str, str]] = set()
     for source in config.sources:
         name = index_name(source)
-        _check_source(source, is_known=name in seen)
+        yield from _check_source(source, is_known=name in seen)
         seen.add(name)
         _check_source_consumer(source, consumers)
         if source.external is None:
             _check_size(config, find_stream(source.name), "source_max_message_size_too_big")
-    _check_prefixes(config, find_stream)
-    _check_cycles(config, find_stream)
+    yield from _check_prefixes(config, find_stream)
+    yield from _check_cycles(config, find_stream)
 
 
-def _check_mirror(config: StreamConfig, mirror: StreamSource) -> None:
+def _check_mirror(config: StreamConfig, mirror: StreamSource) -> Steps[None]:
     for error, refused in (
         ("mirror_with_first_seq", config.first_seq > 0),
         ("mirror_with_subjects", bool(config.subjects)),
@@ -60,13 +61,14 @@ def _check_mirror(config: StreamConfig, mirror: StreamSource) -> None:
     ):
         if refused:
             raise api_error(error)
-    sources = [transform.src.encode() for transform in mirror.subject_transforms]
+    sources = [transform.src for transform in mirror.subject_transforms]
     for number, transform in enumerate(mirror.subject_transforms):
         in_source, fault = transform_fault(transform.src, transform.dest)
         if fault:
             name = "mirror_invalid_subject_filter" if in_source else "mirror_invalid_transform_destination"
             raise api_error(name, err=fault)
-        if number == 0 and _any_pair(sources, collide):
+        yield
+        if number == 0 and (yield from _bounded(any_two_overlap(sources, limits.JS_OVERLAP_STEPS))):
             raise api_error("mirror_overlapping_subject_filters")
 
 
@@ -84,7 +86,7 @@ def _check_local_mirror(config: StreamConfig, mirror: StreamSource, find_stream:
     config.mirror_direct = origin.allow_direct
 
 
-def _check_source(source: StreamSource, *, is_known: bool) -> None:
+def _check_source(source: StreamSource, *, is_known: bool) -> Steps[None]:
     if not valid_name(source.name):
         raise api_error("source_invalid_stream_name")
     if is_known:
@@ -96,16 +98,18 @@ def _check_source(source: StreamSource, *, is_known: bool) -> None:
         if fault:
             name = "source_invalid_subject_filter" if in_source else "source_invalid_transform_destination"
             raise api_error(name, err=fault)
-    filters = [transform.src.encode() for transform in source.subject_transforms]
-    if _any_pair(filters, subset):
+        yield
+    filters = [transform.src for transform in source.subject_transforms]
+    yield
+    if (yield from _bounded(any_contains(filters, limits.JS_OVERLAP_STEPS))):
         raise api_error("source_overlapping_subject_filters")
 
 
-def _any_pair(filters: list[bytes], holds: Callable[[bytes, bytes], bool]) -> bool:
-    """Does it hold for any two of them, in either order? Raises ApiError for too many to tell."""
-    if sum(map(len, filters)) * len(filters) > limits.JS_OVERLAP_STEPS:
-        raise _refuse("too many subject transforms")
-    return any(holds(a, b) for a, b in permutations(filters, 2))
+def _bounded(search: Steps[bool]) -> Steps[bool]:
+    try:
+        return (yield from search)
+    except TooManySteps:
+        raise _refuse("too many subject transforms") from None
 
 
 def _check_source_consumer(source: StreamSource, known: set[tuple[str, str]]) -> None:
@@ -136,14 +140,19 @@ def _origins(config: StreamConfig) -> Iterable[StreamSource]:
     return [*([config.mirror] if config.mirror is not None else []), *config.sources]
 
 
-def _check_prefixes(config: StreamConfig, find_stream: FindStream) -> None:
+def _check_prefixes(config: StreamConfig, find_stream: FindStream) -> Steps[None]:
     local = [find_stream(origin.name) for origin in _origins(config) if origin.external is None]
     subjects = [subject for found in local if found is not None for subject in found.subjects]
     external = [origin.external for origin in _origins(config) if origin.external is not None]
-    for prefix in (prefixes.deliver for prefixes in external if prefixes.deliver):
+    delivered = dict.fromkeys(prefixes.deliver for prefixes in external if prefixes.deliver)
+    if len(delivered) * len(subjects) > limits.JS_OVERLAP_STEPS:
+        raise _refuse("too many external prefixes to compare")
+    for prefix in delivered:
         if not valid_literal(prefix.encode()):
             raise api_error("stream_invalid_external_delivery_subj", prefix=prefix)
-        for subject in subjects:
+        for number, subject in enumerate(subjects):
+            if number % PIECE == 0:
+                yield
             if collide(subject.encode(), f"{prefix}.{subject}".encode()):
                 raise api_error("stream_external_del_prefix_overlaps", prefix=prefix, subject=subject)
     for prefix in (prefixes.api for prefixes in external if prefixes.api):
@@ -153,7 +162,7 @@ def _check_prefixes(config: StreamConfig, find_stream: FindStream) -> None:
             raise api_error("stream_external_api_overlap", prefix=prefix, subject=API_PREFIX)
 
 
-def _check_cycles(config: StreamConfig, find_stream: FindStream) -> None:
+def _check_cycles(config: StreamConfig, find_stream: FindStream) -> Steps[None]:
     """Follow the origins within the account; one that is met again must not feed its subjects back."""
     waiting = [config]
     visited: set[str] = set()
@@ -164,6 +173,7 @@ def _check_cycles(config: StreamConfig, find_stream: FindStream) -> None:
         for origin in _origins(at):
             if origin.external is not None:
                 continue
+            yield
             left -= 1
             if left < 0:
                 raise _refuse("too many origins of origins")
@@ -171,12 +181,12 @@ def _check_cycles(config: StreamConfig, find_stream: FindStream) -> None:
                 found = find_stream(origin.name)
                 if found is not None:
                     waiting.append(found)
-            elif origin is at.mirror or _feeds(at.subjects, origin.filter_subject):
+            elif origin is at.mirror or (yield from _feeds(at.subjects, origin.filter_subject)):
                 raise _refuse("detected cycle")
 
 
-def _feeds(subjects: list[str], wanted: str) -> bool:
-    return not wanted or any(collide(subject.encode(), wanted.encode()) for subject in subjects)
+def _feeds(subjects: list[str], wanted: str) -> Steps[bool]:
+    return not wanted or (yield from any_collides(wanted.encode(), subjects))
 
 
 def _refuse(text: str) -> ApiError:

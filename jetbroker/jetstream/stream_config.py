@@ -14,8 +14,9 @@ from jetbroker.jetstream.gotext import MILLISECOND, MINUTE, SECOND, duration_tex
 from jetbroker.jetstream.metadata import metadata_bytes, stored_metadata, stream_level
 from jetbroker.jetstream.names import valid_name
 from jetbroker.jetstream.origin_config import FindStream, check_origins
-from jetbroker.jetstream.subject_index import SubjectIndex, TooManySteps
+from jetbroker.jetstream.subject_index import PIECE, SubjectIndex, TooManySteps, any_collides
 from jetbroker.jetstream.transforms import transform_fault
+from jetbroker.turns import Steps
 from jetbroker.wire.subjects import collide, subset, valid_subject
 
 DEFAULT_DUPLICATE_WINDOW = 2 * MINUTE
@@ -35,7 +36,7 @@ def check_stream_config(
     pedantic: bool = False,
     creating: bool = True,
     find_stream: FindStream = lambda name: None,
-) -> StreamConfig:
+) -> Steps[StreamConfig]:
     """`config` with its defaults filled in. Raises ApiError when it cannot be a stream's configuration.
 
     `find_stream` gives the configurations of the account's streams.
@@ -51,10 +52,10 @@ def check_stream_config(
     config.metadata = stored_metadata(config.metadata, stream_level(config))
     if metadata_bytes(config.metadata) > limits.JS_METADATA_BYTES:
         raise _refuse(f"stream metadata exceeds maximum size of {limits.JS_METADATA_BYTES} bytes")
-    check_origins(config, find_stream, pedantic=pedantic)
-    _check_subjects(config)
+    yield from check_origins(config, find_stream, pedantic=pedantic)
+    yield from _check_subjects(config)
     _check_transforms(config)
-    _check_republish(config, pedantic)
+    yield from _check_republish(config, pedantic)
     if creating:
         if config.sealed:
             raise _refuse("stream configuration for create can not be sealed")
@@ -233,16 +234,17 @@ def _check_schedules(config: StreamConfig, pedantic: bool) -> None:
     config.deny_purge = False
 
 
-def _check_subjects(config: StreamConfig) -> None:
+def _check_subjects(config: StreamConfig) -> Steps[None]:
     if not config.subjects and config.mirror is None and not config.sources:
         config.subjects = [config.name]
-    subjects = [subject.encode() for subject in config.subjects]
-    for subject in subjects:
+    for number, subject in enumerate(map(str.encode, config.subjects)):
+        if number % PIECE == PIECE - 1:
+            yield
         if not valid_subject(subject):
             raise _refuse("invalid subject")
         if not config.no_ack:
             _check_reserved(subject)
-    _check_mutual_overlap(config)
+    yield from _check_mutual_overlap(config)
 
 
 def _check_reserved(subject: bytes) -> None:
@@ -257,17 +259,17 @@ def _check_reserved(subject: bytes) -> None:
         raise _refuse("subjects that overlap with system api require no-ack to be true")
 
 
-def _check_mutual_overlap(config: StreamConfig) -> None:
+def _check_mutual_overlap(config: StreamConfig) -> Steps[None]:
     """Refuse the first pair that overlaps; in bounded time, a configuration may list very many subjects."""
     index = SubjectIndex(limits.JS_OVERLAP_STEPS)
     positions: dict[str, int] = {}
     try:
         for position, subject in enumerate(config.subjects):
-            found = index.overlapping(subject.encode())
+            found = yield from index.overlapping(subject.encode())
             if found:
                 first = min(found, key=positions.__getitem__)
                 raise _refuse(f'subject "{first}" overlaps with "{subject}"')
-            index.add(subject, [subject])
+            yield from index.add(subject, [subject])
             positions[subject] = position
     except TooManySteps:
         raise _refuse("too many subjects to compare") from None
@@ -282,7 +284,7 @@ def _check_transforms(config: StreamConfig) -> None:
             raise api_error(name, err=fault)
 
 
-def _check_republish(config: StreamConfig, pedantic: bool) -> None:
+def _check_republish(config: StreamConfig, pedantic: bool) -> Steps[None]:
     if config.republish is None:
         return
     if not config.republish.src and pedantic:
@@ -295,7 +297,7 @@ def _check_republish(config: StreamConfig, pedantic: bool) -> None:
             raise api_error("pedantic", err="implicit republish based on subject transform")
         republish.src = republish.dest = transform.dest
     destination = republish.dest.encode()
-    if destination and any(collide(destination, own.encode()) for own in config.subjects):
+    if destination and (yield from any_collides(destination, config.subjects)):
         raise _refuse("stream configuration for republish destination forms a cycle")
     if transform_fault(republish.src, republish.dest)[1]:
         route = f"from '{republish.src}' to '{republish.dest}'"

@@ -1,7 +1,11 @@
 """Sets of subjects that are searched for overlaps without comparing every pair."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 
+from jetbroker.turns import Steps
+from jetbroker.wire.subjects import collide
+
+PIECE = 64  # steps of which no clock is asked in between: some microseconds each
 _STAR = b"*"
 _REST = b">"
 
@@ -22,24 +26,35 @@ class SubjectIndex:
     """Subjects, each with owners (streams, say), as a trie of tokens.
 
     All walks keep their own stack: a subject may have thousands of tokens. `steps_left` bounds the nodes that
-    searches may still visit, None: no bound.
+    searches may still visit, None: no bound. What takes long yields between its pieces (see turns.py).
     """
 
     def __init__(self, step_limit: int | None = None) -> None:
         self._root = _Node()
         self.steps_left = step_limit
+        self._visited = 0
 
-    def add(self, owner: str, subjects: Iterable[str]) -> None:
+    def bounded(self, step_limit: int) -> "SubjectIndex":
+        """The same subjects, with a bound of its own on searches."""
+        index = SubjectIndex(step_limit)
+        index._root = self._root
+        return index
+
+    def add(self, owner: str, subjects: Iterable[str]) -> Steps[None]:
         """Remember subjects of an owner."""
-        for subject in subjects:
+        for number, subject in enumerate(subjects):
+            if number % PIECE == PIECE - 1:
+                yield
             node = self._root
             for token in subject.encode().split(b"."):
                 node = node.children.setdefault(token, _Node())
             node.owners.add(owner)
 
-    def remove(self, owner: str, subjects: Iterable[str]) -> None:
+    def remove(self, owner: str, subjects: Iterable[str]) -> Steps[None]:
         """Forget subjects of an owner."""
-        for subject in subjects:
+        for number, subject in enumerate(subjects):
+            if number % PIECE == PIECE - 1:
+                yield
             path = [self._root]
             tokens = subject.encode().split(b".")
             for token in tokens:
@@ -54,29 +69,46 @@ class SubjectIndex:
                         break
                     del parent.children[token]
 
-    def overlapping(self, subject: bytes) -> set[str]:
+    def overlapping(self, subject: bytes) -> Steps[set[str]]:
         """The owners of a subject that some message could match together with `subject`. Raises TooManySteps."""
-        return set().union(*(node.owners for node in self._search(subject.split(b"."))))
+        owners: set[str] = set()
+        for node in self._search(subject.split(b".")):
+            if node is None:
+                yield
+            else:
+                owners |= node.owners
+        return owners
 
-    def overlaps(self, subjects: Iterable[str], but: str = "") -> bool:
+    def overlaps(self, subjects: Iterable[str], but: str = "") -> Steps[bool]:
         """True when another owner than `but` has a subject that overlaps with one of these. Raises TooManySteps."""
-        return any(
-            owner != but
-            for subject in subjects
-            for node in self._search(subject.encode().split(b"."))
-            for owner in node.owners
-        )
+        for subject in subjects:
+            for node in self._search(subject.encode().split(b".")):
+                if node is None:
+                    yield
+                elif any(owner != but for owner in node.owners):
+                    return True
+        return False
 
-    def count_containing(self, subject: bytes) -> int:
+    def count_containing(self, subject: bytes) -> Steps[int]:
         """How many of the subjects match whatever `subject` matches, itself included. Raises TooManySteps."""
-        return sum(1 for node in self._search(subject.split(b"."), containing=True) if node.owners)
+        count = 0
+        for node in self._search(subject.split(b"."), containing=True):
+            if node is None:
+                yield
+            else:
+                count += bool(node.owners)
+        return count
 
-    def _search(self, tokens: list[bytes], *, containing: bool = False) -> Iterator[_Node]:
-        """Ends of subjects that overlap with this one; `containing`: only of those that match all that it matches."""
+    def _search(self, tokens: list[bytes], *, containing: bool = False) -> Generator[_Node | None]:
+        """Ends of subjects that overlap with this one; `containing`: only of those that match all that it matches.
+
+        None between two pieces.
+        """
         stack = [(self._root, 0)]
         while stack:
             node, depth = stack.pop()
-            self._step()
+            if self._step():
+                yield None
             if depth == len(tokens):
                 yield node
                 continue
@@ -88,7 +120,8 @@ class SubjectIndex:
                 below = [] if containing else list(children.values())
                 while below:
                     inner = below.pop()
-                    self._step()
+                    if self._step():
+                        yield None
                     yield inner
                     below.extend(inner.children.values())
             elif token == _STAR and not containing:
@@ -96,8 +129,43 @@ class SubjectIndex:
             else:
                 stack.extend((children[name], depth + 1) for name in {token, _STAR} if name in children)
 
-    def _step(self) -> None:
+    def _step(self) -> bool:
+        """Count a visited node; is a piece of the search done?"""
         if self.steps_left is not None:
             self.steps_left -= 1
             if self.steps_left < 0:
                 raise TooManySteps
+        self._visited += 1
+        return self._visited % PIECE == 0
+
+
+def any_collides(asked: bytes, subjects: Iterable[str]) -> Steps[bool]:
+    """Does some message match both `asked` and one of the subjects?"""
+    for number, subject in enumerate(subjects):
+        if number % PIECE == PIECE - 1:
+            yield
+        if collide(asked, subject.encode()):
+            return True
+    return False
+
+
+def any_two_overlap(subjects: Iterable[str], step_limit: int) -> Steps[bool]:
+    """Does some message match two of the subjects? Raises TooManySteps."""
+    index = SubjectIndex(step_limit)
+    for subject in subjects:
+        if (yield from index.overlapping(subject.encode())):
+            return True
+        yield from index.add(subject, [subject])
+    return False
+
+
+def any_contains(subjects: list[str], step_limit: int) -> Steps[bool]:
+    """Does one of the subjects match all that another one matches? Raises TooManySteps."""
+    if len(set(subjects)) != len(subjects):
+        return True
+    index = SubjectIndex(step_limit)
+    yield from index.add("", subjects)
+    for subject in subjects:
+        if (yield from index.count_containing(subject.encode())) > 1:
+            return True
+    return False

@@ -1,5 +1,5 @@
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from jetbroker.tick import TickTask
 
@@ -16,6 +16,8 @@ class SubjectState:
 class SubjectFilter:
     patterns: tuple[bytes, ...]
     def __init__(self, *patterns: bytes) -> None: ...
+
+def subject_filter(patterns: Iterable[bytes]) -> SubjectFilter: ...
 
 class LogObserver: ...
 

@@ -3,7 +3,10 @@
 from libc.stdint cimport int64_t, uint16_t, uint64_t
 
 from jetbroker.tick cimport TickTask
-from jetbroker.wire.subjects cimport subject_matches
+from jetbroker.wire.subjects cimport has_wildcard, subject_matches
+
+
+cdef Py_ssize_t FEW_PATTERNS = 8      # so many are compared one by one as quickly as by a tree of their tokens
 
 
 cdef class SubjectState:
@@ -28,6 +31,89 @@ cdef class SubjectFilter:
             if subject_matches(subject, n, pattern):
                 return True
         return False
+
+
+cdef class _Tokens:
+    """One token's place in a tree of patterns."""
+    cdef dict following                # bytes -> _Tokens, of literal tokens; None: there are none
+    cdef _Tokens any_token             # behind "*"
+    cdef bint any_rest                 # ">" comes here
+    cdef bint ends                     # a pattern ends here
+
+    cdef _Tokens behind(self, bytes token):
+        cdef _Tokens place
+        if token == b"*":
+            if self.any_token is None:
+                self.any_token = _Tokens()
+            return self.any_token
+        if self.following is None:
+            self.following = {}
+        place = <_Tokens>self.following.get(token)
+        if place is None:
+            place = self.following[token] = _Tokens()
+        return place
+
+
+cdef class _ManyPatterns(SubjectFilter):
+    """Looks a subject up among the literal patterns, and compares it with the others that begin as it does."""
+    cdef set literals
+    cdef _Tokens first
+
+    def __init__(self, *patterns):
+        cdef bytes pattern
+        super().__init__(*patterns)
+        self.literals = set()
+        self.first = _Tokens()
+        for pattern in self.patterns:
+            if has_wildcard(pattern, len(pattern)):
+                self._plant(pattern)
+            else:
+                self.literals.add(pattern)
+
+    cdef int _plant(self, bytes pattern) except -1:
+        cdef _Tokens place = self.first
+        cdef bytes token
+        for token in pattern.split(b"."):
+            if token == b">":
+                place.any_rest = True
+                return 0
+            place = place.behind(token)
+        place.ends = True
+        return 0
+
+    cdef bint matches(self, const char* subject, Py_ssize_t n) except -1:
+        cdef bytes text = subject[:n], token
+        cdef list at = [self.first], after, tokens
+        cdef _Tokens place, found
+        if not self.patterns or text in self.literals:
+            return True
+        tokens = text.split(b".")
+        if b"" in tokens:
+            return False               # as subject_matches: a wildcard stands for no empty token
+        for token in tokens:
+            after = []
+            for place in at:
+                if place.any_rest:
+                    return True
+                if place.following is not None:
+                    found = <_Tokens>place.following.get(token)
+                    if found is not None:
+                        after.append(found)
+                if place.any_token is not None:
+                    after.append(place.any_token)
+            if not after:
+                return False
+            at = after
+        for place in at:
+            if place.ends:
+                return True
+        return False
+
+
+def subject_filter(patterns) -> SubjectFilter:
+    """A filter of so many patterns as a client may choose: what a match costs grows with the subject, not with them."""
+    cdef list given = list(patterns)
+    return _ManyPatterns(*given) if len(given) > FEW_PATTERNS else SubjectFilter(*given)
 
 
 cdef class LogObserver:

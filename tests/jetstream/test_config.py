@@ -24,6 +24,7 @@ from jetbroker.jetstream.errors import ApiError, api_error
 from jetbroker.jetstream.metadata import shown_metadata
 from jetbroker.jetstream.stream_config import check_stream_config, check_stream_update, refuse_unsupported_stream
 from jetbroker.jetstream.subject_index import SubjectIndex
+from jetbroker.turns import at_once
 from jetbroker.wire.subjects import collide, subset
 
 SECOND = 1_000_000_000
@@ -31,7 +32,7 @@ FREE = AccountLimits()
 
 
 def stream(**fields: Any) -> StreamConfig:
-    return check_stream_config(StreamConfig.from_json({"name": "S", "subjects": ["s.>"]} | fields), FREE)
+    return at_once(check_stream_config(StreamConfig.from_json({"name": "S", "subjects": ["s.>"]} | fields), FREE))
 
 
 def refused(error: pytest.ExceptionInfo[ApiError]) -> tuple[int, str]:
@@ -74,7 +75,7 @@ def test_streams_are_refused(fields: dict[str, Any], code: int, text: str) -> No
 
 
 def test_defaults_of_a_stream() -> None:
-    config = check_stream_config(StreamConfig(name="S"), FREE)
+    config = at_once(check_stream_config(StreamConfig(name="S"), FREE))
     assert config.subjects == ["S"]
     assert (config.max_msgs, config.max_bytes, config.max_msg_size, config.num_replicas) == (-1, -1, -1, 1)
     assert config.duplicate_window == 120 * SECOND
@@ -84,7 +85,7 @@ def test_defaults_of_a_stream() -> None:
 
 def test_the_given_configuration_is_left_alone() -> None:
     given_config = StreamConfig(name="S")
-    check_stream_config(given_config, FREE)
+    at_once(check_stream_config(given_config, FREE))
     assert given_config == StreamConfig(name="S")
 
 
@@ -96,7 +97,7 @@ def test_server_and_account_limits_of_a_stream() -> None:
         (AccountLimits(duplicate_window=60 * SECOND), {"duplicate_window": 61 * SECOND}, 10052),
     ):
         with pytest.raises(ApiError) as caught:
-            check_stream_config(StreamConfig.from_json({"name": "S"} | fields), limits)
+            at_once(check_stream_config(StreamConfig.from_json({"name": "S"} | fields), limits))
         assert caught.value.err_code == code
 
 
@@ -132,12 +133,14 @@ def test_updates_of_a_stream(old: dict[str, Any], new: dict[str, Any], text: str
 
 
 def test_sealing_fixes_the_rest() -> None:
-    sealed = check_stream_config(
-        StreamConfig.from_json({"name": "S", "sealed": True, "max_age": SECOND, "allow_rollup_hdrs": True}),
-        FREE,
-        creating=False,
+    sealed = at_once(
+        check_stream_config(
+            StreamConfig.from_json({"name": "S", "sealed": True, "max_age": SECOND, "allow_rollup_hdrs": True}),
+            FREE,
+            creating=False,
+        )
     )
-    check_stream_update(check_stream_config(StreamConfig(name="S"), FREE), sealed)
+    check_stream_update(at_once(check_stream_config(StreamConfig(name="S"), FREE)), sealed)
     assert (sealed.max_age, sealed.discard, sealed.deny_delete, sealed.deny_purge) == (0, "new", True, True)
     assert not sealed.allow_rollup_hdrs
 
@@ -159,7 +162,7 @@ def test_what_is_not_built_is_refused(fields: dict[str, Any]) -> None:
 def consumer(parent: StreamConfig | None = None, limits: AccountLimits = FREE, **fields: Any) -> ConsumerConfig:
     parent = parent or stream()
     config = default_consumer_config(ConsumerConfig.from_json(fields), parent, limits)
-    check_consumer_config(config, parent, limits)
+    at_once(check_consumer_config(config, parent, limits))
     return config
 
 
@@ -221,11 +224,11 @@ def test_consumers_of_a_work_queue(fields: dict[str, Any], code: int) -> None:
 
 def test_work_queue_consumers_do_not_share() -> None:
     first = ConsumerConfig(filter_subject="w.a")
-    check_workqueue(ConsumerConfig(filter_subject="w.b"), [first])
-    check_workqueue(ConsumerConfig(), [])
+    at_once(check_workqueue(ConsumerConfig(filter_subject="w.b"), [first]))
+    at_once(check_workqueue(ConsumerConfig(), []))
     for other, code in ((ConsumerConfig(), 10099), (ConsumerConfig(filter_subjects=["w.*"]), 10100)):
         with pytest.raises(ApiError) as caught:
-            check_workqueue(other, [first])
+            at_once(check_workqueue(other, [first]))
         assert caught.value.err_code == code
 
 
@@ -293,39 +296,43 @@ def test_overlaps_are_those_of_a_pairwise_look(known: list[str], asked: str, rem
     index = SubjectIndex()
     configs = [StreamConfig(name=str(number), subjects=[text]) for number, text in enumerate(known)]
     for config in configs:
-        index.add(config.name, config.subjects)
+        at_once(index.add(config.name, config.subjects))
     if removed < len(configs):
         gone = configs.pop(removed)
-        index.remove(gone.name, gone.subjects)
+        at_once(index.remove(gone.name, gone.subjects))
     expected = {config.name for config in configs if collide(config.subjects[0].encode(), asked.encode())}
-    assert index.overlapping(asked.encode()) == expected
+    assert at_once(index.overlapping(asked.encode())) == expected
 
 
 def test_overlaps_stay_fast_with_many_streams_and_long_subjects() -> None:
     index = SubjectIndex()
     for number in range(20_000):
-        index.add(str(number), [f"orders.{number}.>", f"events.{number}"])
+        at_once(index.add(str(number), [f"orders.{number}.>", f"events.{number}"]))
     long = ".".join(["x"] * 2_000)
-    index.add("long", [long])
+    at_once(index.add("long", [long]))
     begin = time.perf_counter()
     for number in range(1_000):
-        assert index.overlapping(f"orders.{number}.new".encode()) == {str(number)}
-        assert not index.overlapping(f"other.{number}".encode())
-    assert index.overlapping(long.encode()) == {"long"}
+        assert at_once(index.overlapping(f"orders.{number}.new".encode())) == {str(number)}
+        assert not at_once(index.overlapping(f"other.{number}".encode()))
+    assert at_once(index.overlapping(long.encode())) == {"long"}
     assert time.perf_counter() - begin < 20
-    index.remove("long", [long])
-    assert not index.overlapping(long.encode())
+    at_once(index.remove("long", [long]))
+    assert not at_once(index.overlapping(long.encode()))
 
 
 def test_comparing_subjects_takes_bounded_time() -> None:
     begin = time.perf_counter()
-    check_stream_config(StreamConfig(name="S", subjects=[f"a.{number}.b" for number in range(20_000)]), FREE)
+    at_once(check_stream_config(StreamConfig(name="S", subjects=[f"a.{number}.b" for number in range(20_000)]), FREE))
     entangled = [f"x.a{number}.b.c" for number in range(30_000)] + [f"x.*.b.d{number}" for number in range(30_000)]
     with pytest.raises(ApiError, match="too many subjects to compare"):
-        check_stream_config(StreamConfig(name="S", subjects=entangled), FREE)
+        at_once(check_stream_config(StreamConfig(name="S", subjects=entangled), FREE))
     queries = [f"x.*.b.d{number}" for number in range(30_000)]
     with pytest.raises(ApiError, match="too many filter subjects to compare"):
-        check_workqueue(ConsumerConfig(filter_subjects=queries), [ConsumerConfig(filter_subjects=entangled[:30_000])])
+        at_once(
+            check_workqueue(
+                ConsumerConfig(filter_subjects=queries), [ConsumerConfig(filter_subjects=entangled[:30_000])]
+            )
+        )
     consumer(filter_subjects=[f"s.{number}" for number in range(20_000)])
     assert time.perf_counter() - begin < 30
 

@@ -19,6 +19,7 @@ from jetbroker.store.disk import Disk
 from jetbroker.store.filelog import FileLog
 from jetbroker.store.memlog import MemoryLog
 from jetbroker.tick import Tick
+from jetbroker.turns import at_once
 
 Answer = tuple[bytes, bytes]  # headers, payload
 ANSWER_SECONDS = 5.0
@@ -29,7 +30,7 @@ _stream_ids = itertools.count(1)
 def stream_config(**fields: Any) -> StreamConfig:
     """A checked configuration; fields as in JSON."""
     given = {"name": "S", "subjects": ["s.>"], "retention": "limits", "discard": "old", "storage": "memory", **fields}
-    return check_stream_config(StreamConfig.from_json(given), AccountLimits())
+    return at_once(check_stream_config(StreamConfig.from_json(given), AccountLimits()))
 
 
 class StreamBench:
