@@ -66,7 +66,9 @@ def consumer_head(document: dict[str, Any] | None) -> dict[str, Any] | None:
         return None
     if not is_name(document.get("name")) or not is_number(document.get("created", 0), INT64_MAX):
         return None
-    return {"created": 0, **document}
+    if not all(isinstance(document.get(key, ""), str) for key in ("account", "stream")):
+        return None
+    return {"account": "", "stream": "", "created": 0, **document}
 
 
 def clean_positions(document: dict[str, Any] | None) -> dict[int, int]:

@@ -22,7 +22,7 @@ from tests.support import process
 from tests.support.consumers import SECOND, ConsumerBench, Delivered, counts, positions
 
 STREAM_ID = 7
-NEW = {"name": "c", "config": {}}
+NEW = {"account": "$G", "stream": "s", "name": "c", "config": {}}
 
 
 def new_log(bench: ConsumerBench) -> Any:

@@ -310,7 +310,13 @@ def test_the_folder_of_another_stream_is_offline_with_its_reason(tmp_path: Path)
     run(scenario())
 
 
-@pytest.mark.parametrize("head", [[], {"name": "C"}, {"name": 5, "config": {}}, {"name": "D", "config": {}}])
+@pytest.mark.parametrize(
+    "head",
+    [
+        *([], {"name": "C"}, {"name": 5, "config": {}}, {"name": "D", "config": {}}),
+        *({"name": "C", "config": {}, "account": 5}, {"name": "C", "config": {}, "created": -1}),
+    ],
+)
 def test_a_state_log_of_another_shape_is_left_alone(tmp_path: Path, head: Any) -> None:
     async def scenario() -> None:
         log = await make(tmp_path)
