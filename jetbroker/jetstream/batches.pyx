@@ -9,16 +9,16 @@ from libc.stdint cimport int64_t, uint16_t, uint64_t
 from libc.string cimport memset
 
 from jetbroker.jetstream.ingest cimport Ingest, SubjectEntry, with_ttl
-from jetbroker.jetstream.interest cimport StreamConsumer
 from jetbroker.jetstream.publish_headers cimport (
     PublishHeaders, has_schedule_headers, is_sequence, scan_publish_headers, without_header,
 )
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.ttl cimport TTL_INVALID, TTL_NONE, expiry_ns, parse_ttl
+from jetbroker.jetstream.work_turns cimport monotonic_ns
+from jetbroker.routing.router cimport charge_publisher
 from jetbroker.store.format cimport RECORD_HEADER
 from jetbroker.store.log cimport (
-    FLAG_BATCH, FLAG_BATCH_FIRST, FLAG_BATCH_LAST, FLAG_MSG_ID, FLAG_SCHEDULE, FLAG_TTL, READ_MISSING, StoredMessage,
-    SubjectFilter,
+    FLAG_BATCH, FLAG_BATCH_FIRST, FLAG_BATCH_LAST, FLAG_MSG_ID, FLAG_SCHEDULE, FLAG_TTL,
 )
 from jetbroker.tick cimport PHASE_EVENTS
 from jetbroker.wire.digits cimport read_uint64
@@ -37,7 +37,7 @@ cdef Py_ssize_t MAX_STAGED_BYTES = limits.JS_STAGED_BYTES
 cdef Py_ssize_t MAX_ID_BYTES = 64
 cdef Py_ssize_t MESSAGE_OVERHEAD = 256     # of the objects that hold one staged message
 cdef uint64_t MAX_UNCOMMITTED_BYTES = limits.JS_UNCOMMITTED_BYTES
-cdef int MAX_UNDONE_ROLLUP = 65_536        # as for a single message
+cdef int64_t UNIT_NS = limits.TURN_NS // limits.TURN_UNITS
 cdef bytes COMMIT_HEADER = b"Nats-Batch-Commit: 1"
 
 
@@ -105,9 +105,15 @@ cdef class AtomicBatches:
     def take(self, bytes batch_id not None, bytes subject not None, bytes reply, bytes headers not None,
              bytes payload not None) -> None:
         """One message of a batch, from a publisher."""
+        cdef int64_t began = monotonic_ns()
         refusal = self._refusal(batch_id, subject, headers, payload)
         if refusal is None:
-            refusal = self._stage(batch_id, subject, reply, headers, payload)
+            try:
+                refusal = self._stage(batch_id, subject, reply, headers, payload)
+            except StorageError as error:
+                refusal = api_error("stream_store_failed", err=error)   # it could not be judged: nothing is stored
+            # a commit judges up to a thousand messages: the publisher's turn pays for them
+            charge_publisher((monotonic_ns() - began) // UNIT_NS)
         if refusal is not None:
             self._answer(reply, refusal)
 
@@ -324,8 +330,10 @@ cdef class AtomicBatches:
                 judged.headers = with_ttl(judged.headers, judged.ttl)
                 scan_publish_headers(judged.headers, len(judged.headers), found)
         if found.msg_id.n and ingest.dedup.window_ns > 0:
+            if not ingest.dedup.is_read():
+                return api_error("stream_too_many_requests")
             judged.msg_id = found.msg_id.p[:found.msg_id.n]
-            if judged.msg_id in so_far.msg_ids or ingest.dedup.find(ingest.log, judged.msg_id, now):
+            if judged.msg_id in so_far.msg_ids or ingest.dedup.find(judged.msg_id, now):
                 return api_error("atomic_publish_contains_duplicate_message")
             so_far.msg_ids.add(judged.msg_id)
             judged.flags |= FLAG_MSG_ID
@@ -440,7 +448,7 @@ cdef class AtomicBatches:
                 if ingest.on_first_id is not None:
                     ingest.on_first_id()
             if judged.rollup:
-                self._roll_up(judged)
+                ingest.roll_up(judged.entry.state, judged.rollup == b"sub", judged.seq)
             if judged.ends:
                 ingest.end_schedule(judged.ends, judged.seq)
             if not judged.wanted:
@@ -452,30 +460,16 @@ cdef class AtomicBatches:
                 ingest.ttls.add(judged.seq, expiry_ns(max(now, ingest.log.last_time_ns), judged.ttl))
             if judged.flags & FLAG_SCHEDULE:
                 ingest.schedules.add(judged.seq, judged.headers, now)
-        if ingest.max_per_subject:
-            for judged in all_judged:
-                if judged.wanted:
-                    ingest._trim_subject(judged.entry.state)
-        if not ingest.discard_new:
-            ingest._evict()
-        return 0
-
-    cdef int _roll_up(self, Judged judged) except -1:
-        """The message replaces all older ones of its subject, or of the stream."""
-        cdef Ingest ingest = self.ingest
-        cdef StreamConsumer consumer
-        cdef StoredMessage stored
-        cdef bytes pattern = judged.subject if judged.rollup == b"sub" else b""
-        cdef SubjectFilter subjects = SubjectFilter(pattern)
-        cdef uint64_t start = ingest.log.first_seq
-        cdef int left = MAX_UNDONE_ROLLUP if ingest.undoable else 0
-        while left and ingest.log.next_message(subjects, start, judged.seq - 1, &stored) != READ_MISSING:
-            ingest._note_eviction(stored.seq)
-            start = stored.seq + 1
-            left -= 1
-        if ingest.log.purge(pattern, judged.seq, 0):
-            for consumer in ingest.consumers:
-                consumer.on_purged()
+        try:
+            if ingest.max_per_subject:
+                for judged in all_judged:
+                    if judged.wanted:
+                        ingest._trim_subject(judged.entry.state)
+            if not ingest.discard_new:
+                ingest._evict()
+        except StorageError as error:
+            # the batch is stored and gets its ack; what cannot be read now goes with a later message
+            ingest.tick.report(ingest, error)
         return 0
 
 

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """What a stream removes because its time has come (see expiry.pxd).
 
-One timer per stream, for whatever is due first. Work is done in PHASE_EVENTS, a bounded number of messages per tick.
+One timer per stream, for whatever is due first. Work is done in PHASE_EVENTS, for a bounded time per tick.
 """
 from libc.stdint cimport int64_t, uint64_t
 
@@ -10,6 +10,7 @@ from jetbroker.jetstream.interest cimport StreamConsumer
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.ttl cimport TTL_NEVER, expiry_ns, ttl_of
 from jetbroker.jetstream.wall_timer cimport WallTimer
+from jetbroker.jetstream.work_turns cimport monotonic_ns
 from jetbroker.saturate cimport add_int64
 from jetbroker.store.flagged cimport FlaggedWalk
 from jetbroker.store.log cimport FLAG_TTL, READ_MISSING, READ_OK, StoredMessage, SubjectState
@@ -21,7 +22,7 @@ from jetbroker.errors import StorageError
 from jetbroker.jetstream.gotext import SECOND, duration_text
 
 cdef uint64_t EVICTIONS_PER_TICK = limits.JS_EVICTIONS_PER_TICK
-cdef int EXPIRIES_PER_TICK = limits.JS_EXPIRIES_PER_TICK
+cdef int64_t WORK_NS = limits.JS_WORK_NS
 cdef Py_ssize_t SLOTS_PER_TICK = limits.JS_TTL_SLOTS_PER_TICK
 cdef int64_t SECOND_NS = 1_000_000_000
 
@@ -146,9 +147,8 @@ cdef class Expiry(TickTask):
         cdef uint64_t seq
         cdef int64_t ttl
         cdef int64_t due
-        cdef int left = EXPIRIES_PER_TICK
-        while left and self.ttls.count and self.ttls.earliest() <= now:
-            left -= 1
+        cdef int64_t until = monotonic_ns() + WORK_NS
+        while self.ttls.count and self.ttls.earliest() <= now and monotonic_ns() < until:
             seq = self.ttls.pop()
             if self.log.read(seq, &message) != READ_OK:
                 continue
@@ -180,9 +180,8 @@ cdef class Expiry(TickTask):
         """As above, one by one: some messages never expire, some leave a marker."""
         cdef StoredMessage message
         cdef int result
-        cdef int left = EXPIRIES_PER_TICK
-        while left:
-            left -= 1
+        cdef int64_t until = monotonic_ns() + WORK_NS
+        while monotonic_ns() < until:
             result = self.log.next_message(None, self.age_cursor, self.log.last_seq, &message)
             if result == READ_MISSING:
                 self.age_cursor = self.log.last_seq + 1

@@ -99,6 +99,8 @@ cdef class Ingest(Receiver):
                         uint16_t flags, int64_t now_ns) except? 0
     cdef int store_checked(self, SubjectEntry entry, const Message* msg, bytes block,
                            PublishHeaders* found, int64_t now_ns) except -1
+    cdef int _store_answered(self, SubjectEntry entry, const Message* msg, bytes block,
+                             PublishHeaders* found, int64_t now_ns) except -1
     cdef int ack(self, const Message* msg, uint64_t seq, bint duplicate) except -1
     cdef int refuse(self, const Message* msg, object error) except -1
 
@@ -119,6 +121,7 @@ cdef class Ingest(Receiver):
     cdef object _check_last_msg_id(self, PublishHeaders* found)
     cdef bytes _last_msg_id(self)
     cdef object _check_rollup(self, Text rollup)
+    cdef object _find_room(self, SubjectEntry entry, const Message* msg, uint64_t size)
     cdef object _check_room(self, SubjectEntry entry, const Message* msg, Py_ssize_t headers_len,
                             Py_ssize_t payload_len)
     cdef uint64_t _cost(self, Py_ssize_t subject_len, Py_ssize_t headers_len, Py_ssize_t payload_len) noexcept
@@ -129,12 +132,15 @@ cdef class Ingest(Receiver):
     cdef int _make_room(self, SubjectEntry entry, uint64_t previous) except -1
     cdef int _evict(self) except -1
     cdef int _note_eviction(self, uint64_t seq) except -1
-    cdef int _note_rolled_up(self, SubjectFilter subjects, uint64_t start) except -1
+    cdef int _note_replaced(self, SubjectFilter subjects, uint64_t below) except -1
     cdef list _evicted_for(self, uint64_t first_lost)
     cdef int _forget_evictions(self, uint64_t committed) except -1
     cdef int _trim_subject(self, SubjectState state) except -1
     cdef int _remove_one(self, uint64_t seq) except -1
-    cdef int _roll_up(self, SubjectEntry entry, Text rollup) except -1
+    # Message seq of this subject replaces what is older: of its subject, or of the stream.
+    cdef int roll_up(self, SubjectState state, bint of_subject, uint64_t seq) except -1
+    cdef int _remove_older(self, SubjectState state, uint64_t seq) except -1
+    cdef int _replace(self, bytes pattern, uint64_t seq) except -1
     cdef int _refuse_reply(self, bytes reply, object error) except -1
     cdef int run_tick(self) except -1
 

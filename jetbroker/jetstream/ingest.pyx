@@ -20,10 +20,12 @@ from jetbroker.jetstream.publish_headers cimport (
 from jetbroker.jetstream.republish cimport Republisher
 from jetbroker.jetstream.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.ttl cimport TTL_INVALID, TTL_NONE, TtlHeap, expiry_ns, parse_ttl
-from jetbroker.routing.router cimport Receiver, RouteSlot, Subscription
+from jetbroker.jetstream.work_turns cimport monotonic_ns, turns_of
+from jetbroker.routing.router cimport Receiver, RouteSlot, Subscription, charge_publisher
 from jetbroker.routing.transform cimport Transform
+from jetbroker.store.flagged cimport next_stored
 from jetbroker.store.log cimport (
-    FLAG_MSG_ID, FLAG_SCHEDULE, FLAG_TTL, READ_MISSING, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState,
+    FLAG_MSG_ID, FLAG_SCHEDULE, FLAG_TTL, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState,
 )
 from jetbroker.tick cimport PHASE_EVENTS
 from jetbroker.wire.buffer cimport OutputBuffer
@@ -46,7 +48,11 @@ cdef uint64_t MAX_UNCOMMITTED_BYTES = limits.JS_UNCOMMITTED_BYTES
 cdef int JUDGED_COST = limits.JUDGED_PUBLISH_UNITS
 cdef int SCHEDULE_COST = limits.SCHEDULE_UNITS
 # A roll-up that replaces more messages than this is not undone when its own message cannot be written.
-cdef int MAX_UNDONE_ROLLUP = 65_536
+cdef uint64_t MAX_UNDONE_ROLLUP = 65_536
+# A subject with at most so many messages loses them one by one: its own are found without a walk over the others.
+cdef uint64_t FEW = 64
+# A turn's units, in time: what cannot be counted before is measured.
+cdef int64_t UNIT_NS = limits.TURN_NS // limits.TURN_UNITS
 # Bytes a stream may store before it looks at its account's usage again: by so much a limit may be overrun per stream.
 cdef int64_t MAX_ACCOUNT_CREDIT = 64 * 1024
 cdef int64_t SECOND_NS = 1_000_000_000
@@ -74,7 +80,7 @@ cdef class Ingest(Receiver):
         self.account_bytes = js.limits.max_memory if config.storage == "memory" else js.limits.max_storage
         ack = orjson.dumps({"stream": name, "domain": domain} if domain else {"stream": name})
         self.acks = PubAckQueue(self.router, ack.removesuffix(b"}") + b',"seq":')
-        self.dedup = DedupWindow(config.duplicate_window, log.last_seq)
+        self.dedup = DedupWindow(log, turns_of(js.server, js.tick), config.duplicate_window)
         self.ttls = TtlHeap(log)
         self.last_msg_id = b""
         self.refusals = []
@@ -203,7 +209,7 @@ cdef class Ingest(Receiver):
             if found.batch_id.n:
                 self._put_into_batch(msg, kept, found.batch_id)
             else:
-                self.store_checked(entry, msg, kept, &found, now)
+                self._store_answered(entry, msg, kept, &found, now)
             return cost
         seq = self.store(entry, msg, block if n else NULL, n, 0, now)
         if seq and msg.reply != NULL:
@@ -218,6 +224,14 @@ cdef class Ingest(Receiver):
         self.batches.take(batch_id.p[:batch_id.n], msg.subject[:msg.subject_len],
                           msg.reply[:msg.reply_len] if msg.reply != NULL else None, block, msg.body[n:msg.body_len])
         return 0
+
+    cdef int _store_answered(self, SubjectEntry entry, const Message* msg, bytes block,
+                             PublishHeaders* found, int64_t now_ns) except -1:
+        """As store_checked(), and whatever the disk refuses to read, the publisher gets his answer."""
+        try:
+            return self.store_checked(entry, msg, block, found, now_ns)
+        except StorageError as error:
+            return self.refuse(msg, api_error("stream_store_failed", err=error))
 
     cdef int store_checked(self, SubjectEntry entry, const Message* msg, bytes block,
                            PublishHeaders* found, int64_t now_ns) except -1:
@@ -239,8 +253,10 @@ cdef class Ingest(Receiver):
                 scan_publish_headers(block, len(block), found)
         if refusal is None:
             if found.msg_id.n and self.dedup.window_ns > 0:
+                if not self.dedup.is_read():
+                    return self.refuse(msg, api_error("stream_too_many_requests"))
                 msg_id = found.msg_id.p[:found.msg_id.n]
-                seq = self.dedup.find(self.log, msg_id, now_ns)
+                seq = self.dedup.find(msg_id, now_ns)
                 if seq:
                     return self.ack(msg, seq, True)
             refusal = self._check_last_msg_id(found)
@@ -277,10 +293,10 @@ cdef class Ingest(Receiver):
             self.last_msg_id_seq = seq
             if self.on_first_id is not None:
                 self.on_first_id()
-        if found.rollup.n:
-            self._roll_up(entry, found.rollup)
         if flags & FLAG_SCHEDULE:
             self.schedules.add(seq, stored, now_ns)
+        if found.rollup.n:
+            self.roll_up(entry.state, found.rollup.p[0] in b"sS", seq)
         if found.schedule_next.n == 5 and memcmp(found.schedule_next.p, b"purge", 5) == 0:
             self.end_schedule(found.scheduler.p[:found.scheduler.n], seq)
         return seq
@@ -409,9 +425,14 @@ cdef class Ingest(Receiver):
 
     cdef object _check_room(self, SubjectEntry entry, const Message* msg, Py_ssize_t headers_len,
                             Py_ssize_t payload_len):
+        try:
+            return self._find_room(entry, msg, self._cost(msg.subject_len, headers_len, payload_len))
+        except StorageError as error:
+            return api_error("stream_store_failed", err=error)
+
+    cdef object _find_room(self, SubjectEntry entry, const Message* msg, uint64_t size):
         """Discard new: refuse what does not fit. A full subject makes room for its own next message."""
         cdef bint subject_full = self.max_per_subject and entry.state.count >= <uint64_t>self.max_per_subject
-        cdef uint64_t size = self._cost(msg.subject_len, headers_len, payload_len)
         cdef StoredMessage oldest
         if subject_full and self.discard_new_per_subject:
             return api_error("stream_store_failed", err="maximum messages per subject exceeded")
@@ -501,27 +522,41 @@ cdef class Ingest(Receiver):
             consumer.on_removed(seq)
         return 0
 
-    cdef int _roll_up(self, SubjectEntry entry, Text rollup) except -1:
-        """The message just stored replaces all older ones of its subject, or of the stream."""
-        cdef StreamConsumer consumer
-        if rollup.p[0] == c's' or rollup.p[0] == c'S':
-            if has_wildcard(<const char*>entry.state.subject, len(entry.state.subject)):
-                # stored as a literal, but it rolls up all it matches: KV purges of `key.*` count on it
-                self._note_rolled_up(SubjectFilter(entry.state.subject), self.log.first_seq)
-                self.log.purge(entry.state.subject, 0, 1)
-            elif entry.state.count == 2:
-                return self._remove_one(self.log.first_of(entry.state))
-            elif entry.state.count < 2:
-                return 0
-            else:
-                self._note_rolled_up(SubjectFilter(entry.state.subject), self.log.first_of(entry.state))
-                self.log.purge(entry.state.subject, 0, 1)
-        else:
-            self._note_rolled_up(SubjectFilter(), self.log.first_seq)
-            self.log.purge(b"", 0, 1)
-        for consumer in self.consumers:
-            consumer.on_purged()
+    cdef int roll_up(self, SubjectState state, bint of_subject, uint64_t seq) except -1:
+        """Message seq of this subject, just stored, replaces all older ones of its subject, or of the stream."""
+        if not of_subject:
+            return self._replace(b"", seq)
+        if state.count <= FEW and not has_wildcard(<const char*>state.subject, len(state.subject)):
+            return self._remove_older(state, seq)
+        # stored as a literal, one with wildcards rolls up all it matches: KV purges of `key.*` count on it
+        return self._replace(state.subject, seq)
+
+    cdef int _remove_older(self, SubjectState state, uint64_t seq) except -1:
+        cdef uint64_t first
+        try:
+            first = self.log.first_of(state)
+            while first and first < seq:
+                self._remove_one(first)
+                first = self.log.first_of(state)
+        except StorageError as error:
+            self.tick.report(self, error)      # as in _replace()
         return 0
+
+    cdef int _replace(self, bytes pattern, uint64_t seq) except -1:
+        """Remove what matches and is older than seq; its publisher's turn pays for the time this takes."""
+        cdef StreamConsumer consumer
+        cdef int64_t began = monotonic_ns()
+        cdef bint removed = True
+        try:
+            self._note_replaced(SubjectFilter(pattern), seq)
+            removed = self.log.purge(pattern, seq, 0) > 0
+        except StorageError as error:
+            # the message is stored and gets its ack; what cannot be read now goes with the next one that replaces it
+            self.tick.report(self, error)
+        if removed:
+            for consumer in self.consumers:
+                consumer.on_purged()
+        return charge_publisher((monotonic_ns() - began) // UNIT_NS)
 
     # --- schedules ---
 
@@ -538,12 +573,7 @@ cdef class Ingest(Receiver):
         return stored.headers[:stored.headers_len] if stored.headers_len else b""
 
     cdef int end_schedule(self, bytes subject, uint64_t seq) except -1:
-        cdef StreamConsumer consumer
-        self._note_rolled_up(SubjectFilter(subject), self.log.first_seq)
-        if self.log.purge(subject, seq, 0):
-            for consumer in self.consumers:
-                consumer.on_purged()
-        return 0
+        return self._replace(subject, seq or self.log.last_seq + 1)
 
     cdef uint64_t store_generated(self, bytes subject, bytes headers, bytes payload) except? 0:
         cdef bytes body = headers + payload
@@ -609,13 +639,13 @@ cdef class Ingest(Receiver):
             self.evictions.size += 2 * sizeof(uint64_t)
         return 0
 
-    cdef int _note_rolled_up(self, SubjectFilter subjects, uint64_t start) except -1:
-        cdef StoredMessage stored
-        cdef int left = MAX_UNDONE_ROLLUP if self.undoable else 0
-        while left and self.log.next_message(subjects, start, self.log.last_seq - 1, &stored) != READ_MISSING:
-            self._note_eviction(stored.seq)
-            start = stored.seq + 1
-            left -= 1
+    cdef int _note_replaced(self, SubjectFilter subjects, uint64_t below) except -1:
+        cdef uint64_t seq
+        if self.undoable and self.log.count_from(subjects, 0) <= MAX_UNDONE_ROLLUP:
+            seq = next_stored(self.log, subjects, self.log.first_seq, below - 1)
+            while seq:
+                self._note_eviction(seq)
+                seq = next_stored(self.log, subjects, seq + 1, below - 1)
         return 0
 
     cdef list _evicted_for(self, uint64_t first_lost):

@@ -257,7 +257,10 @@ cdef class OriginIngest(Receiver):
             if found.msg_id.n and ingest.dedup.window_ns > 0 and not self.is_mirror:
                 msg_id = found.msg_id.p[:found.msg_id.n]
                 flags |= FLAG_MSG_ID
-                if ingest.dedup.find(self.log, msg_id, now):
+                if not ingest.dedup.is_read():
+                    self._break(api_error("stream_too_many_requests"))
+                    return False
+                if ingest.dedup.find(msg_id, now):
                     return True
             ttl = parse_ttl(found.ttl.p, found.ttl.n) if ingest.allow_ttl else TTL_NONE
             if ttl != TTL_NONE and ttl != TTL_INVALID:
@@ -274,7 +277,7 @@ cdef class OriginIngest(Receiver):
             if ingest.on_first_id is not None:
                 ingest.on_first_id()
         if found.rollup.n and ingest.allow_rollup:
-            ingest._roll_up(entry, found.rollup)
+            ingest.roll_up(entry.state, found.rollup.p[0] in b"sS", seq)
         return True
 
     cdef SubjectEntry _entry_of(self, const Message* msg):

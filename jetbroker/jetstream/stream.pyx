@@ -69,6 +69,7 @@ cdef class Stream(LogObserver):
         self._follow_origins(self.config)
         self._resume_retention()
         self.ingest.on_first_id = self._on_first_id
+        self.ingest.dedup.start()
         self.ingest.enforce_limits()
         self.expiry.start()
         if self.ingest.schedules is not None:
@@ -80,6 +81,7 @@ cdef class Stream(LogObserver):
         if self.origins is not None:
             self.origins.stop()
         self.expiry.stop()
+        self.ingest.dedup.stop()
         if self.ingest.schedules is not None:
             self.ingest.schedules.stop()
         for subscription in [*self.subscriptions.values(), *self.direct_subscriptions]:

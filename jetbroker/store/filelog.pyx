@@ -259,6 +259,11 @@ cdef class FileLog(SegmentedLog):
         except OSError as failure:
             give_up(self, failure)
             return
+        except StorageError:
+            # nothing has moved: the old file is not touched before that can be done
+            self.suspect = error
+            self.paused = True
+            return
         self.group.request(self)
 
     def finish_unlinks(self):
@@ -401,6 +406,11 @@ cdef class FileLog(SegmentedLog):
             self.try_later()
             return
         self.paused = False
+        if self.always and self.suspect is not None:
+            error = self.suspect
+            self.suspect = None
+            self.sync_failed(error)
+            return
         self.trying = True
         if self.must_roll:
             try:

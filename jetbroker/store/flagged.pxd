@@ -1,7 +1,7 @@
 """Finding messages by the flags of their records: what a restart rebuilds from a log without reading every message."""
 from libc.stdint cimport uint16_t, uint64_t
 
-from jetbroker.store.log cimport StoredMessage, StreamLog
+from jetbroker.store.log cimport StoredMessage, StreamLog, SubjectFilter
 
 
 cdef class FlaggedWalk:
@@ -17,3 +17,5 @@ cdef class FlaggedWalk:
 
 # Is there a live message of this sequence? Reads nothing from disk.
 cdef bint is_stored(StreamLog log, uint64_t seq) except -1
+# The first live sequence in start..limit that matches, 0: none. Reads no message.
+cdef uint64_t next_stored(StreamLog log, SubjectFilter subjects, uint64_t start, uint64_t limit) except? 0

@@ -1,10 +1,10 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Finding messages by the flags of their records (see flagged.pxd)."""
+"""Finding messages by their flags, or by their subjects without reading them (see flagged.pxd)."""
 from libc.stdint cimport uint16_t, uint64_t
 
 from jetbroker.store.format cimport SIZE_HAS_HEADERS, record_flags
-from jetbroker.store.log cimport READ_MISSING, READ_OK, StoredMessage, StreamLog
-from jetbroker.store.segment cimport Segment
+from jetbroker.store.log cimport READ_MISSING, READ_OK, StoredMessage, StreamLog, SubjectFilter
+from jetbroker.store.segment cimport Segment, SubjectSet
 from jetbroker.store.segmented cimport SegmentedLog
 
 
@@ -70,3 +70,32 @@ cdef class FlaggedWalk:
 cdef bint is_stored(StreamLog log, uint64_t seq) except -1:
     cdef Segment segment = (<SegmentedLog?>log).segment_of(seq)
     return segment is not None and not segment.is_dead(seq - segment.first_seq)
+
+
+cdef uint64_t next_stored(StreamLog log, SubjectFilter subjects, uint64_t start, uint64_t limit) except? 0:
+    cdef SegmentedLog segmented = <SegmentedLog?>log
+    cdef Segment segment
+    cdef SubjectSet ids = None
+    cdef Py_ssize_t i = max(segmented.index_of(start), 0)
+    cdef Py_ssize_t slot
+    cdef Py_ssize_t end
+    while i < len(segmented.segments):
+        segment = <Segment>segmented.segments[i]
+        i += 1
+        if segment.first_seq > limit:
+            break
+        slot = start - segment.first_seq if start > segment.first_seq else 0
+        end = min(segment.slots, <Py_ssize_t>(limit - segment.first_seq + 1))
+        if not segment.live or slot >= end:
+            continue
+        if subjects.patterns:
+            ids = segmented.subject_set(subjects, segment)
+            if not ids.matching:
+                continue
+            ids = segmented.loaded_set(subjects, segment, ids)
+            slot = segment.next_in(ids, slot, end)
+        else:
+            slot = segment.next_live(slot, end)
+        if slot >= 0:
+            return segment.first_seq + slot
+    return 0

@@ -616,8 +616,8 @@ cdef class SegmentedLog(StreamLog):
         return True
 
     cdef int evict_first(self) except -1:
-        if self.messages:
-            self.remove(self.first_seq)
+        if self.messages and not self.remove(self.first_seq):
+            self.advance_first()       # a removal that the disk has cut short left it behind
         return 0
 
     cdef uint64_t forget_all(self) except? 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,10 +11,10 @@ from typing import Any, cast
 import nats
 import pytest
 
-from jetbroker.errors import StorageError
 from jetbroker.monitor.healthz import healthz
 from jetbroker.monitor.query import Query
 from jetbroker.monitor.sources import Sources
+from jetbroker.store.faults import Fault, Faults
 from tests.support.http import get_json, monitor_port
 from tests.support.process import jetbroker
 
@@ -41,13 +42,17 @@ async def test_damage_is_told_and_no_probe_fails(tmp_path: Path) -> None:
         assert get_json(port, "/healthz?js-server-only=1") == {"status": "ok"}
 
 
-def sources(failed: Exception | None = None, offline: str = "", *, ready: bool = True) -> Sources:
+def sources(failed: str = "", offline: str = "", *, ready: bool = True) -> Sources:
     """What healthz looks at, of a broker with the stream S."""
-    stream = SimpleNamespace(name="S", log=SimpleNamespace(failed=failed, lost=list), consumers={}, offline={})
+    faults = Faults(cast(asyncio.AbstractEventLoop, None), None)
+    if failed:
+        faults.begin("S", Fault("$G", "S", "", "00000000000000000001.seg", failed))
+    store = SimpleNamespace(faults=faults)
+    stream = SimpleNamespace(name="S", log=SimpleNamespace(lost_count=lambda: 0), consumers={}, offline={})
     jetstream = SimpleNamespace(
-        account_name="$G", enabled=True, streams={"S": stream}, offline={"O": offline} if offline else {}
+        account_name="$G", enabled=True, store=store, streams={"S": stream}, offline={"O": offline} if offline else {}
     )
-    server = SimpleNamespace(by_account={"$G": jetstream})
+    server = SimpleNamespace(by_account={"$G": jetstream}, store=store)
     return cast(Sources, SimpleNamespace(jetstream=server, ready=lambda: ready))
 
 
@@ -55,7 +60,9 @@ def unavailable(text: str) -> tuple[HTTPStatus, dict[str, Any]]:
     return HTTPStatus.SERVICE_UNAVAILABLE, {"status": "unavailable", "error": text}
 
 
-NO_SPACE = unavailable('JetStream stream "S" on account "$G" cannot be written: no space left on device')
+NO_SPACE = unavailable(
+    'JetStream stream "S" on account "$G" cannot be written: 00000000000000000001.seg: no space left'
+)
 OFFLINE = unavailable('JetStream stream "O" on account "$G" is offline: from the future')
 OK = (HTTPStatus.OK, {"status": "ok"})
 # no restart mends it, so no probe should fail for the whole broker
@@ -70,7 +77,7 @@ NAMED = (
     [("", NO_SPACE), ("account=$G", NO_SPACE), ("account=$G&stream=S", NO_SPACE), ("js-server-only=1", OK)],
 )
 def test_streams_the_disk_refuses(query: str, expected: object) -> None:
-    assert healthz(sources(StorageError("no space left on device")), Query(query)) == expected
+    assert healthz(sources("no space left"), Query(query)) == expected
 
 
 @pytest.mark.parametrize(
