@@ -27,9 +27,9 @@ cdef class Receiver(TickTask):
     # a receiver may keep what it has worked out for this literal subject in slot.cache.
     # Returns what this costs, 1 for most, when the message was taken, and 0 when it was not (a closed receiver): a
     # queue group then tries its next member.  Must not publish into the router it is called from, nor change any
-    # subscriptions, before it returns; schedule a tick task for that. The receivers of accounts/ publish into the routers of other accounts:
-    # they bound how deep that goes, and whoever stands behind any receiver may be called for a second message while
-    # a first one is on its way to others.
+    # subscriptions, before it returns; schedule a tick task for that. The receivers of accounts/ publish into the
+    # routers of other accounts: they bound how deep that goes, and whoever stands behind any receiver may be called
+    # for a second message while a first one is on its way to others.
     cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1
 
 
