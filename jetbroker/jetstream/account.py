@@ -231,7 +231,7 @@ class JetStream:
             raise api_error("stream_create", err=str(error)) from error
         stream = Stream(self, config, log, created_ns)
         try:
-            stream.start()
+            await in_turns(stream.starting())
         except Exception:
             stream.stop()
             await self.store.delete_stream(self.account_name, config.name)

@@ -27,7 +27,7 @@ from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.gotext import Timestamp, format_time
 from jetbroker.jetstream.metadata import shown_metadata
 from jetbroker.jetstream.offline import paged_offline
-from jetbroker.jetstream.pages import existing, page_of, subjects_page
+from jetbroker.jetstream.pages import existing, first_of, last_of, page_of, subjects_page
 from jetbroker.jetstream.stream_config import check_stream_config
 from jetbroker.turns import in_turns
 from jetbroker.wire.subjects import valid_subject
@@ -258,7 +258,7 @@ async def _message_get(js: "JetStream", request: Request) -> dict[str, Any]:
     if asked.batch or asked.max_bytes or asked.multi_last:
         raise api_error("bad_request")
     stream = js.stream(request.tokens[3])
-    seq, subject, headers, payload, time_ns = _find_message(stream, asked)
+    seq, subject, headers, payload, time_ns = await _find_message(stream, asked)
     message: dict[str, Any] = {"subject": subject.decode("utf-8", "replace"), "seq": seq}
     if headers and not asked.no_hdr:
         message["hdrs"] = base64.b64encode(headers).decode()
@@ -268,19 +268,17 @@ async def _message_get(js: "JetStream", request: Request) -> dict[str, Any]:
     return {"message": message}
 
 
-def _find_message(stream: "Stream", asked: MessageGetRequest) -> tuple[int, bytes, bytes, bytes, int]:
+async def _find_message(stream: "Stream", asked: MessageGetRequest) -> tuple[int, bytes, bytes, bytes, int]:
     log = stream.log
     seq = asked.seq
     if asked.start_time is not None:
         seq = log.seq_at_time(asked.start_time.ns)
     if asked.last_by_subj:
-        seq = log.last_by_subject(asked.last_by_subj.encode())
+        seq = await last_of(stream, asked.last_by_subj)
     if asked.next_by_subj or asked.start_time is not None:
-        found = stream.next_message(asked.next_by_subj or ">", seq) if seq <= log.last_seq else None
-        if found is None:
-            raise api_error("no_message_found")
-        return found
-    result, subject, headers, payload, time_ns = log.get(seq)
+        result, seq, subject, headers, payload, time_ns = await first_of(stream, asked.next_by_subj or ">", seq)
+    else:
+        result, subject, headers, payload, time_ns = log.get(seq)
     if result == _DAMAGED:
         raise api_error("stream_msg_delete_failed", err=f"message {seq} is damaged")
     if result != _FOUND:

@@ -12,11 +12,13 @@ from jetbroker.jetstream.push cimport FlowControl, RateLimit
 from jetbroker.jetstream.state_writer cimport StateWriter
 from jetbroker.jetstream.timestamps cimport format_timestamp, wall_clock_ns
 from jetbroker.jetstream.tracker cimport POLICY_ALL, POLICY_EXPLICIT, POLICY_NONE, AckTracker
+from jetbroker.routing.router cimport charge_publisher
 from jetbroker.saturate cimport add_int64, subtract_int64
 from jetbroker.store.log cimport SubjectFilter
 from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.message cimport Message
 
+from jetbroker import limits
 from jetbroker.errors import StorageError
 from jetbroker.jetstream import consumer_state
 from jetbroker.jetstream import status as texts
@@ -28,6 +30,7 @@ from jetbroker.jetstream.timestamps import ZERO_TIMESTAMP
 from jetbroker.store.log import subject_filter
 from jetbroker.wire.headers import header_value
 
+cdef long REQUEST_UNITS = limits.JS_PULL_REQUEST_UNITS
 cdef int64_t PAUSE_LOOK_NS = 5_000_000_000       # how often the wall clock, which may be set, is looked at in a pause
 cdef int64_t INTEREST_POLL_NS = 100_000_000     # how often it is looked for a subscriber when the router cannot tell
 cdef int64_t MS = 1_000_000
@@ -439,6 +442,7 @@ cdef class Consumer(ConsumerDelivery):
     cdef int on_request(self, const Message* msg) except -1:
         if msg.reply == NULL:
             return 0
+        charge_publisher(REQUEST_UNITS + msg.body_len // 32)
         self.requests.append((
             msg.reply[:msg.reply_len], msg.body[:msg.headers_len],
             (msg.body + msg.headers_len)[:msg.body_len - msg.headers_len],

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 
 from jetbroker import limits
+from jetbroker.store.log import SubjectFilter
 from jetbroker.turns import Turn
 from jetbroker.wire.subjects import subset, wildcard
 
 if TYPE_CHECKING:
     from jetbroker.jetstream.stream import Stream
+    from jetbroker.store.log import SubjectState
 
 T = TypeVar("T")
+_MISSING = 1  # READ_MISSING of the log
 _PIECE = 1024  # entries looked at between two looks at the clock
+_SEQUENCES_PER_PIECE = 16_384  # looked through for a subject between two looks at the clock
 _SORTED_AT_ONCE = 4096  # a millisecond
 
 
@@ -38,18 +42,48 @@ async def page_of(rows: Iterable[dict[str, Any]]) -> list[orjson.Fragment]:
 async def subjects_page(stream: "Stream", pattern: str, offset: int, limit: int) -> tuple[dict[str, int], int]:
     """Live subjects that match, sorted, from `offset` on: message counts by subject, and how many match in all."""
     turn = Turn()
-    wanted = pattern.encode()
-    narrow = wildcard(wanted) and wanted != b">"
-    states = stream.log.matching_subjects(b">" if narrow else wanted)
     counts: dict[bytes, int] = {}
-    for piece in _pieces(states):
-        counts.update((state.subject, state.count) for state in piece if not narrow or subset(state.subject, wanted))
+    for piece in _matching(stream, pattern.encode()):
+        counts.update((state.subject, state.count) for state in piece)
         await turn.rest()
     subjects: dict[str, int] = {}
-    for piece in _pieces(await _sorted_page(list(counts), offset, limit, turn)):
-        subjects.update((subject.decode("utf-8", "replace"), counts[subject]) for subject in piece)
+    for names in _pieces(await _sorted_page(list(counts), offset, limit, turn)):
+        subjects.update((subject.decode("utf-8", "replace"), counts[subject]) for subject in names)
         await turn.rest()
     return subjects, len(counts)
+
+
+async def last_of(stream: "Stream", pattern: str) -> int:
+    """The sequence of the last message that matches, 0: none."""
+    turn = Turn()
+    last = 0
+    for piece in _matching(stream, pattern.encode()):
+        last = max([last, *(state.last for state in piece if state.count)])
+        await turn.rest()
+    return last
+
+
+async def first_of(stream: "Stream", pattern: str, start: int) -> tuple[int, int, bytes, bytes, bytes, int]:
+    """The first message that matches from `start` on, as `read_next` of the log tells it."""
+    turn = Turn()
+    wanted = SubjectFilter(pattern.encode())
+    last = stream.log.last_seq
+    while start <= last:
+        start = max(start, stream.log.first_seq, 1)
+        end = min(start + _SEQUENCES_PER_PIECE - 1, last)
+        found = stream.log.read_next(wanted, start, end)
+        if found[0] != _MISSING:
+            return found
+        start = end + 1
+        await turn.rest()
+    return _MISSING, 0, b"", b"", b"", 0
+
+
+def _matching(stream: "Stream", wanted: bytes) -> "Iterator[list[SubjectState]]":
+    """The live subjects that match, in pieces."""
+    narrow = wildcard(wanted) and wanted != b">"
+    for piece in _pieces(stream.log.matching_subjects(b">" if narrow else wanted)):
+        yield [state for state in piece if not narrow or subset(state.subject, wanted)]
 
 
 def _pieces(rows: list[T]) -> Iterator[list[T]]:

@@ -11,6 +11,7 @@ from jetbroker.jetstream.gotext import duration_text, quote
 MAX_BATCH_DIGITS = 18
 MAX_PRIORITY = 9
 REMEMBERED_BODIES = 256
+REMEMBERED_BYTES = 512  # of a body: those of clients have less than 200
 _OFFSET = re.compile(r" at offset \d+$")
 
 
@@ -43,13 +44,16 @@ class PullLimits:
     max_bytes: int = 0
 
 
-@lru_cache(maxsize=REMEMBERED_BODIES)
 def parse_pull_request(body: bytes, limits: PullLimits) -> PullRequest:
     """The request in `body`, checked. What is neither a number nor an object asks for one message.
 
     Clients ask with the same few bodies again and again, so results are remembered and must not be changed.
     Raises PullRequestError.
     """
+    return (_remembered if len(body) <= REMEMBERED_BYTES else _parse)(body, limits)
+
+
+def _parse(body: bytes, limits: PullLimits) -> PullRequest:
     text = body.strip()
     request = PullRequest()
     if text.startswith(b"{"):
@@ -65,6 +69,9 @@ def parse_pull_request(body: bytes, limits: PullLimits) -> PullRequest:
         request.batch = 1
     _check(request, limits)
     return request
+
+
+_remembered = lru_cache(maxsize=REMEMBERED_BODIES)(_parse)
 
 
 def _error_text(text: bytes, error: str) -> str:

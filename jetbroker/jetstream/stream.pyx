@@ -21,9 +21,10 @@ from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, TickTask
 
 from jetbroker import limits
 from jetbroker.errors import SequenceError
-from jetbroker.jetstream.errors import api_error
+from jetbroker.turns import at_once
 
 cdef uint64_t EVICTIONS_PER_TICK = limits.JS_EVICTIONS_PER_TICK
+cdef Py_ssize_t SUBSCRIBED_AT_ONCE = 256
 DIRECT_QUEUE = b"_sys_"
 SECOND_NS = 1_000_000_000
 RETENTION = {"limits": RETAIN_LIMITS, "interest": RETAIN_INTEREST, "workqueue": RETAIN_WORKQUEUE}
@@ -60,12 +61,16 @@ cdef class Stream(LogObserver):
 
     def start(self) -> None:
         """Begin to take publishes and direct gets."""
+        at_once(self.starting())
+
+    def starting(self):
+        """`start` in steps (see turns.py): there may be very many subjects."""
         if self.running:
             return
         self.running = True
         if self.config.first_seq and self.log.last_seq == 0 and self.log.first_seq == 0:
             self.log.skip_to(self.config.first_seq)
-        self._subscribe(self.config)
+        yield from self._subscribe(self.config)
         self._follow_origins(self.config)
         self._resume_retention()
         self.ingest.on_first_id = self._on_first_id
@@ -106,7 +111,7 @@ cdef class Stream(LogObserver):
         self._take(config)
         if not self.running:
             return
-        self._subscribe(config)
+        at_once(self._subscribe(config))
         self._follow_origins(config)
         if self.ingest.schedules is not None:
             self.ingest.schedules.start()
@@ -128,14 +133,16 @@ cdef class Stream(LogObserver):
         self.ingest.configure(config)
         self.expiry.configure(config)
 
-    def _subscribe(self, config: object) -> None:
-        """Make the router's subscriptions fit the configuration."""
+    def _subscribe(self, config: object):
+        """Make the router's subscriptions fit the configuration, in steps."""
         wanted = {subject.encode() for subject in config.subjects or ()}
         for subject in [subject for subject in self.subscriptions if subject not in wanted]:
             self.router.unsubscribe(self.subscriptions.pop(subject))
         for subject in wanted:
             if subject not in self.subscriptions:
                 self.subscriptions[subject] = self.router.subscribe(self.ingest, subject)
+                if len(self.subscriptions) % SUBSCRIBED_AT_ONCE == 0:
+                    yield
         if config.allow_direct and not self.direct_subscriptions:
             prefix = b"$JS.API.DIRECT.GET." + self.name.encode()
             self.direct_subscriptions = [
@@ -183,27 +190,6 @@ cdef class Stream(LogObserver):
             state["lost"] = {"msgs": lost, "bytes": 0}
         state["consumer_count"] = len(self.consumers) - self.unlisted + len(self.offline)
         return state
-
-    def next_message(self, pattern: str, start: int) -> tuple[int, bytes, bytes, bytes, int] | None:
-        """The first stored message from sequence `start` on whose subject matches.
-
-        Returns sequence, subject, headers, payload and time in ns; None when there is none. Raises ApiError 10057
-        for a message that is damaged on disk.
-        """
-        cdef StoredMessage stored
-        cdef int result = self.log.next_message(
-            SubjectFilter(pattern.encode()), max(start, 1), self.log.last_seq, &stored)
-        if result == READ_MISSING:
-            return None
-        if result == READ_DAMAGED:
-            raise api_error("stream_msg_delete_failed", err=f"message {stored.seq} is damaged")
-        return (
-            stored.seq,
-            stored.subject[:stored.subject_len],
-            stored.headers[:stored.headers_len] if stored.headers_len else b"",
-            stored.payload[:stored.payload_len] if stored.payload_len else b"",
-            stored.time_ns,
-        )
 
     def purge(self, pattern: str = "", seq: int = 0, keep: int = 0) -> int:
         """Remove messages as STREAM.PURGE does; returns how many. Durable after `commit`.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jetbroker.errors import SequenceError
-from jetbroker.jetstream.pages import subjects_page
+from jetbroker.jetstream.pages import first_of, subjects_page
 from jetbroker.jetstream.stream import Stream
 from jetbroker.store.disk import ObservedDisk
 from tests.support.streams import StreamBench
@@ -193,8 +193,8 @@ async def test_purge_delete_and_the_subjects_page(bench: StreamBench, storage: s
     assert await subjects_page(stream, ">", 1, 1) == ({"s.1": 2}, 3)
     assert stream.delete_message(3) and not stream.delete_message(3)
     assert stream.purge("s.0") == 2
-    assert stream.next_message("s.1", 1)[0] == 2
-    assert stream.next_message("s.1", 6) is None
+    assert (await first_of(stream, "s.1", 1))[1] == 2
+    assert (await first_of(stream, "s.1", 6))[1] == 0
     await stream.commit()
     shown, _ = await subjects_page(stream, ">", 0, 100)
     state = stream.state(deleted_details=True, subjects=shown)

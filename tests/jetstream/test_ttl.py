@@ -44,9 +44,9 @@ def stored(stream: Any) -> list[tuple[int, str, bytes]]:
     """Sequence, subject and headers of every message."""
     found = []
     seq = 1
-    while (message := stream.next_message(">", seq)) is not None:
-        found.append((message[0], message[1].decode(), message[2]))
-        seq = message[0] + 1
+    while (message := stream.log.read_next(None, seq))[1]:
+        found.append((message[1], message[2].decode(), message[3]))
+        seq = message[1] + 1
     return found
 
 
