@@ -15,7 +15,7 @@ from jetbroker.jetstream.interest cimport OfflineConsumer, StreamConsumer
 from jetbroker.jetstream.timestamps cimport format_timestamp, wall_clock_ns
 from jetbroker.saturate cimport add_int64
 from jetbroker.store.log cimport (
-    READ_DAMAGED, READ_MISSING, LogObserver, StoredMessage, StreamLog, SubjectFilter,
+    READ_MISSING, LogObserver, StoredMessage, StreamLog, SubjectFilter,
 )
 from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, TickTask
 
