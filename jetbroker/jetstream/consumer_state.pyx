@@ -19,7 +19,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from jetbroker.bounds import INT64_MAX
+from jetbroker.bounds import INT64_MAX, UINT64_MAX
 from jetbroker.limits import CONSUMER_PENDING, CONSUMER_REPLAY_STEPS, STREAM_LAST_SEQUENCE
 
 from jetbroker.wire.buffer cimport OutputBuffer
@@ -209,7 +209,7 @@ def replay(recovered, first_seq=0, last_seq=STREAM_LAST_SEQUENCE, slots=0):
 def _take_positions(state, positions):
     delivered_cseq, delivered_seq, floor_cseq, floor_seq = positions
     if floor_cseq > delivered_cseq or floor_seq > delivered_seq or delivered_cseq > INT64_MAX \
-            or delivered_seq > STREAM_LAST_SEQUENCE:
+            or delivered_seq >= UINT64_MAX:  # one that waits for a sequence beyond all streams has this much
         raise ValueError(f"consumer positions {delivered_cseq}, {delivered_seq}, {floor_cseq}, {floor_seq}")
     state.delivered_cseq, state.delivered_seq, state.floor_cseq, state.floor_seq = positions
 

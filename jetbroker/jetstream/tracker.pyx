@@ -14,9 +14,6 @@ from jetbroker.jetstream.pending cimport (
 )
 from jetbroker.saturate cimport add_int64, subtract_int64
 
-from jetbroker.limits import STREAM_LAST_SEQUENCE
-
-cdef uint64_t LAST_SEQUENCE = STREAM_LAST_SEQUENCE
 
 
 cdef class AckTracker:
@@ -38,8 +35,8 @@ cdef class AckTracker:
         self.max_deliver = max_deliver
 
     def start_at(self, uint64_t seq) -> None:
-        """A new consumer whose first message may be `seq`; beyond the end of all streams there is none to wait for."""
-        self.delivered_seq = min(seq - 1, LAST_SEQUENCE) if seq > 0 else 0
+        """A new consumer whose first message may be `seq`."""
+        self.delivered_seq = seq - 1 if seq > 0 else 0
         self.floor_seq = self.delivered_seq
         self.dirty = True
 

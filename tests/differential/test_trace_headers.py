@@ -86,7 +86,7 @@ async def play(server: ServerProcess, user: str) -> list[object]:
         for subject in SUBJECTS:
             publisher.say(publish(subject, headers, "answers.1"))
             told = await publisher.heard()
-            heard.append((headers, subject, b"503" in told, b"-ERR" in told and told[told.index(b"-ERR") :][:60],
+            heard.append((headers, subject, b"503" in told, b"-ERR" in told and told[told.index(b"-ERR") :].split(b"\r\n")[0],
                           told.count(b"+OK"), (await listener.heard()).count(b"HMSG u.live")))  # fmt: skip
     listener.say(b"PUB $JS.API.STREAM.INFO.S r.info 0\r\n\r\n")
     info = await until(listener, b'"messages":')

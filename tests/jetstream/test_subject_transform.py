@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from jetbroker.jetstream.pages import subjects_page
 from tests.support.streams import StreamBench, stream_config
 
 
@@ -23,7 +24,7 @@ def transform(src: str, dest: str) -> dict[str, dict[str, str]]:
 
 async def subjects(bench: StreamBench) -> dict[str, int]:
     await bench.settle()
-    found: dict[str, int] = bench.stream.subjects_page(">", 0, 100)[0]
+    found, _ = await subjects_page(bench.stream, ">", 0, 100)
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import select
+import selectors
 import socket
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -51,8 +51,10 @@ class Peer:
 
     def has_heard(self, mark: bytes) -> bool:
         """Is it there already, or on its way?"""
-        while select.select([self.socket], [], [], 0)[0]:
-            self.kept += self.socket.recv(1 << 16)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.socket, selectors.EVENT_READ)
+            while selector.select(0):
+                self.kept += self.socket.recv(1 << 16)
         return mark in self.kept
 
     def request(self, subject: str, body: object) -> None:
