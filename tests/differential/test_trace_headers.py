@@ -86,8 +86,9 @@ async def play(server: ServerProcess, user: str) -> list[object]:
         for subject in SUBJECTS:
             publisher.say(publish(subject, headers, "answers.1"))
             told = await publisher.heard()
-            heard.append((headers, subject, b"503" in told, b"-ERR" in told and told[told.index(b"-ERR") :].split(b"\r\n")[0],
-                          told.count(b"+OK"), (await listener.heard()).count(b"HMSG u.live")))  # fmt: skip
+            refusals = [line for line in told.split(b"\r\n") if line.startswith(b"-ERR")]
+            delivered = (await listener.heard()).count(b"HMSG u.live")
+            heard.append((headers, subject, b"503" in told, refusals, told.count(b"+OK"), delivered))
     listener.say(b"PUB $JS.API.STREAM.INFO.S r.info 0\r\n\r\n")
     info = await until(listener, b'"messages":')
     heard.append(info[info.index(b'"messages":') :].split(b",")[0])
