@@ -31,6 +31,7 @@ from jetbroker.jetstream.gotext import Timestamp, format_time
 from jetbroker.jetstream.metadata import consumer_level, stored_metadata
 from jetbroker.jetstream.names import ORIGIN_POSITIONS, random_name
 from jetbroker.jetstream.offline import OfflineError, reason_of, stored_consumer_config, stored_stream_config
+from jetbroker.jetstream.removals import enforce_limits
 from jetbroker.jetstream.stream import Stream
 from jetbroker.jetstream.stream_config import check_stream_config, check_stream_update, refuse_unsupported_stream
 from jetbroker.jetstream.subject_index import SubjectIndex, TooManySteps
@@ -265,10 +266,11 @@ class JetStream:
             raise api_error("stream_update", err=str(error)) from error
         self._reserve(old, -1)
         self._reserve(config, 1)
-        stream.apply_config(config)
+        stream.apply_config(config, gently=True)
         if config.subjects != old.subjects:
             await in_turns(self.subjects.remove(old.name, old.subjects))
             await in_turns(self.subjects.add(config.name, config.subjects))
+        await enforce_limits(stream)
         self._stream_advisory("UPDATED", config.name, "modify")
         return stream
 

@@ -28,6 +28,7 @@ from jetbroker.jetstream.gotext import Timestamp, format_time
 from jetbroker.jetstream.metadata import shown_metadata
 from jetbroker.jetstream.offline import paged_offline
 from jetbroker.jetstream.pages import existing, first_of, last_of, page_of, subjects_page
+from jetbroker.jetstream.removals import purge
 from jetbroker.jetstream.stream_config import check_stream_config
 from jetbroker.turns import in_turns
 from jetbroker.wire.subjects import valid_subject
@@ -234,7 +235,7 @@ async def _purge(js: "JetStream", request: Request) -> dict[str, Any]:
     if stream.config.deny_purge:
         raise api_error("stream_purge_failed", err="stream purge not permitted")
     try:
-        purged = stream.purge(asked.filter, asked.seq, asked.keep)
+        purged = await purge(stream, asked.filter, asked.seq, asked.keep)
     except SequenceError as error:
         raise api_error("stream_purge_failed", err=str(error)) from None
     try:

@@ -41,3 +41,9 @@ class Consumer(StreamConsumer):
     def still_inactive(self) -> bool: ...
     def info(self) -> dict[str, Any]: ...
     def look(self) -> None: ...
+    def counted_in(self, first: int, last: int) -> int:
+        """How many messages of a short piece of the log are counted as pending; for removed_in()."""
+    def removed_in(self, first: int, last: int, before: int) -> None:
+        """Messages of this piece are gone, and nothing else has changed since counted_in() returned `before`."""
+    def after_removals(self) -> None:
+        """The last piece is done: forget what was delivered and is gone."""

@@ -388,6 +388,16 @@ cdef class Consumer(ConsumerDelivery):
 
     cdef int on_purged(self) except -1:
         self.cursor.purged()
+        self.after_removals()
+        return 0
+
+    def counted_in(self, uint64_t first, uint64_t last) -> int:
+        return self.cursor.counted_in(first, last)
+
+    def removed_in(self, uint64_t first, uint64_t last, uint64_t before) -> None:
+        self.cursor.removed_in(first, last, before)
+
+    def after_removals(self) -> None:
         if self.log.messages == 0:
             self.tracker.jump(self.log.last_seq)
             if self.cursor.next_seq <= self.log.last_seq:
@@ -397,7 +407,7 @@ cdef class Consumer(ConsumerDelivery):
             if self.log.first_seq > self.tracker.delivered_seq + 1:
                 self.tracker.jump(self.log.first_seq - 1)
         self.cursor.count()
-        return self.wake()
+        self.wake()
 
     # --- the tick ---
 

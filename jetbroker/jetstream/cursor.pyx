@@ -4,11 +4,12 @@
 `ahead` is kept by adding what was appended and taking off what was delivered; the log is counted again only when
 messages went away that may have been ahead.
 """
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 
 from libc.stdint cimport uint64_t
 
 from jetbroker.store.log cimport READ_MISSING, READ_OK, StoredMessage, StreamLog, SubjectFilter
+from jetbroker.store.segmented cimport SegmentedLog
 
 
 cdef class StreamCursor:
@@ -120,6 +121,34 @@ cdef class StreamCursor:
                 del self.chosen[i]
                 self.recount = True
         return 0
+
+    def counted_in(self, uint64_t first, uint64_t last) -> int:
+        """How many messages of a short piece of the log are counted as ahead; removed_in takes it."""
+        if self.log.first_seq > self.next_seq \
+                or self._first_pass() and self.chosen[self.chosen_at] < self.log.first_seq:
+            self.recount = True        # some went away unseen
+        return 0 if self.recount else self._ahead_in(first, last)
+
+    def removed_in(self, uint64_t first, uint64_t last, uint64_t before) -> None:
+        """Messages of this piece are gone, and nothing else has changed since counted_in() returned `before`."""
+        if self.recount:
+            return
+        self.ahead -= min(self.ahead, before - self._ahead_in(first, last))
+        while self._first_pass() and self.chosen[self.chosen_at] < self.log.first_seq:
+            self.chosen_at += 1
+        self.next_seq = max(self.next_seq, self.log.first_seq)
+
+    def _ahead_in(self, uint64_t first, uint64_t last) -> int:
+        cdef uint64_t total = 0
+        if self._first_pass():
+            i = bisect_left(self.chosen, first, self.chosen_at)
+            for seq in self.chosen[i:bisect_right(self.chosen, last, i)]:
+                total += self.log.time_of(seq) != 0
+        first = max(first, self.next_seq)
+        last = min(last, self.counted_to)
+        if first <= last:
+            total += (<SegmentedLog?>self.log).count_between(self.filter, first, last)
+        return total
 
     cdef void purged(self) noexcept:
         self.recount = True

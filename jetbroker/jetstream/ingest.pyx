@@ -38,6 +38,7 @@ from jetbroker.errors import StorageError
 from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.gotext import quote
 from jetbroker.jetstream.publish_headers import is_valid_increment
+from jetbroker.store.slices import beyond_newest, next_piece
 
 cdef extern from "string.h":
     void* memmem(const void* haystack, size_t n, const void* needle, size_t m) noexcept nogil
@@ -56,6 +57,7 @@ cdef int64_t UNIT_NS = limits.TURN_NS // limits.TURN_UNITS
 # Bytes a stream may store before it looks at its account's usage again: by so much a limit may be overrun per stream.
 cdef int64_t MAX_ACCOUNT_CREDIT = 64 * 1024
 cdef int64_t SECOND_NS = 1_000_000_000
+cdef uint64_t SLOTS_AT_ONCE = 65_536     # of a log that is walked over before anybody is served
 cdef bytes TOO_MANY_REQUESTS = b"NATS/1.0 429 Too Many Requests\r\n\r\n"
 
 
@@ -489,14 +491,41 @@ cdef class Ingest(Receiver):
 
     cdef int enforce_limits(self) except -1:
         """Stricter limits at once (discard old only: with discard new what is stored stays)."""
-        cdef SubjectState state
+        cdef uint64_t start = 0
         if self.discard_new:
             return 0
-        if self.max_per_subject:
-            for state in self.log.matching_subjects(b""):
-                if state.count > <uint64_t>self.max_per_subject:
-                    self.log.purge(state.subject, 0, self.max_per_subject)
+        piece = next_piece(self.log, start, self.log.last_seq, SLOTS_AT_ONCE) if self.max_per_subject else None
+        while piece is not None:
+            self.trim_piece(*piece)
+            start = piece[1] + 1
+            piece = next_piece(self.log, start, self.log.last_seq, SLOTS_AT_ONCE)
         return self._evict()
+
+    def trim_piece(self, uint64_t first, uint64_t last) -> None:
+        """Remove of a piece of the log what is beyond the limit of its subject; the piece before comes first."""
+        if self.discard_new or not self.max_per_subject:
+            return
+        for seq in beyond_newest(self.log, self.max_per_subject, first, last):
+            self._note_eviction(seq)
+            self.log.remove(seq)
+
+    def evict_up_to(self, uint64_t last, int64_t max_msgs, int64_t max_bytes) -> bool:
+        """Evict up to message `last` what is beyond these limits. True: more is.
+
+        Until it is not, what is there now is the limit, so that no publish pays for the rest.
+        """
+        if self.discard_new:
+            return False
+        while self._beyond(max_msgs, max_bytes) and self.log.first_seq <= last:
+            self._note_eviction(self.log.first_seq)
+            self.log.evict_first()
+        self.max_msgs = max(max_msgs, <int64_t>self.log.messages) if max_msgs > 0 else 0
+        self.max_bytes = max(max_bytes, <int64_t>self.log.bytes) if max_bytes > 0 else 0
+        return self._beyond(max_msgs, max_bytes)
+
+    def _beyond(self, int64_t max_msgs, int64_t max_bytes) -> bool:
+        return self.log.messages > 0 and (0 < max_msgs < <int64_t>self.log.messages
+                                          or 0 < max_bytes < <int64_t>self.log.bytes)
 
     cdef int _evict(self) except -1:
         if self.max_msgs:
@@ -510,7 +539,10 @@ cdef class Ingest(Receiver):
         return 0
 
     cdef int _trim_subject(self, SubjectState state) except -1:
-        while state.count > <uint64_t>self.max_per_subject:
+        # two at most: a lower limit is being enforced otherwise, and no publish pays for that
+        cdef int left = 2
+        while left and state.count > <uint64_t>self.max_per_subject:
+            left -= 1
             self._remove_one(self.log.first_of(state))
         return 0
 

@@ -101,8 +101,11 @@ cdef class Stream(LogObserver):
             self.dedup_timer.cancel()
             self.dedup_timer = None
 
-    def apply_config(self, config: object) -> None:
-        """Go over to a new configuration, already checked; stricter limits hold at once."""
+    def apply_config(self, config: object, *, gently: bool = False) -> None:
+        """Go over to a new configuration, already checked; stricter limits hold at once.
+
+        `gently`: what is beyond them stays for removals.enforce_limits() to remove.
+        """
         cdef StreamConsumer consumer
         if (config.subject_transform, config.republish) != (self.config.subject_transform, self.config.republish):
             # what the router's routes keep for the ingest was worked out with the old ones
@@ -115,10 +118,21 @@ cdef class Stream(LogObserver):
         self._follow_origins(config)
         if self.ingest.schedules is not None:
             self.ingest.schedules.start()
+        if gently:
+            self.evict_up_to(0)
+            return
         self.ingest.enforce_limits()
         for consumer in self.ingest.consumers:
             consumer.on_purged()
         self.wake_consumers()
+
+    def trim_piece(self, first: int, last: int) -> None:
+        """Remove of a piece of the log what is beyond max_msgs_per_subject; the pieces before it come first."""
+        self.ingest.trim_piece(first, last)
+
+    def evict_up_to(self, last: int) -> bool:
+        """Evict up to message `last` what is beyond max_msgs and max_bytes. True: more is."""
+        return self.ingest.evict_up_to(last, self.config.max_msgs, self.config.max_bytes)
 
     async def commit(self) -> None:
         """Wait until everything accepted so far, removals too, is as durable as the store's mode promises.

@@ -50,10 +50,10 @@ class Peer:
         return self.kept
 
     def has_heard(self, mark: bytes) -> bool:
-        """Is it there already, or on its way?"""
+        """Is it there already? Takes one more read, if there is something to read."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.socket, selectors.EVENT_READ)
-            while selector.select(0):
+            if selector.select(0):
                 self.kept += self.socket.recv(1 << 16)
         return mark in self.kept
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+from collections import Counter
 from typing import Any, ClassVar
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from jetbroker.store.log import SubjectFilter
+from jetbroker.store.slices import beyond_newest, next_piece, remove_matching, walk_back
 from jetbroker.store.store import Store
 from tests.store.support import ACCOUNT, Model, check, open_store
 
@@ -80,6 +83,47 @@ class LogMachine(RuleBasedStateMachine):
         if keep:
             seq = 0
         assert self.log.purge(pattern, seq, keep) == self.model.purge(pattern, seq, keep)
+
+    @rule(pattern=st.sampled_from([b"", b"a.*", b"a.1", b"b.>"]), slots=st.integers(1, 9), subject=SUBJECTS)
+    def purge_in_pieces(self, pattern: bytes, slots: int, subject: bytes) -> None:
+        """What is published, evicted or deleted between two pieces is not in the way, and new messages stay."""
+        limit, start = self.model.last_seq, 0
+        wanted = SubjectFilter(pattern)
+        before = {seq for seq in self.model.matching(pattern) if seq <= limit}
+        while piece := next_piece(self.log, start, limit, slots):
+            first, last = piece
+            assert start <= first <= last <= limit and last - first < slots
+            chosen = [seq for seq in self.model.matching(pattern) if first <= seq <= last]
+            assert remove_matching(self.log, wanted, first, last) == len(chosen)
+            for seq in chosen:
+                del self.model.live[seq]
+            start = last + 1
+            self.append(subject, b"", slots)
+            self.remove(last + slots, False)
+            if slots == 1:
+                self.evict(1)
+        assert not before.intersection(self.model.live)
+
+    @rule(keep=st.integers(1, 3), slots=st.integers(1, 9))
+    def trim_in_pieces(self, keep: int, slots: int) -> None:
+        start = 0
+        while piece := next_piece(self.log, start, self.log.last_seq, slots):
+            for seq in beyond_newest(self.log, keep, *piece):
+                self.remove(seq, False)
+            start = piece[1] + 1
+        by_subject = Counter(subject for subject, *_ in self.model.live.values())
+        assert all(count <= keep for count in by_subject.values())
+
+    @rule(pattern=st.sampled_from([b"", b"a.*", b"a.1"]), keep=st.integers(1, 5), slots=st.integers(1, 9))
+    def find_the_newest(self, pattern: bytes, keep: int, slots: int) -> None:
+        matching = self.model.matching(pattern)
+        below, left = self.model.last_seq + 1, keep
+        while below and left:
+            found, below = walk_back(self.log, SubjectFilter(pattern), below, left, slots)
+            left -= found
+        assert keep - left == min(keep, len(matching))
+        if left == 0:
+            assert below == matching[-keep]
 
     @rule(jump=st.sampled_from([1, 2, 7, 70_000]))
     def skip(self, jump: int) -> None:
