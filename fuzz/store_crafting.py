@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import mmap
 import os
 import shutil
 from collections.abc import Callable
@@ -344,11 +345,18 @@ def _state_payload(kind: int, payload: bytes, random: Random) -> bytes:
 
 
 def craft_cache(files: dict[str, bytes], made: Sample, random: Random) -> None:
-    """A value of the cache. Its pages are LMDB's own, which ends the process when they are not sound."""
-    if "cache.mdb/data.mdb" in files:
-        _put_value(files, random)
-    else:
+    """A value of the cache, or bytes of its pages."""
+    if "cache.mdb/data.mdb" not in files:
         craft_segment(files, made, random)
+    elif random.random() < 0.5:
+        data = bytearray(files["cache.mdb/data.mdb"])
+        page = random.randrange(len(data) // mmap.PAGESIZE) * mmap.PAGESIZE
+        for _ in range(random.randint(1, 3)):
+            at = random.choice((random.randrange(0, 64, 2), random.randrange(0, 160, 2), random.randrange(0, 4096, 2)))
+            put(data, page + at, random.choice((2, 4, 8)), random)
+        _note_cache(files, bytes(data))
+    else:
+        _put_value(files, random)
 
 
 def _note_cache(files: dict[str, bytes], data: bytes) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 from jetbroker.bounds import decimal
 from jetbroker.errors import StorageError
 from jetbroker.store import format as store_format
+from jetbroker.store.cache_pages import pages_are_sound
 from jetbroker.store.disk import Disk
 from jetbroker.store.summary import Summary, check_summary
 
@@ -166,8 +167,20 @@ class Cache:
             raise CacheError("it belongs to another store")
         if noted != {"epoch": self._epoch, "format": CACHE_FORMAT, "size": size, "crc": crc}:
             raise CacheError("its checksum does not match: damaged, or the broker was killed while writing it")
+        self._check_pages()
         while self._map_bytes < 2 * size:
             self._map_bytes *= 2
+
+    def _check_pages(self) -> None:
+        """LMDB follows whatever its pages say, so they are walked before it does. Raises CacheError or OSError."""
+        fd = self._disk.open(f"{self.folder}/{DATA_FILE}", os.O_RDONLY)
+        try:
+            with mmap.mmap(fd, 0, access=mmap.ACCESS_READ) as data:
+                sound = pages_are_sound(data, mmap.PAGESIZE)
+        finally:
+            self._disk.close(fd)
+        if not sound:
+            raise CacheError("its pages lead out of the file, or into each other")
 
     def _read_note(self) -> dict[str, Any]:
         fd = self._disk.open(f"{self.folder}/{CHECK_FILE}", os.O_RDONLY)

@@ -179,13 +179,13 @@ cdef class SegmentColumns:
         cdef const char* record = self.data + pos
         cdef uint64_t seq = record_seq(record)
         cdef uint64_t expected = self.first_seq + self.walked.count
-        if not message_fits(record, self.first_seq, expected, self.last_time, pos):
+        if not message_fits(record, self.first_seq, expected, pos):
             return 1            # a stale copy of another place
-        self.last_time = record_time(record)
+        self.last_time = max(self.last_time, record_time(record))
         self.batches.message(record, expected, pos, after_damage)
         if after_damage and seq > expected:
             self.damaged.append((expected, seq - 1))
-        self.walked.put(<Py_ssize_t>(seq - self.first_seq), <uint32_t>pos, record_time(record),
+        self.walked.put(<Py_ssize_t>(seq - self.first_seq), <uint32_t>pos, self.last_time,
                         record_size_entry(record))
         return 0
 

@@ -158,10 +158,9 @@ cdef uint32_t put_record(char* out, int kind, uint32_t seed, uint64_t seq, int64
                          const char* headers, Py_ssize_t headers_len,
                          const char* payload, Py_ssize_t payload_len) noexcept nogil
 
-# A message record fits behind the one before: `expected` is the next sequence, `last_time` the time so far, `at` its
-# offset. What is farther ahead than a gap in a segment may be costs memory by a number in a file.
-cdef bint message_fits(const char* r, uint64_t first_seq, uint64_t expected, int64_t last_time,
-                       uint64_t at) noexcept nogil
+# A message record at offset `at` fits behind the one before; `expected` is the next sequence. What is farther ahead than
+# a gap in a segment may be would cost memory by a number in a file.
+cdef bint message_fits(const char* r, uint64_t first_seq, uint64_t expected, uint64_t at) noexcept nogil
 
 # The sequences that a segment with records up to `at` may have.
 cdef uint64_t slots_bound(uint64_t at) noexcept nogil

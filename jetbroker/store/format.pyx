@@ -336,11 +336,10 @@ cdef uint64_t slots_bound(uint64_t at) noexcept nogil:
     return at // GAP_BYTES + GAP_SLOTS
 
 
-cdef bint message_fits(const char* r, uint64_t first_seq, uint64_t expected, int64_t last_time,
-                       uint64_t at) noexcept nogil:
+cdef bint message_fits(const char* r, uint64_t first_seq, uint64_t expected, uint64_t at) noexcept nogil:
     cdef uint64_t seq = record_seq(r)
-    return (at >= SEGMENT_HEADER_FIXED and expected <= seq <= LAST_SEQUENCE and seq - first_seq < slots_bound(at) and record_time(r) >= last_time
-            and at + record_length(r) < OFFSET_LOST)
+    return (at >= SEGMENT_HEADER_FIXED and at + record_length(r) < OFFSET_LOST and expected <= seq <= LAST_SEQUENCE
+            and seq - first_seq < slots_bound(at))
 
 
 cdef int parse_footer(const char* p, uint64_t n, FooterLayout* out) noexcept nogil:

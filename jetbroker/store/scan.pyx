@@ -1,5 +1,7 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Reading segment files back at start-up: records and footers into segments, segments into a log's counts."""
+from bisect import bisect_left
+
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -99,7 +101,7 @@ cdef bint take_record(FileSegment segment, Walk walk, const char* r, uint64_t at
     cdef Py_ssize_t i
     cdef bytes subject
     if record_kind(r) == KIND_MESSAGE:
-        if not message_fits(r, segment.first_seq, expected, segment.last_time, at):
+        if not message_fits(r, segment.first_seq, expected, at):
             return False
     elif seq >= expected and seq - segment.first_seq >= slots_bound(at):
         return False
@@ -114,7 +116,8 @@ cdef bint take_record(FileSegment segment, Walk walk, const char* r, uint64_t at
         if subject_id is None:
             subject_id = segment.add_subject(record_subject(r), record_subject_len(r))
             ids[subject] = subject_id
-        segment.push(<uint32_t>at, record_time(r), record_size_entry(r), subject_id)
+        # none of ours goes back in time; binary searches need it so
+        segment.push(<uint32_t>at, max(record_time(r), segment.last_time), record_size_entry(r), subject_id)
         if record_flags(r) & FLAG_MSG_ID:
             segment.msg_ids += 1
         return True
@@ -202,13 +205,19 @@ cdef int forget_lost(Segment segment, const uint64_t* ranges, Py_ssize_t count) 
     return 0
 
 
+def has_lost(Segment segment not None, uint64_t first, uint64_t last):
+    """Is a damaged slot among the sequences first..last, of which none is before the segment?"""
+    if segment.lost is None:
+        return False
+    i = bisect_left(segment.lost, first - segment.first_seq)
+    return i < len(segment.lost) and segment.lost[i] <= last - segment.first_seq
+
+
 cdef int hide_torn_batches(Segment segment) except -1:
     """Once it is known what was deleted: a batch of which something else is missing is damaged as a whole."""
     cdef Py_ssize_t slot
     for first, last, missing in segment.torn:
-        if missing is not None and not any(
-                first_missing <= segment.first_seq + <uint64_t>lost <= last_missing
-                for first_missing, last_missing in missing for lost in segment.lost or ()):
+        if missing is not None and not any([has_lost(segment, *gap) for gap in missing]):
             continue
         for slot in range(first - segment.first_seq, last - segment.first_seq + 1):
             if not segment.is_dead(slot):

@@ -10,7 +10,7 @@ from libc.string cimport memcmp, memcpy, memset
 from jetbroker.saturate cimport add_uint64
 from jetbroker.store.format cimport (
     KIND_MESSAGE, OFFSET_EMPTY, SUBJECT_NONE, FooterLayout, parse_footer, record_kind, record_seq, record_size_entry,
-    record_subject, record_subject_len, record_time,
+    record_subject, record_subject_len,
 )
 
 cdef extern from *:
@@ -365,7 +365,6 @@ cdef bint is_record_of(const char* record, Segment segment, Py_ssize_t slot) noe
     """A valid record is the message that the columns have for the slot."""
     cdef uint32_t subject = segment.ids[slot]
     return (record_seq(record) == segment.first_seq + slot and record_kind(record) == KIND_MESSAGE
-            and record_time(record) == segment.times[slot]
             and record_size_entry(record) == segment.sizes[slot]
             and record_subject_len(record) == segment.subject_len(subject)
             and memcmp(record_subject(record), segment.subject_text(subject), record_subject_len(record)) == 0)

@@ -11,7 +11,7 @@ from jetbroker.errors import SequenceError
 
 from jetbroker.store.format cimport (
     KIND_MESSAGE, OFFSET_EMPTY, RECORD_HEADER, SIZE_HAS_HEADERS, SIZE_MASK, SUBJECT_NONE, put_record, record_headers,
-    record_headers_len, record_payload, record_payload_len, record_subject, record_subject_len, record_time,
+    record_headers_len, record_payload, record_payload_len, record_subject, record_subject_len,
 )
 from jetbroker.store.log cimport (
     FLAG_MSG_ID, READ_DAMAGED, READ_MISSING, READ_OK, StoredMessage, SubjectFilter, SubjectState,
@@ -31,6 +31,15 @@ cdef Py_ssize_t MAX_SEGMENT_SETS = 64
 def first_of_run(run):
     """Sort key."""
     return run[0]
+
+
+cdef bint is_lost(Segment segment, Py_ssize_t slot) except -1:
+    """Is the record of a dead slot damaged?"""
+    cdef Py_ssize_t i
+    if segment.lost is None:
+        return False
+    i = bisect_left(segment.lost, slot)
+    return i < len(segment.lost) and segment.lost[i] == slot
 
 
 cdef class StoreTotals:
@@ -174,7 +183,7 @@ cdef class SegmentedLog(StreamLog):
         if record == NULL:
             self.found_damaged(segment, slot)
             return READ_DAMAGED
-        out.time_ns = record_time(record)
+        out.time_ns = segment.times[slot]
         out.subject = record_subject(record)
         out.subject_len = record_subject_len(record)
         out.headers = record_headers(record)
@@ -194,7 +203,7 @@ cdef class SegmentedLog(StreamLog):
             return READ_MISSING
         slot = seq - segment.first_seq
         if segment.is_dead(slot):
-            return READ_DAMAGED if segment.lost is not None and slot in segment.lost else READ_MISSING
+            return READ_DAMAGED if is_lost(segment, slot) else READ_MISSING
         self.load(segment)
         return self.fill(segment, slot, out)
 
@@ -290,10 +299,13 @@ cdef class SegmentedLog(StreamLog):
         """First damaged slot in [slot, end) that may match, -1: none. Rare: only in damaged segments."""
         if ids is not None:
             self.load(segment)
-        for lost in segment.lost[bisect_left(segment.lost, slot):]:
+        cdef Py_ssize_t i
+        cdef Py_ssize_t lost
+        for i in range(bisect_left(segment.lost, slot), len(segment.lost)):
+            lost = segment.lost[i]
             if lost >= end:
                 return -1
-            if ids is None or segment.ids[<Py_ssize_t>lost] == SUBJECT_NONE or ids.has(segment.ids[<Py_ssize_t>lost]):
+            if ids is None or segment.ids[lost] == SUBJECT_NONE or ids.has(segment.ids[lost]):
                 return lost
         return -1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import mmap
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from jetbroker.jetstream.consumer_state import replay
 from jetbroker.limits import SEGMENT_GAP_SLOTS
 from jetbroker.store import format as store_format
 from jetbroker.store.cache import PARTS, frame, unframe
+from jetbroker.store.cache_pages import pages_are_sound
 from jetbroker.store.disk import Disk
 from jetbroker.store.footers import pack_footer, sound_footer_of
 from jetbroker.store.frames import FRAME_MAGIC, decompress, encode_frame, encode_index, new_compressor, unpack
@@ -206,7 +208,7 @@ def test_gaps_that_are_written_can_be_read_again(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_messages_whose_time_goes_back_are_damage(tmp_path: Path) -> None:
+def test_the_time_of_a_message_does_not_go_back(tmp_path: Path) -> None:
     async def scenario() -> None:
         log = await make(tmp_path, segment_bytes=1 << 20, close=False)
         (file,) = segments(tmp_path)
@@ -215,9 +217,13 @@ def test_messages_whose_time_goes_back_are_damage(tmp_path: Path) -> None:
             for seq, time_ns in ((21, 19), (22, -(2**63)), (23, 30))
         ]
         file.write_bytes(file.read_bytes() + b"".join(records))
+        snapshot = open_stream(tmp_path, "S")
+        assert (snapshot.messages, snapshot.parts[0].first_ns, snapshot.parts[0].last_ns) == (23, 1, 30)
         store, found = recovered(tmp_path)
-        assert walk(found["S"].log) == [*range(1, 21), 23]
-        assert found["S"].damage
+        log = found["S"].log
+        assert walk(log) == list(range(1, 24))
+        assert [log.get(seq)[4] for seq in (20, 21, 22, 23)] == [20, 20, 20, 30]
+        assert log.seq_at_time(21) == 23
         await store.close()
 
     run(scenario())
@@ -461,6 +467,35 @@ def test_a_cached_value_that_lies_costs_the_cache(tmp_path: Path, part: int, cha
         assert walk(found["S"].log) == list(range(1, 21))
         assert "thrown away" in reports[0]
         await store.close()
+
+    run(scenario())
+
+
+def test_a_cached_page_that_lies_costs_the_cache(tmp_path: Path) -> None:
+    """LMDB itself would end the process, or read elsewhere."""
+
+    async def scenario() -> None:
+        await make(tmp_path)
+        untouched = (tmp_path / "cache.mdb" / "data.mdb").read_bytes()
+        note = json.loads((tmp_path / "cache.mdb" / "checked.json").read_bytes())
+        assert pages_are_sound(untouched, mmap.PAGESIZE)
+        newest = max((0, mmap.PAGESIZE), key=lambda at: untouched[at + 144 : at + 152][::-1])
+        lies = {newest + 128: 2**40, newest + 80: 2**32, newest + 40: 2**47}  # roots, depth, kind
+        for page in range(2 * mmap.PAGESIZE, len(untouched), mmap.PAGESIZE):
+            lies |= {page + 12: 2**14, page + 14: 0, page + 16: 2**16 - 8, page + 10: 7}  # lower, upper, a node, kind
+        for at, value in lies.items():
+            data = bytearray(untouched)
+            width = 8 if at < 2 * mmap.PAGESIZE else 2
+            data[at : at + width] = value.to_bytes(width, "little")
+            folder = tmp_path / "cache.mdb"
+            folder.mkdir(exist_ok=True)
+            (folder / "data.mdb").write_bytes(data)
+            note.update(size=len(data), crc=store_format.crc32c(bytes(data)))
+            (folder / "checked.json").write_text(json.dumps(note))
+            asyncio.get_running_loop().set_exception_handler(lambda _, context: None)
+            store, found = recovered(tmp_path)
+            assert walk(found["S"].log) == list(range(1, 21))
+            kill(store)
 
     run(scenario())
 
