@@ -15,7 +15,6 @@ from jetbroker.jetstream.pending cimport (
 from jetbroker.saturate cimport add_int64, subtract_int64
 
 
-
 cdef class AckTracker:
     """Positions, pending messages and redeliveries of one consumer."""
 
