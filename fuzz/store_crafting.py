@@ -90,7 +90,7 @@ class Segment:
         self.stream_id = stream_id
         self.seed = store_format.seed_of(stream_id)
         self.trailer = store_format.decode_trailer(data)
-        self.header_len = int.from_bytes(data[12:16], "little")
+        self.header_len = min(int.from_bytes(data[12:16], "little"), len(data))
         self.packed = data[7] == store_format.PACKED_VERSION
         self.end = self.trailer[0] if self.trailer else len(data)
 
@@ -102,7 +102,7 @@ class Segment:
                 length = int.from_bytes(self.data[at + 8 : at + 12], "little")
                 if length < 12:
                     break
-                found.append((at, at + length))
+                found.append((at, min(at + length, len(self.data))))
                 at += length
             else:
                 at += 1
