@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-import select
+import selectors
 import shutil
 import signal
 import socket
@@ -296,8 +296,11 @@ class Player:
                 missing = []
             if not missing and all(one.idle for one in open_ones.values()):
                 return
-            for ready in select.select(open_ones, [], [], 0.5)[0]:
-                open_ones[ready].read()
+            with selectors.DefaultSelector() as selector:
+                for one in open_ones:
+                    selector.register(one, selectors.EVENT_READ)
+                for ready, _ in selector.select(0.5) if open_ones else ():
+                    open_ones[ready.fileobj].read()
             self._alive()
             if time.monotonic() > deadline:
                 first = self._inboxes - len(steps)
