@@ -297,10 +297,10 @@ class Player:
             if not missing and all(one.idle for one in open_ones.values()):
                 return
             with selectors.DefaultSelector() as selector:
-                for one in open_ones:
-                    selector.register(one, selectors.EVENT_READ)
+                for one, connection in open_ones.items():
+                    selector.register(one, selectors.EVENT_READ, connection)
                 for ready, _ in selector.select(0.5) if open_ones else ():
-                    open_ones[ready.fileobj].read()
+                    ready.data.read()
             self._alive()
             if time.monotonic() > deadline:
                 first = self._inboxes - len(steps)
