@@ -180,6 +180,7 @@ class Clients:
         client.opened_at = now
         client.last_ping_at = now + self._ping_interval(client)
         self.connected[client.cid] = client
+        self._footprint.grown(len(self.connected))
         client.set_trace(self.shared.tracer is not None)
         if client.arrival is None or not client.arrival.greets_later:
             self.greet(client)

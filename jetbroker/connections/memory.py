@@ -13,9 +13,12 @@ class Footprint:
         self._most = 0
         self._trim: Callable[[int], int] | None = None
 
-    def follow(self, connections: int) -> bool:
-        """So many there are now. True when memory was given back."""
+    def grown(self, connections: int) -> None:
+        """So many there are now, one more than before."""
         self._most = max(self._most, connections)
+
+    def follow(self, connections: int) -> bool:
+        """So many there are left. True when memory was given back."""
         if self._most - connections < limits.TRIM_AFTER_CONNECTIONS:
             return False
         self._most = connections

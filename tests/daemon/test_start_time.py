@@ -42,13 +42,10 @@ def test_what_is_not_needed_at_start_is_not_imported(tmp_path: Path) -> None:
 
 def test_the_limit_of_open_files_is_raised() -> None:
     """As far as the system allows: each client is a file."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
-    try:
-        with Daemon() as daemon:
-            limits = Path(f"/proc/{daemon.pid}/limits").read_text()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    command = ("sh", "-c", 'ulimit -S -n 512 && exec "$@"', "sh", sys.executable, "-m", "jetbroker")
+    with Daemon(command=command) as daemon:
+        limits = Path(f"/proc/{daemon.pid}/limits").read_text()
     (line,) = [line for line in limits.splitlines() if line.startswith("Max open files")]
     assert line.split()[3:5] == [str(hard), str(hard)]
 
