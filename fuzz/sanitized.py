@@ -10,17 +10,20 @@ and UBSAN_OPTIONS of the environment say goes before what is set here.
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COPY = ROOT / ".build" / "sanitized"
 PACKAGES = ("jetbroker", "fuzz")
+SOURCES = (".py", ".pyx", ".pxd")
 FLAGS = (
     *("-shared", "-fPIC", "-O1", "-g1", "-w", "-fno-omit-frame-pointer", "-fno-strict-aliasing", "-fwrapv"),
     *("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
@@ -35,15 +38,25 @@ OPTIONS = {
 
 
 def copy_sources() -> None:
-    """Bring the copy up to date; files that did not change keep their time."""
+    """Bring the copy up to date; what is gone goes there, too."""
+    copied = set()
     for package in PACKAGES:
         for source in (ROOT / package).rglob("*"):
-            if source.suffix not in (".py", ".pyx", ".pxd"):
+            if source.suffix not in SOURCES:
                 continue
             target = COPY / source.relative_to(ROOT)
-            if not target.exists() or target.stat().st_mtime != source.stat().st_mtime:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(source, target)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+            copied.add(target)
+    for target in COPY.rglob("*"):
+        if target.suffix in SOURCES and target not in copied:
+            target.unlink()
+            built(target).unlink(missing_ok=True)
+
+
+def built(source: Path) -> Path:
+    """The compiled module of a source."""
+    return source.with_suffix(sysconfig.get_config_var("EXT_SUFFIX"))
 
 
 @functools.cache
@@ -65,20 +78,37 @@ def used(source: Path) -> set[Path]:
     return found
 
 
+def fingerprint(source: Path) -> str:
+    """Of everything a compiled module was made from. Times would not do: a file may change while it is compiled."""
+    parts = [path.read_bytes() for path in sorted(used(source))]
+    return hashlib.sha256(b"\0".join([*parts, repr(FLAGS).encode()])).hexdigest()
+
+
 def compile_stale(compiler: str) -> None:
-    """Every module that is older than its source or a header it uses. Raises CalledProcessError when one is wrong."""
-    suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    for source in sorted(COPY.rglob("*.pyx")):
-        built, c_file = source.with_suffix(suffix), source.with_suffix(".c")
-        if built.exists() and built.stat().st_mtime > max(path.stat().st_mtime for path in used(source)):
-            continue
-        module = ".".join(source.relative_to(COPY).with_suffix("").parts)
-        print(f"compiling {module}", file=sys.stderr, flush=True)
-        cython = [sys.executable, "-m", "cython", "-3", "--module-name", module, "-o", str(c_file), str(source)]
-        subprocess.run(cython, cwd=COPY, check=True)
-        include = sysconfig.get_paths()["include"]
-        subprocess.run([compiler, *FLAGS, f"-I{include}", str(c_file), "-o", str(built)], check=True)
-        c_file.unlink()
+    """Every module that was not made from its source and the headers it uses. Raises CalledProcessError when one is
+    wrong."""
+
+    def bring_up_to_date(source: Path) -> None:
+        stamp, wanted = source.with_suffix(".built"), fingerprint(source)
+        if built(source).exists() and stamp.exists() and stamp.read_text() == wanted:
+            return
+        compile_one(compiler, source)
+        stamp.write_text(wanted)
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        list(threads.map(bring_up_to_date, sorted(COPY.rglob("*.pyx"))))
+
+
+def compile_one(compiler: str, source: Path) -> None:
+    """One module, where its source is. Raises CalledProcessError when it is wrong."""
+    c_file = source.with_suffix(".c")
+    module = ".".join(source.relative_to(COPY).with_suffix("").parts)
+    print(f"compiling {module}", file=sys.stderr, flush=True)
+    cython = [sys.executable, "-m", "cython", "-3", "--module-name", module, "-o", str(c_file), str(source)]
+    subprocess.run(cython, cwd=COPY, check=True)
+    include = sysconfig.get_paths()["include"]
+    subprocess.run([compiler, *FLAGS, f"-I{include}", str(c_file), "-o", str(built(source))], check=True)
+    c_file.unlink()
 
 
 def library(compiler: str, name: str) -> str:
