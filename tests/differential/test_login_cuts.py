@@ -12,7 +12,7 @@ from tests.support.wire import PING, Row, answers
 
 pytestmark = pytest.mark.differential
 
-USERS = f'authorization {{ users: [ {{user: u, password: p}}, {{user: v, password: "{HASHED}"}} ] }}\n'
+USERS = f'authorization {{ timeout: 30, users: [ {{user: u, password: p}}, {{user: v, password: "{HASHED}"}} ] }}\n'
 CONFIGS = {
     "users": USERS,
     "a guest": USERS + "no_auth_user: u\n",

@@ -11,11 +11,13 @@ from typing import Any, TypeVar
 from jetbroker.logs import Logger
 from jetbroker.store.disk import ObservedDisk
 from jetbroker.store.log import SubjectFilter
+from jetbroker.store.memlog import MemoryLog
 from jetbroker.store.segmented import SegmentedLog
 from jetbroker.store.store import Store
 from jetbroker.tick import Tick
 
 T = TypeVar("T")
+_killed: list[Store] = []
 ACCOUNT = "$G"
 
 
@@ -45,6 +47,16 @@ def kill(store: Store) -> None:
     store._checkpoints._cancel_timer()
     store._packer._stopping = True
     os.close(store._lock_fd)
+    _killed.append(store)
+
+
+def bury() -> None:
+    """Close the files of stores that were killed: their logs cannot be looked at any more."""
+    while _killed:
+        store = _killed.pop()
+        for log in [*store._logs.values(), *store._state_logs.values()]:
+            if not isinstance(log, MemoryLog):
+                log.abandon()
 
 
 async def packed(store: Store) -> None:

@@ -25,7 +25,7 @@ from jetbroker.store.reader import open_stream
 from jetbroker.store.recovery import read_checked_json, write_checked_json
 from jetbroker.store.segmented import SegmentedLog
 from jetbroker.store.store import RecoveredStream, Store
-from tests.store.support import ACCOUNT, kill, open_store, packed, run, walk
+from tests.store.support import ACCOUNT, bury, kill, open_store, packed, run, walk
 
 U64 = 2**64 - 1
 FOLDER = "%24G/S"
@@ -496,6 +496,7 @@ def test_a_cached_page_that_lies_costs_the_cache(tmp_path: Path) -> None:
             store, found = recovered(tmp_path)
             assert walk(found["S"].log) == list(range(1, 21))
             kill(store)
+            bury()
 
     run(scenario())
 

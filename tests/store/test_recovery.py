@@ -14,7 +14,7 @@ from jetbroker.errors import StoreLockedError, StoreOpenError, StoreVersionError
 from jetbroker.store.disk import Disk
 from jetbroker.store.recovery import DECISIONS, Body, Header, Place, write_checked_json
 from jetbroker.store.segmented import SegmentedLog
-from tests.store.support import ACCOUNT, kill, open_store, run, walk
+from tests.store.support import ACCOUNT, bury, kill, open_store, run, walk
 
 
 async def fill(path: Path, count: int, segment_bytes: int = 1 << 20, close: bool = False) -> Path:
@@ -73,6 +73,7 @@ def test_torn_tail_at_every_length(tmp_path: Path) -> None:
             assert log.last_seq in (previous, previous - 1)
             assert seqs == [s for s in range(1, log.last_seq + 1) if s != 2 or length < len(data)]
             previous = log.last_seq
+            bury()
         assert previous == 0
 
     run(scenario())
@@ -101,6 +102,7 @@ def test_a_flip_of_every_byte_costs_at_most_its_record(tmp_path: Path, sealed: b
             assert extra == [] or (not sealed and at > len(data) - 80), at
             if log.last_seq == 7:
                 assert log.lost() == missing, at
+            bury()
 
     run(scenario())
 
@@ -261,6 +263,7 @@ def test_damaged_state_log(tmp_path: Path) -> None:
             assert got == entries[: len(got)]
             hit = (at - data.index(b"entry 0") + 12) // 19 if at >= data.index(b"entry 0") - 12 else 4
             assert len(got) == min(hit, 4), at
+            bury()
         for length in range(len(data)):
             for other in file.parent.iterdir():
                 other.unlink()
@@ -272,6 +275,7 @@ def test_damaged_state_log(tmp_path: Path) -> None:
                 got = consumer.state_log.recovered
                 assert got == entries[: len(got)]
             assert recovered.consumers or file.read_bytes() == data[:length]
+            bury()
 
     run(scenario())
 
