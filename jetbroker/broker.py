@@ -110,7 +110,7 @@ class Broker:
         urls = self.listeners.urls()
         if self.monitor is not None:
             urls["monitoring"] = [self.monitor.url]
-            await self.monitor.serve(self.options, self.accounts, self.clients, self.jetstream, self.info)
+            self.monitor.serve(self.options, self.accounts, self.clients, self.jetstream, self.info)
         self.files.write_ports(urls)
         self.log.info("Server is ready")
         self.ready.set()

@@ -1,8 +1,8 @@
-"""The monitoring port: bound early, served when the broker is ready. The rest is loaded behind the start."""
+"""The monitoring port: bound early, served a moment after the broker is ready, when what answers has been loaded."""
 
 import asyncio
+import importlib
 import socket
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jetbroker.monitor.sources import Sources
 
 BACKLOG = 128
-_PRELOAD_SECONDS = 0.5  # behind the start
+_LOAD_SECONDS = 0.1  # behind the start
 
 
 class MonitorError(JetbrokerError):
@@ -45,6 +45,7 @@ class Monitor:
         self.port = int(self._socket.getsockname()[1])
         self._server: asyncio.Server | None = None
         self._listener: HttpListener | None = None
+        self._serving: asyncio.Task[None] | None = None
         self._sources: Sources | None = None
         self._jetstream: JetStreamServer | None = None
         self._config_loaded_ns = self.started_ns
@@ -59,7 +60,7 @@ class Monitor:
         """For the ports file: an address a program on this machine can dial."""
         return f"{self._scheme}://{joined(reachable(self.host), self.port)}"
 
-    async def serve(
+    def serve(
         self,
         options: Options,
         accounts: dict[str, Account],
@@ -67,31 +68,35 @@ class Monitor:
         jetstream: "JetStreamServer | None",
         info: ServerInfo,
     ) -> None:
-        """Answer from now on; connections that came before wait in the socket."""
+        """Answer from soon on; connections that come before wait in the socket."""
         if self._socket is None:
             return
         clients.closed.keep = True
         self._jetstream = jetstream
+        self._serving = asyncio.create_task(self._serve(self._socket, options, accounts, clients, info))
+
+    async def _serve(
+        self,
+        bound: socket.socket,
+        options: Options,
+        accounts: dict[str, Account],
+        clients: Clients,
+        info: ServerInfo,
+    ) -> None:
+        await asyncio.sleep(_LOAD_SECONDS)
+        await asyncio.to_thread(_load)  # neither the start nor the clients wait for these imports
+        from jetbroker.monitor.endpoints import Endpoints
+        from jetbroker.monitor.http import HttpListener
+        from jetbroker.monitor.sources import Sources
+
         loop = asyncio.get_running_loop()
-
-        def connection() -> asyncio.BaseProtocol:
-            if self._listener is None:
-                # loaded by now, or waited for: a start does not wait
-                from jetbroker.monitor.endpoints import Endpoints
-                from jetbroker.monitor.http import HttpListener
-                from jetbroker.monitor.sources import Sources
-
-                self._sources = Sources(
-                    options, accounts, clients, self._jetstream, info, self.port, self.started_ns, lambda: self.ready
-                )
-                self._sources.config_loaded_ns = self._config_loaded_ns
-                self._listener = HttpListener(loop, Endpoints(self._sources).answer)
-            return self._inside(self._listener.connection())
-
-        self._server = await loop.create_server(connection, sock=self._socket)
+        self._sources = Sources(
+            options, accounts, clients, self._jetstream, info, self.port, self.started_ns, lambda: self.ready
+        )
+        self._sources.config_loaded_ns = self._config_loaded_ns
+        listener = self._listener = HttpListener(loop, Endpoints(self._sources).answer)
+        self._server = await loop.create_server(lambda: self._inside(listener.connection()), sock=bound)
         self._socket = None
-        # In a thread, so that neither the start nor the first request holds up the clients for these imports.
-        loop.call_later(_PRELOAD_SECONDS, threading.Thread(target=_preload, daemon=True).start)
 
     def _inside(self, protocol: asyncio.Protocol) -> asyncio.BaseProtocol:
         """What stands at the socket for a connection."""
@@ -111,6 +116,8 @@ class Monitor:
 
     def close(self) -> None:
         """Stop answering. Harmless when it never began."""
+        if self._serving is not None:
+            self._serving.cancel()
         if self._socket is not None:
             self._socket.close()
         if self._server is not None:
@@ -119,8 +126,9 @@ class Monitor:
             self._listener.close()
 
 
-def _preload() -> None:
-    import jetbroker.monitor.endpoints  # noqa: F401  (loaded for the first connection)
+def _load() -> None:
+    for name in ("endpoints", "http", "sources"):
+        importlib.import_module(f"jetbroker.monitor.{name}")
 
 
 def _listen(host: str, port: int) -> socket.socket:
