@@ -116,9 +116,9 @@ class Broker:
         self.ready.set()
         if self.jetstream is not None:
             self.jetstream.start_waiting()
-        self.loop.call_soon(self.info.curve_key.prepare)  # takes longer than a start can spare
         gc.freeze()  # modules and streams found on disk stay: later collections need not walk them
         gc.enable()
+        await self.info.curve_key.prepare()  # takes longer than a start can spare
 
     async def start_jetstream(self) -> None:
         """Open the store and recover what is in it. Raises JetbrokerError or OSError."""

@@ -1,7 +1,9 @@
 """Signatures as clients send them, and the broker's own key."""
 
+import asyncio
 import base64
 import binascii
+import importlib
 from functools import cached_property
 
 from jetbroker.config.nkeys import CURVE, encode
@@ -25,8 +27,9 @@ def decode_signature(text: str) -> bytes | None:
 class CurveKey:
     """The broker's X25519 key. Made when it is first asked for: that takes longer than a start can spare."""
 
-    def prepare(self) -> None:
-        """Make it now."""
+    async def prepare(self) -> None:
+        """Make it now; what that needs is loaded in a thread."""
+        await asyncio.to_thread(importlib.import_module, "cryptography.hazmat.primitives.asymmetric.x25519")
         _ = self.public
 
     @cached_property

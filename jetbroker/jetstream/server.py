@@ -158,9 +158,7 @@ class JetStreamServer:
         await jetstream.start()
 
     async def _start_waiting(self, store: Store) -> None:
-        for module in ENGINE:
-            await asyncio.sleep(0)  # the sockets get their turn between two imports
-            importlib.import_module(f"jetbroker.jetstream.{module}")
+        await asyncio.to_thread(_load_engine)  # the sockets have their turns meanwhile
         while self._waiting:
             waiting = self._waiting[0]
             await self._start_account(waiting.account, store)
@@ -254,3 +252,8 @@ def _size(size: int) -> str:
             break
         value /= 1024
     return f"{value:.2f} {unit}"
+
+
+def _load_engine() -> None:
+    for module in ENGINE:
+        importlib.import_module(f"jetbroker.jetstream.{module}")
