@@ -76,6 +76,7 @@ IMPORT_DEPTH = 1024  # accounts that imports may lead through, nats-server's bou
 # --- operator mode ---
 TOKEN_BYTES = 1024 * 1024  # of one token, the bound of nats-server's library
 TOKEN_SUBJECTS = 4096  # that one entry of a scope's template may become, by several values of a tag
+TOKEN_PLACEHOLDERS = 64  # different ones in one entry
 
 # --- permissions ---
 PERMISSION_VERDICTS = 2048  # literal subjects per user whose verdict is remembered

@@ -9,16 +9,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from jetbroker.auth import scopes
+from jetbroker.auth.permissions import Permissions
+from jetbroker.config.nkeys import is_public_key
+from jetbroker.config.options import PermissionsOptions, SubjectPermissions
+from jetbroker.config.tokens.claims import read_user
+from jetbroker.config.tokens.fields import TokenError
+from jetbroker.connections.handshake import check_info, decode_connect
 from jetbroker.connections.json_faults import syntax_fault
+from jetbroker.connections.trace import redacted
+from jetbroker.errors import ProtocolError
 from jetbroker.jetstream import gojson
 from jetbroker.jetstream.config import ConsumerConfig, StreamConfig, StreamSource, SubjectTransform
 from jetbroker.jetstream.consumer_config import check_consumer_config
 from jetbroker.jetstream.contracts import AccountLimits
 from jetbroker.jetstream.decode import DecodeError, decode
 from jetbroker.jetstream.pull_request import PullLimits, PullRequestError, parse_pull_request
+from jetbroker.jetstream.schedule_headers import generated_block, read_pattern
 from jetbroker.jetstream.stream_config import check_stream_config
 from jetbroker.jetstream.subject_index import SubjectIndex
 from jetbroker.routing.placeholders import TransformError, check_mapping
@@ -28,6 +39,7 @@ from jetbroker.store.memlog import MemoryLog
 from jetbroker.tick import Tick
 from jetbroker.turns import at_once
 from jetbroker.wire.headers import header_value
+from tests.support.jwts import Key, encoded
 
 SMALL, FACTOR, ALLOWED = 3000, 16, 64
 
@@ -101,6 +113,73 @@ def find_header(text: bytes) -> None:
     header_value(text, b"Nats-Msg-Id")
 
 
+def read_schedule(text: bytes) -> None:
+    read_pattern(b"NATS/1.0\r\nNats-Schedule:%b\r\n\r\n" % text)
+
+
+def connect(text: bytes) -> None:
+    for read in (decode_connect, check_info):
+        try:
+            read(text)
+        except ProtocolError:
+            pass
+
+
+def judge_subjects(pattern: str, subject: str) -> Callable[[bytes], None]:
+    """One subject, published and subscribed, by very many rules."""
+
+    def work(text: bytes) -> None:
+        entries = [pattern.format(number) for number in range(len(text) // 16)]
+        rules = SubjectPermissions(entries, [*entries, f"{subject} queue"])
+        permissions = Permissions(PermissionsOptions(publish=rules, subscribe=rules))
+        for name in (subject, f"{subject}.more"):
+            permissions.publishable(name.encode())
+            permissions.subscribable(name.encode(), b"queue")
+            permissions.withheld(name.encode(), b"queue")
+
+    return work
+
+
+def judge_one_name(text: bytes) -> None:
+    permissions = Permissions(PermissionsOptions(publish=SubjectPermissions(["*.b.>", ">.b", "a.>"], ["a.*.c"])))
+    permissions.publishable(text)
+    permissions.subscribable(text)
+
+
+def read_token(text: bytes) -> None:
+    for token in (text.decode(), encoded(text) + "." + encoded(text) + "." + encoded(text)):
+        try:
+            read_user(token)
+        except TokenError:
+            pass
+
+
+KEY = Key(0)
+
+
+def read_claims(piece: bytes) -> Callable[[bytes], None]:
+    """A token with a good signature and very many entries."""
+
+    def work(text: bytes) -> None:
+        entries = [f"{piece.decode()}.{number}" for number in range(len(text) // 16)]
+        block = {"type": "user", "version": 2, "tags": entries, "pub": {"allow": entries, "deny": entries}}
+        try:
+            read_user(KEY.token({"sub": KEY.public, "nats": block}))
+        except TokenError:
+            pass
+
+    return work
+
+
+def fill_in(text: bytes) -> None:
+    """A scope's template."""
+    user: Any = SimpleNamespace(name="u", subject="U", issuer_account="A", tags=["a:1", "a:2"])
+    try:
+        scopes._expanded(text.decode(), user, user, required=True)
+    except scopes.TemplateError:
+        pass
+
+
 def filled(head: bytes, piece: bytes, tail: bytes) -> Callable[[int], bytes]:
     return lambda size: head + piece * (size // len(piece)) + tail
 
@@ -134,6 +213,39 @@ CASES = {
     "names of headers": (find_header, filled(b"NATS/1.0\r\n", b"A:b\r\n", b"\r\n")),
     "a header's blanks": (find_header, filled(b"NATS/1.0\r\nA:", b" ", b"\r\n\r\n")),
     "a split token": (use_transform, filled(b"", b"a-", b"a")),
+    "headers that a schedule leaves": (
+        lambda text: generated_block(text, text, b"s", ""),
+        filled(b"NATS/1.0\r\n", b"Nats-TTL:1\r\nA:b\r\n", b"\r\n"),
+    ),
+    "a schedule's lists": (read_schedule, filled(b"1", b",1", b" * * * * *")),
+    "a schedule's names": (read_schedule, filled(b"* * * * jan", b",dec-jan/2", b" *")),
+    "a schedule's digits": (read_schedule, filled(b"", b"0", b"1 * * * * *")),
+    "a schedule's fields": (read_schedule, filled(b"", b"* ", b"*")),
+    "a schedule's blanks": (read_schedule, filled(b"* * *", b" ", b"* * *")),
+    "a schedule's interval": (read_schedule, filled(b"@every ", b"1s", b"1x")),
+    "a schedule's fraction": (read_schedule, filled(b"@at 2030-01-01T00:00:00.", b"0", b"x")),
+    "a schedule's time": (read_schedule, filled(b"@at ", b"2030-", b"Z")),
+    "CONNECT of keys": (connect, filled(b'{"user":""', b',"user":"x"', b"}")),
+    "CONNECT of letters": (connect, filled(b'{"pass":"', b"\\ud800", b'"}')),
+    "CONNECT of digits": (connect, filled(b'{"protocol":', b"9", b"}")),
+    "CONNECT of depth": (connect, filled(b'{"a":', b"[", b"}")),
+    "INFO of addresses": (connect, filled(b'{"connect_urls":[""', b',""', b"]}")),
+    "CONNECT in the log, of quotes": (redacted, filled(b"", b'\\"', b"")),
+    "CONNECT in the log, of keys": (redacted, filled(b"{", b'"pass" : "a",', b"}")),
+    "CONNECT in the log, of blanks": (redacted, filled(b'""', b" ", b'""')),
+    "rules with wildcards": (judge_subjects("s.*.{}", "s.a.x"), filled(b"", b"x", b"")),
+    "rules for subtrees": (judge_subjects("s.{}.>", "s.*"), filled(b"", b"x", b"")),
+    "literal rules": (judge_subjects("s.{}", "s.>"), filled(b"", b"x", b"")),
+    "a subject of many tokens, judged": (judge_one_name, filled(b"a", b".b", b"")),
+    "a token's letters": (read_token, filled(b"", b"A", b"")),
+    "a token's parts": (read_token, filled(b"", b".", b"")),
+    "a token's numbers": (read_token, filled(b'{"exp":[', b"1,", b"1]}")),
+    "a token's digits": (read_token, filled(b'{"exp":', b"9", b"}")),
+    "a token's entries": (read_claims(b"s"), filled(b"", b"x", b"")),
+    "a token's entries with wildcards": (read_claims(b"*.>"), filled(b"", b"x", b"")),
+    "a key's letters": (lambda text: is_public_key("user", text.decode()), filled(b"U", b"A", b"")),
+    "placeholders that do not end": (fill_in, filled(b"", b"{", b"")),
+    "placeholders": (fill_in, filled(b"", b"{{name()}}.", b"a")),
 }
 
 

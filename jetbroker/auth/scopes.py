@@ -5,6 +5,7 @@ values: the entry then stands for all of them.
 """
 
 import itertools
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,7 +15,7 @@ from jetbroker.config.options import PermissionsOptions, SubjectPermissions
 from jetbroker.config.subjects import is_valid_subject
 from jetbroker.config.tokens.claims import AccountClaims, UserClaims, UserLimits
 
-_PLACEHOLDER = re.compile(r"\{\{[^}]+\}\}")
+_PLACEHOLDER = re.compile(r"\{\{[^}]+(\}\})?")  # one without an end is passed as a whole, and does not count
 _TAG = re.compile(r"(account-)?tag\((.*)\)", re.IGNORECASE | re.DOTALL)
 _EVERYTHING = ">"
 
@@ -52,18 +53,18 @@ def _subjects(source: SubjectPermissions | None, user: UserClaims, account: Acco
 
 def _expanded(entry: str, user: UserClaims, account: AccountClaims, *, required: bool) -> Iterable[str]:
     """The subjects that one entry stands for; one that cannot be is left out, or refused where it is `required`."""
-    places = _PLACEHOLDER.findall(entry)
+    places = list(dict.fromkeys(found[0] for found in _PLACEHOLDER.finditer(entry) if found[1]))
     if not places:
         if all(map(is_valid_subject, entry.split(" "))) and entry.count(" ") < 2:
             return [entry]
         if required:
             raise TemplateError("not a subject")
         return []
+    if len(places) > limits.TOKEN_PLACEHOLDERS:
+        raise TemplateError("too many placeholders")
     values = [_values(place[2:-2].strip(), user, account) for place in places]
-    count = 1
-    for found in values:
-        count *= len(found)
-    if count > limits.TOKEN_SUBJECTS:
+    count = math.prod(map(len, values))
+    if count > limits.TOKEN_SUBJECTS or count * len(entry) > limits.TOKEN_BYTES:
         raise TemplateError("too many subjects")
     if required and not count:
         raise TemplateError("a tag is not there")

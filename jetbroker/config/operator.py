@@ -20,7 +20,8 @@ from jetbroker.errors import ConfigError
 
 MEMORY = "MEMORY"
 _INLINE = "eyJ"  # how all tokens begin
-_BLOCK = re.compile(r"\s*(?:(?:-{3,}.*-{3,}\r?\n)([\w\-.=]+)(?:\r?\n-{3,}.*-{3,}(?:\r?\n|\Z)))")
+_TOKEN = re.compile(r"[\w\-.=]+")
+_DASHES = "---"  # at least, before and behind what the lines around a token say
 _NO_RESOLVER = (
     'error parsing account resolver, should be MEM or  URL("url") or a map containing dir and type state=[FULL|CACHE])'
 )
@@ -151,8 +152,23 @@ def _token_of(word: str) -> str:
         if not word.startswith(_INLINE):
             raise error if isinstance(error, OSError) else OSError(str(error)) from error
         text = word
-    found = _BLOCK.search(text)
-    return found[1] if found else text.strip("\r\n")
+    return _between_dashes(text) or text.strip("\r\n")
+
+
+def _between_dashes(text: str) -> str:
+    """The first token on a line of its own between lines of dashes, as tools write them; empty when there is none."""
+    lines = text.split("\n")
+    last = lines.pop()
+    lines = [*(line.removesuffix("\r") for line in lines), last]
+    for before, token, after in zip(lines, lines[1:], lines[2:], strict=False):
+        head = before[max(before.find(_DASHES), 0) :]
+        if _TOKEN.fullmatch(token) and _is_dashed(head) and _is_dashed(after):
+            return token
+    return ""
+
+
+def _is_dashed(line: str) -> bool:
+    return len(line) >= 2 * len(_DASHES) and line.startswith(_DASHES) and line.endswith(_DASHES)
 
 
 def _why(error: OSError, path: str) -> str:

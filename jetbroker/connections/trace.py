@@ -24,22 +24,30 @@ INTERNAL: Final = "<->"
 
 _SECRETS: Final = {"sig", "proxy_sig", "nkey", "jwt"}
 _SECRET_PREFIXES: Final = ("pass", "auth_token")  # `password` is wrong, and a secret nevertheless
-# a key and its value; strings may be cut short, values may be bare: what is no JSON is traced as well
-_FIELD: Final = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:\s*("(?:[^"\\]|\\.)*"?|[^",\r\n}]*)')
+# a key, and a value behind it; strings may be cut short, values may be bare: what is no JSON is traced as well
+_KEY: Final = re.compile(r'"((?:[^"\\]|\\.)*+)')
+_VALUE: Final = re.compile(r'"\s*:\s*("(?:[^"\\]|\\.)*+"?|[^",\r\n}]*)')
 
 
 def redacted(connect: bytes) -> bytes:
     """CONNECT's JSON with passwords, tokens, keys and signatures replaced."""
 
-    def replaced(field: re.Match[str]) -> str:
-        key = _key(field[1])
-        if (key not in _SECRETS and not key.startswith(_SECRET_PREFIXES)) or field[2].strip() == "null":
-            return field[0]
-        value = '"[REDACTED]"' if field[2].startswith('"') else "[REDACTED]"
-        return field[0][: field.start(2) - field.start()] + value
-
     text = connect.decode("utf-8", "surrogateescape")
-    return _FIELD.sub(replaced, text).encode("utf-8", "surrogateescape")
+    shown, written, place = [], 0, 0
+    while key := _KEY.search(text, place):
+        value = _VALUE.match(text, key.end())
+        if value is None:
+            place = key.end()  # the quote there may begin another one: none within this one has another end
+            continue
+        place = value.end()
+        if _is_secret(_key(key[1])) and value[1].strip() != "null":
+            shown += [text[written : value.start(1)], '"[REDACTED]"' if value[1].startswith('"') else "[REDACTED]"]
+            written = place
+    return "".join([*shown, text[written:]]).encode("utf-8", "surrogateescape")
+
+
+def _is_secret(key: str) -> bool:
+    return key in _SECRETS or key.startswith(_SECRET_PREFIXES)
 
 
 def _key(text: str) -> str:

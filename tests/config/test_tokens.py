@@ -292,9 +292,14 @@ def test_templates_that_let_nobody_in(deny: str) -> None:
 def test_templates_do_not_multiply_for_ever() -> None:
     many = tuple(f"t:{number}" for number in range(20))
     with pytest.raises(TemplateError):
-        _filled("{{tag(t)}}.{{tag(t)}}.{{tag(t)}}", tags=many)
+        _filled("{{tag(t)}}.{{TAG(t)}}.{{Tag(t)}}", tags=many)
     with pytest.raises(TemplateError):
-        _filled(*(f"{number}.{{{{tag(t)}}}}.{{{{tag(t)}}}}" for number in range(20)), tags=many)
+        _filled(*(f"{number}.{{{{tag(t)}}}}.{{{{Tag(t)}}}}" for number in range(20)), tags=many)
+    with pytest.raises(TemplateError):
+        _filled(".".join("{{" + " " * blanks + "name()}}" for blanks in range(limits.TOKEN_PLACEHOLDERS + 1)))
+    with pytest.raises(TemplateError):
+        _filled("{{tag(t)}}." + "x" * (limits.TOKEN_BYTES // 20), tags=many)
+    assert _filled(".".join(["{{tag(t)}}"] * 3), tags=many[:2]).allow == ["0.0.0", "1.1.1"]
 
 
 # --- times ---
