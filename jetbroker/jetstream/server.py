@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 DEFAULT_SHARE = 0.75  # of the machine's memory and of the free disk, as nats-server takes
 ENGINE = ("gotext", "gojson", "decode", "config", "errors", "consumer_config", "stream_config", "stream", "consumer",
-          "api_stream", "api_consumer", "api", "account")  # fmt: skip
+          "api_stream", "api_consumer", "api", "account", "origins", "batches", "schedule_headers",
+          "schedules")  # fmt: skip
 
 _NO_RESPONDERS = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n"
 
@@ -77,9 +78,12 @@ class JetStreamServer:
         account.router.domain = None if account.is_system else self._domain
 
     def start_waiting(self) -> None:
-        """Begin with the accounts that have no streams yet: called when the server is ready."""
+        """Load what the first requests need, and begin with the accounts that have no streams yet.
+
+        Called when the server is ready.
+        """
         self._is_ready = True
-        if self._waiting and self.store is not None and (self._late_start is None or self._late_start.done()):
+        if self.store is not None and (self._late_start is None or self._late_start.done()):
             self._late_start = self.tick.loop.create_task(self._start_waiting(self.store))
 
     def follow_new(self) -> None:
