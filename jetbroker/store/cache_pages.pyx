@@ -76,7 +76,8 @@ cdef class Pages:
             return False
         for i in range((lower - PAGE_HEADER) // 2):
             at = load_u16(p + PAGE_HEADER + 2 * i)
-            if at & 1 or at < upper or at + NODE_HEADER + load_u16(p + at + 6) > self.size:
+            if at & 1 or at < upper or at + NODE_HEADER > self.size \
+                    or at + NODE_HEADER + load_u16(p + at + 6) > self.size:
                 return False
             if depth > 1:
                 if not self.page(load_u32(p + at) | <uint64_t>load_u16(p + at + 4) << 32, depth - 1, entries, has_trees,

@@ -483,6 +483,8 @@ def test_a_cached_page_that_lies_costs_the_cache(tmp_path: Path) -> None:
         lies = {newest + 128: 2**40, newest + 80: 2**32, newest + 40: 2**47}  # roots, depth, kind
         for page in range(2 * mmap.PAGESIZE, len(untouched), mmap.PAGESIZE):
             lies |= {page + 12: 2**14, page + 14: 0, page + 16: 2**16 - 8, page + 10: 7}  # lower, upper, a node, kind
+        last = len(untouched) - mmap.PAGESIZE
+        lies[last + 16] = mmap.PAGESIZE - 2  # a node whose key length stands behind the file
         for at, value in lies.items():
             data = bytearray(untouched)
             width = 8 if at < 2 * mmap.PAGESIZE else 2
