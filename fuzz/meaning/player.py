@@ -210,7 +210,12 @@ class Player:
             time.sleep(0.002)
         self._disturbed = bool(text)
         if not text:
-            if "Failed" in " ".join(self.server.log[before:]):
+            said = " ".join(self.server.log[before:])
+            if "decreasing jetstream max" in said:  # as in nats-server: what has grown shrinks with a start only
+                self._stop(STOP)
+                self.start()
+                return
+            if "Failed" in said:
                 raise Wrong("the way back is refused", "\n".join(self.server.log[before:]))
             for connection in self.connections.values():
                 connection.ping()  # whoever may not stay is told by now
