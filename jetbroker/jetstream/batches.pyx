@@ -272,8 +272,11 @@ cdef class AtomicBatches:
             return api_error("stream_store_failed", err=error)
         self._settle(all_judged, now)
         if reply is not None and not ingest.no_ack:
-            text = f',"batch":{quote(batch.id)},"count":{len(all_judged)}'
-            ingest.acks.push_text(ingest.log.last_seq, reply, text.encode())
+            text = f',"batch":{quote(batch.id)},"count":{len(all_judged)}'.encode()
+            if ingest.overdue is not None and ingest.overdue.hold(
+                    (<Judged>all_judged[0]).seq, ingest.log.last_seq, reply, text):
+                return None
+            ingest.acks.push_text(ingest.log.last_seq, reply, text)
             if ingest.log.committed >= ingest.log.last_seq:
                 ingest.tick.schedule(PHASE_EVENTS, ingest)
         return None

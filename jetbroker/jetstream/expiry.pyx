@@ -21,7 +21,7 @@ from jetbroker import limits
 from jetbroker.errors import StorageError
 from jetbroker.jetstream.gotext import SECOND, duration_text
 
-cdef uint64_t EVICTIONS_PER_TICK = limits.JS_EVICTIONS_PER_TICK
+cdef uint64_t EVICTIONS_AT_ONCE = limits.JS_EVICTED_AT_ONCE
 cdef int64_t WORK_NS = limits.JS_WORK_NS
 cdef Py_ssize_t SLOTS_PER_TICK = limits.JS_TTL_SLOTS_PER_TICK
 cdef int64_t SECOND_NS = 1_000_000_000
@@ -169,11 +169,12 @@ cdef class Expiry(TickTask):
     cdef int _expire_aged(self, int64_t now) except -1:
         """What is older than max_age."""
         cdef uint64_t keep_from
+        cdef int64_t until = monotonic_ns() + WORK_NS
         if self.allow_ttl:
             return self._expire_aged_singly(now)
         keep_from = self.log.seq_at_time(now - self.max_age_ns + 1)
-        if self.log.messages:
-            self.log.remove_before(min(keep_from, self.log.first_seq + EVICTIONS_PER_TICK))
+        while self.log.messages and self.log.first_seq < keep_from and monotonic_ns() < until:
+            self.log.remove_before(min(keep_from, self.log.first_seq + EVICTIONS_AT_ONCE))
         return 0
 
     cdef int _expire_aged_singly(self, int64_t now) except -1:

@@ -62,6 +62,7 @@ cdef class Ingest(Receiver):
     cdef bytes marker_headers          # of delete markers
     cdef object batches                # AtomicBatches, None until the first message of one
     cdef bint allow_atomic
+    cdef object overdue                # Overdue, None until there is something to be removed in turns
     cdef object schedules              # Schedules, None for most streams
     # room in the account and on the server
     cdef object js
@@ -131,6 +132,9 @@ cdef class Ingest(Receiver):
     cdef uint64_t _use_up_sequence(self) except? 0
     cdef int _make_room(self, SubjectEntry entry, uint64_t previous) except -1
     cdef int _evict(self) except -1
+    # Evict at most `left` messages beyond max_msgs and max_bytes; True: there are more.
+    cdef bint evict_some(self, uint64_t left) except -1
+    cdef object _overdue(self)
     cdef int _note_eviction(self, uint64_t seq) except -1
     cdef int _note_replaced(self, SubjectFilter subjects, uint64_t below) except -1
     cdef list _evicted_for(self, uint64_t first_lost)

@@ -48,8 +48,9 @@ cdef uint64_t MAX_UNCOMMITTED_BYTES = limits.JS_UNCOMMITTED_BYTES
 # What judging headers takes of the publisher's turn, as so many deliveries.
 cdef int JUDGED_COST = limits.JUDGED_PUBLISH_UNITS
 cdef int SCHEDULE_COST = limits.SCHEDULE_UNITS
-# A roll-up that replaces more messages than this is not undone when its own message cannot be written.
-cdef uint64_t MAX_UNDONE_ROLLUP = 65_536
+# What one publish evicts, and how large a stream is whose roll-ups are done with it; the rest is removed in turns.
+cdef uint64_t EVICTED_AT_ONCE = limits.JS_EVICTED_AT_ONCE
+cdef uint64_t REPLACED_AT_ONCE = limits.JS_REPLACED_AT_ONCE
 # A subject with at most so many messages loses them one by one: its own are found without a walk over the others.
 cdef uint64_t FEW = 64
 # A turn's units, in time: what cannot be counted before is measured.
@@ -58,6 +59,7 @@ cdef int64_t UNIT_NS = limits.TURN_NS // limits.TURN_UNITS
 cdef int64_t MAX_ACCOUNT_CREDIT = 64 * 1024
 cdef int64_t SECOND_NS = 1_000_000_000
 cdef uint64_t SLOTS_AT_ONCE = 65_536     # of a log that is walked over before anybody is served
+cdef uint64_t SLOTS_PER_UNIT = 4         # of a publisher's turn, when a roll-up walks over them later
 cdef bytes TOO_MANY_REQUESTS = b"NATS/1.0 429 Too Many Requests\r\n\r\n"
 
 
@@ -271,6 +273,9 @@ cdef class Ingest(Receiver):
         if refusal is not None:
             return self.refuse(msg, refusal)
         seq = self._store_judged(entry, msg, stored, found, msg_id, ttl, flags, now_ns)
+        if seq and self.overdue is not None and msg.reply != NULL and not self.no_ack:
+            if self.overdue.hold(seq, seq, msg.reply[:msg.reply_len]):
+                return 0
         return self.ack(msg, seq, False) if seq else 0
 
     cdef uint64_t _store_judged(self, SubjectEntry entry, const Message* msg, bytes stored, PublishHeaders* found,
@@ -499,7 +504,8 @@ cdef class Ingest(Receiver):
             self.trim_piece(*piece)
             start = piece[1] + 1
             piece = next_piece(self.log, start, self.log.last_seq, SLOTS_AT_ONCE)
-        return self._evict()
+        self.evict_some(self.log.messages)
+        return 0
 
     def trim_piece(self, uint64_t first, uint64_t last) -> None:
         """Remove of a piece of the log what is beyond the limit of its subject; the piece before comes first."""
@@ -528,15 +534,26 @@ cdef class Ingest(Receiver):
                                           or 0 < max_bytes < <int64_t>self.log.bytes)
 
     cdef int _evict(self) except -1:
-        if self.max_msgs:
-            while self.log.messages > <uint64_t>self.max_msgs:
-                self._note_eviction(self.log.first_seq)
-                self.log.evict_first()
-        if self.max_bytes:
-            while self.log.bytes > <uint64_t>self.max_bytes and self.log.messages:
-                self._note_eviction(self.log.first_seq)
-                self.log.evict_first()
+        if self.evict_some(EVICTED_AT_ONCE):
+            self._overdue().evict()
         return 0
+
+    cdef bint evict_some(self, uint64_t left) except -1:
+        while self.log.messages and (
+                (self.max_msgs and self.log.messages > <uint64_t>self.max_msgs)
+                or (self.max_bytes and self.log.bytes > <uint64_t>self.max_bytes)):
+            if not left:
+                return True
+            left -= 1
+            self._note_eviction(self.log.first_seq)
+            self.log.evict_first()
+        return False
+
+    cdef object _overdue(self):
+        if self.overdue is None:
+            from jetbroker.jetstream.overdue import Overdue
+            self.overdue = Overdue(self)
+        return self.overdue
 
     cdef int _trim_subject(self, SubjectState state) except -1:
         # two at most: a lower limit is being enforced otherwise, and no publish pays for that
@@ -556,12 +573,14 @@ cdef class Ingest(Receiver):
 
     cdef int roll_up(self, SubjectState state, bint of_subject, uint64_t seq) except -1:
         """Message seq of this subject, just stored, replaces all older ones of its subject, or of the stream."""
-        if not of_subject:
-            return self._replace(b"", seq)
-        if state.count <= FEW and not has_wildcard(<const char*>state.subject, len(state.subject)):
-            return self._remove_older(state, seq)
         # stored as a literal, one with wildcards rolls up all it matches: KV purges of `key.*` count on it
-        return self._replace(state.subject, seq)
+        cdef bytes pattern = state.subject if of_subject else b""
+        if of_subject and state.count <= FEW and not has_wildcard(<const char*>pattern, len(pattern)):
+            return self._remove_older(state, seq)
+        if self.log.messages <= REPLACED_AT_ONCE:
+            return self._replace(pattern, seq)
+        self._overdue().roll_up(pattern, seq)
+        return charge_publisher(self.log.messages // SLOTS_PER_UNIT)
 
     cdef int _remove_older(self, SubjectState state, uint64_t seq) except -1:
         cdef uint64_t first
@@ -605,7 +624,7 @@ cdef class Ingest(Receiver):
         return stored.headers[:stored.headers_len] if stored.headers_len else b""
 
     cdef int end_schedule(self, bytes subject, uint64_t seq) except -1:
-        return self._replace(subject, seq or self.log.last_seq + 1)
+        return self.roll_up(self.log.subject_state(subject, len(subject)), True, seq or self.log.last_seq)
 
     cdef uint64_t store_generated(self, bytes subject, bytes headers, bytes payload) except? 0:
         cdef bytes body = headers + payload
@@ -673,7 +692,7 @@ cdef class Ingest(Receiver):
 
     cdef int _note_replaced(self, SubjectFilter subjects, uint64_t below) except -1:
         cdef uint64_t seq
-        if self.undoable and self.log.count_from(subjects, 0) <= MAX_UNDONE_ROLLUP:
+        if self.undoable:
             seq = next_stored(self.log, subjects, self.log.first_seq, below - 1)
             while seq:
                 self._note_eviction(seq)
@@ -735,6 +754,8 @@ cdef class Ingest(Receiver):
             self._forget_evictions(seq)
         if self.republisher is not None:
             self.republisher.release(seq)
+        if self.overdue is not None:
+            self.overdue.committed(seq)
         return self.acks.release(seq)
 
     cdef list write_failed(self, uint64_t first_lost, object error):
@@ -748,7 +769,8 @@ cdef class Ingest(Receiver):
         if self.evictions.size:
             restored = self._evicted_for(first_lost)
             self.log.restore(restored)
-        for reply in self.acks.fail_from(first_lost):
+        held = self.overdue.lost(first_lost) if self.overdue is not None else []
+        for reply in [*self.acks.fail_from(first_lost), *held]:
             self._refuse_reply(reply, refusal)
         if self.schedules is not None:
             self.schedules.look_again(first_lost, restored)

@@ -8,15 +8,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from jetbroker.store.log import SubjectFilter
-from jetbroker.store.slices import next_piece, remove_matching, walk_back
+from jetbroker.store.slices import next_piece, piece_slots, remove_matching, walk_back
 from jetbroker.turns import Turn
 
 if TYPE_CHECKING:
     from jetbroker.jetstream.stream import Stream
 
-_SLOTS = 512  # sequences of a piece: a millisecond when all of them are removed
-_SLOTS_SHARED = 4096  # of a piece, for all consumers together: each of them counts it before and after
-_LEAST_SLOTS = 16
+_SLOTS = 512  # sequences of a piece that is only looked at
 
 
 async def purge(stream: "Stream", pattern: str, seq: int, keep: int) -> int:
@@ -82,7 +80,7 @@ async def enforce_limits(stream: "Stream") -> None:
 
 
 def _slots(stream: "Stream") -> int:
-    return max(min(_SLOTS, _SLOTS_SHARED // (len(stream.consumers) + 1)), _LEAST_SLOTS)
+    return piece_slots(len(stream.consumers))
 
 
 def _in_piece(stream: "Stream", piece: tuple[int, int], remove: Callable[[int, int], int | None]) -> int:

@@ -13,6 +13,7 @@ from jetbroker.jetstream.expiry cimport Expiry
 from jetbroker.jetstream.ingest cimport Ingest
 from jetbroker.jetstream.interest cimport OfflineConsumer, StreamConsumer
 from jetbroker.jetstream.timestamps cimport format_timestamp, wall_clock_ns
+from jetbroker.jetstream.work_turns cimport monotonic_ns
 from jetbroker.saturate cimport add_int64
 from jetbroker.store.log cimport (
     READ_MISSING, LogObserver, StoredMessage, StreamLog, SubjectFilter,
@@ -96,6 +97,8 @@ cdef class Stream(LogObserver):
         self.ingest.on_first_id = None
         if self.ingest.batches is not None:
             self.ingest.batches.drop()
+        if self.ingest.overdue is not None:
+            self.ingest.overdue.stop()
         self.direct.forget()
         if self.dedup_timer is not None:
             self.dedup_timer.cancel()
@@ -393,10 +396,11 @@ cdef class RetentionSweep(TickTask):
         cdef StoredMessage stored
         cdef StreamLog log = self.stream.log
         cdef uint64_t left = EVICTIONS_PER_TICK
+        cdef int64_t until = monotonic_ns() + limits.JS_WORK_NS
         while self.jobs and self.stream.running:
             job = self.jobs[0]
             consumer, matching, start, last = job
-            while left:
+            while left and monotonic_ns() < until:
                 if log.next_message(<SubjectFilter>matching, start, last, &stored) == READ_MISSING:
                     self.jobs.popleft()
                     break

@@ -3,9 +3,10 @@
 from collections.abc import Generator, Iterable
 
 from jetbroker.turns import Steps
-from jetbroker.wire.subjects import collide
+from jetbroker.wire.subjects import collide, subset
 
 PIECE = 64  # steps of which no clock is asked in between: some microseconds each
+DEPTH = 32  # tokens of a subject that have a node each; all behind them share one, as a subject may have 400,000
 _STAR = b"*"
 _REST = b">"
 
@@ -22,10 +23,14 @@ class _Node:
         self.owners: set[str] = set()
 
 
+def _path(subject: bytes) -> list[bytes]:
+    return subject.split(b".", DEPTH)
+
+
 class SubjectIndex:
     """Subjects, each with owners (streams, say), as a trie of tokens.
 
-    All walks keep their own stack: a subject may have thousands of tokens. `steps_left` bounds the nodes that
+    All walks keep their own stack. `steps_left` bounds the nodes that
     searches may still visit, None: no bound. What takes long yields between its pieces (see turns.py).
     """
 
@@ -46,7 +51,7 @@ class SubjectIndex:
             if number % PIECE == PIECE - 1:
                 yield
             node = self._root
-            for token in subject.encode().split(b"."):
+            for token in _path(subject.encode()):
                 node = node.children.setdefault(token, _Node())
             node.owners.add(owner)
 
@@ -56,7 +61,7 @@ class SubjectIndex:
             if number % PIECE == PIECE - 1:
                 yield
             path = [self._root]
-            tokens = subject.encode().split(b".")
+            tokens = _path(subject.encode())
             for token in tokens:
                 following = path[-1].children.get(token)
                 if following is None:
@@ -72,7 +77,7 @@ class SubjectIndex:
     def overlapping(self, subject: bytes) -> Steps[set[str]]:
         """The owners of a subject that some message could match together with `subject`. Raises TooManySteps."""
         owners: set[str] = set()
-        for node in self._search(subject.split(b".")):
+        for node in self._search(_path(subject)):
             if node is None:
                 yield
             else:
@@ -82,7 +87,7 @@ class SubjectIndex:
     def overlaps(self, subjects: Iterable[str], but: str = "") -> Steps[bool]:
         """True when another owner than `but` has a subject that overlaps with one of these. Raises TooManySteps."""
         for subject in subjects:
-            for node in self._search(subject.encode().split(b".")):
+            for node in self._search(_path(subject.encode())):
                 if node is None:
                     yield
                 elif any(owner != but for owner in node.owners):
@@ -92,7 +97,7 @@ class SubjectIndex:
     def count_containing(self, subject: bytes) -> Steps[int]:
         """How many of the subjects match whatever `subject` matches, itself included. Raises TooManySteps."""
         count = 0
-        for node in self._search(subject.split(b"."), containing=True):
+        for node in self._search(_path(subject), containing=True):
             if node is None:
                 yield
             else:
@@ -113,6 +118,9 @@ class SubjectIndex:
                 yield node
                 continue
             children = node.children
+            if depth == DEPTH:
+                yield from self._search_tails(children, tokens[depth], containing=containing)
+                continue
             if _REST in children:
                 yield children[_REST]
             token = tokens[depth]
@@ -128,6 +136,14 @@ class SubjectIndex:
                 stack.extend((child, depth + 1) for name, child in children.items() if name != _REST)
             else:
                 stack.extend((children[name], depth + 1) for name in {token, _STAR} if name in children)
+
+    def _search_tails(self, tails: dict[bytes, _Node], asked: bytes, *, containing: bool) -> Generator[_Node | None]:
+        """As above, where one node stands for all tokens that are left."""
+        for tail, node in list(tails.items()):
+            self._step()
+            yield None  # a comparison may be a long one
+            if subset(asked, tail) if containing else collide(asked, tail):
+                yield node
 
     def _step(self) -> bool:
         """Count a visited node; is a piece of the search done?"""

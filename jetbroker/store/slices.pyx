@@ -10,6 +10,15 @@ from jetbroker.store.log cimport SubjectFilter, SubjectState
 from jetbroker.store.segment cimport Segment, SubjectSet
 from jetbroker.store.segmented cimport SegmentedLog
 
+cdef uint64_t SLOTS = 512                # sequences of a piece: a millisecond when all of them are removed
+cdef uint64_t SLOTS_SHARED = 4096        # of a piece, for all who count it before and after
+cdef uint64_t LEAST_SLOTS = 16
+
+
+def piece_slots(uint64_t counting):
+    """How many sequences a piece has of which messages are removed, when so many others count what is in it."""
+    return max(min(SLOTS, SLOTS_SHARED // (counting + 1)), LEAST_SLOTS)
+
 
 def next_piece(SegmentedLog log not None, uint64_t start, uint64_t limit, uint64_t slots):
     """The next sequences (first, last) of one segment to look at from `start` to `limit`, at most `slots` (> 0).

@@ -98,35 +98,50 @@ def matches(bytes subject not None, bytes pattern not None) -> bool:
     return subject_matches(<const char*>subject, len(subject), pattern)
 
 
+cdef inline Py_ssize_t token_end(const char* p, Py_ssize_t at, Py_ssize_t n) noexcept nogil:
+    while at < n and p[at] != c'.':
+        at += 1
+    return at
+
+
+cdef inline bint is_token(const char* p, Py_ssize_t at, Py_ssize_t end, char wanted) noexcept nogil:
+    return end - at == 1 and p[at] == wanted
+
+
 def collide(bytes a not None, bytes b not None) -> bool:
     """Is there a literal subject that both patterns match? (nats-server: SubjectsCollide)"""
-    cdef list left = a.split(b"."), right = b.split(b".")
-    cdef Py_ssize_t i = 0
+    cdef const char* p = a
+    cdef const char* q = b
+    cdef Py_ssize_t n = len(a), m = len(b), i = 0, j = 0, i_end, j_end
     while True:
-        if i == len(left) or i == len(right):
-            return len(left) == len(right)
-        if left[i] == b">" or right[i] == b">":
+        i_end = token_end(p, i, n)
+        j_end = token_end(q, j, m)
+        if is_token(p, i, i_end, c'>') or is_token(q, j, j_end, c'>'):
             return True
-        if left[i] != b"*" and right[i] != b"*" and left[i] != right[i]:
+        if not is_token(p, i, i_end, c'*') and not is_token(q, j, j_end, c'*') and (
+                i_end - i != j_end - j or memcmp(p + i, q + j, i_end - i) != 0):
             return False
-        i += 1
+        if i_end == n or j_end == m:
+            return i_end == n and j_end == m
+        i = i_end + 1
+        j = j_end + 1
 
 
 def subset(bytes a not None, bytes b not None) -> bool:
     """Is every match of pattern a also a match of pattern b?"""
-    cdef list left = a.split(b"."), right = b.split(b".")
-    cdef Py_ssize_t i = 0
+    cdef const char* p = a
+    cdef const char* q = b
+    cdef Py_ssize_t n = len(a), m = len(b), i = 0, j = 0, i_end, j_end
     while True:
-        if i == len(right):
-            return i == len(left)
-        if i == len(left):
-            return False
-        if right[i] == b">":
+        i_end = token_end(p, i, n)
+        j_end = token_end(q, j, m)
+        if is_token(q, j, j_end, c'>'):
             return True
-        if left[i] == b">":
+        if is_token(p, i, i_end, c'>'):
             return False
-        if right[i] != b"*" and left[i] != right[i]:
+        if not is_token(q, j, j_end, c'*') and (i_end - i != j_end - j or memcmp(p + i, q + j, i_end - i) != 0):
             return False
-        if right[i] != b"*" and left[i] == b"*":
-            return False
-        i += 1
+        if i_end == n or j_end == m:
+            return i_end == n and j_end == m
+        i = i_end + 1
+        j = j_end + 1

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jetbroker.jetstream import errors
+from jetbroker.jetstream import errors, subject_index
 from jetbroker.jetstream.config import ConsumerConfig, StreamConfig
 from jetbroker.jetstream.consumer_config import (
     check_consumer_config,
@@ -291,8 +291,14 @@ SUBJECTS = st.lists(st.sampled_from(["a", "b", "c", "*"]), min_size=1, max_size=
 )
 
 
-@given(st.lists(SUBJECTS, min_size=1, max_size=8), SUBJECTS, st.integers(0, 7))
-def test_overlaps_are_those_of_a_pairwise_look(known: list[str], asked: str, removed: int) -> None:
+@given(st.lists(SUBJECTS, min_size=1, max_size=8), SUBJECTS, st.integers(0, 7), st.integers(1, 4))
+def test_overlaps_are_those_of_a_pairwise_look(known: list[str], asked: str, removed: int, depth: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subject_index, "DEPTH", depth)
+        check_overlaps(known, asked, removed)
+
+
+def check_overlaps(known: list[str], asked: str, removed: int) -> None:
     index = SubjectIndex()
     configs = [StreamConfig(name=str(number), subjects=[text]) for number, text in enumerate(known)]
     for config in configs:
@@ -302,6 +308,38 @@ def test_overlaps_are_those_of_a_pairwise_look(known: list[str], asked: str, rem
         at_once(index.remove(gone.name, gone.subjects))
     expected = {config.name for config in configs if collide(config.subjects[0].encode(), asked.encode())}
     assert at_once(index.overlapping(asked.encode())) == expected
+
+
+def tokens_collide(left: list[str], right: list[str]) -> bool:
+    if not left or not right:
+        return not left and not right
+    if ">" in (left[0], right[0]):
+        return True
+    return (left[0] == right[0] or "*" in (left[0], right[0])) and tokens_collide(left[1:], right[1:])
+
+
+def tokens_contained(left: list[str], right: list[str]) -> bool:
+    if not left or not right:
+        return not left and not right
+    if right[0] == ">":
+        return True
+    return left[0] != ">" and right[0] in ("*", left[0]) and tokens_contained(left[1:], right[1:])
+
+
+@given(SUBJECTS, SUBJECTS)
+def test_patterns_are_compared_token_by_token(left: str, right: str) -> None:
+    tokens = left.split("."), right.split(".")
+    assert collide(left.encode(), right.encode()) == tokens_collide(*tokens)
+    assert subset(left.encode(), right.encode()) == tokens_contained(*tokens)
+
+
+def test_a_subject_costs_no_more_nodes_than_its_first_tokens() -> None:
+    index = SubjectIndex(step_limit=200)
+    long = ".".join(["x"] * 100_000)
+    assert sum(1 for _ in index.add("long", [long])) == 0
+    for asked in (long, long + ".>", long[:-1] + "*", "*" + long[1:]):
+        expected = collide(asked.encode(), long.encode())
+        assert at_once(index.overlapping(asked.encode())) == ({"long"} if expected else set())
 
 
 def test_overlaps_stay_fast_with_many_streams_and_long_subjects() -> None:
