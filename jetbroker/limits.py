@@ -140,6 +140,7 @@ JS_MULTI_LAST_SUBJECTS = 1024  # nats-server's bound of one direct get
 JS_DIRECT_BYTES_PER_TICK = 1024 * 1024  # of all batches of one stream: others get their turn in between
 JS_DIRECT_REQUESTS = 10_000  # direct gets of one stream that wait or are being answered; more get status 429
 JS_DIRECT_REQUEST_BYTES = 32 * 1024 * 1024  # and their bodies
+JS_ACK_UNITS = 20  # of its client's turn, a microsecond
 JS_PULL_REQUEST_UNITS = 100  # of its client's turn, five microseconds, and its body's
 JS_DIRECT_REQUEST_UNITS = 100  # of its client's turn, five microseconds
 

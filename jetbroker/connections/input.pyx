@@ -189,6 +189,12 @@ cdef class ClientInput(Parser):
         self.paused = True
         self.transport.pause_reading()
 
+    @property
+    def says_no_more(self) -> bool:
+        """Of a parked client: has nothing but a PING come behind what it waits for?"""
+        cdef OutputBuffer left = self.unparsed
+        return left is None or left.size == 0 or left.data[:left.size].strip().upper() == b"PING"
+
     def unpark(self) -> None:
         """Go on with what has arrived meanwhile."""
         if self.closed or not self.parked:

@@ -21,6 +21,7 @@ from jetbroker.config.checks import is_bcrypt
 from jetbroker.config.options import GLOBAL_ACCOUNT, UNLIMITED, AccountLimits, Options
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.handshake import ConnectOptions, decode_connect
+from jetbroker.connections.resets import has_ended
 from jetbroker.errors import ProtocolError
 from jetbroker.logs import Logger
 from jetbroker.wire.faults import quoted
@@ -344,7 +345,9 @@ class Logins:
                 judge(client, self._verdict_of(client, verdict, authenticator, is_good=is_good))
 
         def wanted() -> bool:
-            # who timed out meanwhile is not worth anybody's time any more
+            # who has left or timed out meanwhile is not worth anybody's time any more
+            if not client.closed and client.says_no_more and has_ended(client.transport.get_extra_info("socket")):
+                client.abort("Client Closed")
             return not client.closed
 
         address = split(client.peer)[0]

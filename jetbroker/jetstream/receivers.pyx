@@ -7,6 +7,9 @@ from jetbroker.routing.router cimport Receiver, RouteSlot, Subscription
 from jetbroker.tick cimport TickTask
 from jetbroker.wire.message cimport Message
 
+from jetbroker import limits
+
+cdef int ACK_UNITS = limits.JS_ACK_UNITS
 
 cdef class ConsumerEvents(StreamConsumer):
     """Base of Consumer, so that the receivers need not know it."""
@@ -46,7 +49,7 @@ cdef class AckReceiver(ConsumerReceiver):
         if self.consumer is None:
             return 0
         self.consumer.on_ack(msg.subject + self.prefix_len, msg.subject_len - self.prefix_len, msg)
-        return 1
+        return ACK_UNITS
 
 
 cdef class RequestReceiver(ConsumerReceiver):

@@ -94,3 +94,15 @@ async def test_who_was_in_comes_in_again_although_others_try_his_name(server: Da
     async with asyncio.timeout(TIMEOUT_S), flood(server.port, ("owner" for _ in count())):
         answers = [await login(server.port, "owner", "owner") for _ in range(HONEST)]
     assert [answer.count(b"PONG") for answer in answers] == [1] * HONEST
+
+
+async def test_who_has_left_is_not_checked(server: Daemon) -> None:
+    tries = 40
+    before = len(server.log)
+    for number in range(tries):
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b'CONNECT {"verbose":false,"user":"victim","pass":"gone%d"}\r\nPING\r\n' % number)
+        writer.close()
+    async with asyncio.timeout(TIMEOUT_S):
+        assert b"PONG" in await login(server.port, "victim", "victim")
+    assert len([line for line in server.log[before:] if "authentication error" in line]) < tries // 2
