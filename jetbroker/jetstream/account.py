@@ -348,24 +348,33 @@ class JetStream:
             config.inactive_threshold = EPHEMERAL_INACTIVE_THRESHOLD
         if config.durable_name:
             config.name = config.durable_name
-        return self._make_consumer(stream, name or self._free_name(stream), config)
+        return await self._make_consumer(stream, name or self._free_name(stream), config)
 
-    def _make_consumer(self, stream: Stream, name: str, config: ConsumerConfig) -> Consumer:
+    async def _make_consumer(self, stream: Stream, name: str, config: ConsumerConfig) -> Consumer:
         """A running consumer; it outlives a crash, with the position it starts from, once its state log commits."""
-        created_ns = time.time_ns()
-        consumer = self._build_consumer(stream, name, config, created_ns)
+        consumer = self._build_consumer(stream, name, config, time.time_ns())
+        stream.add_consumer(consumer)  # from now on it hears of what is removed
+        try:
+            await in_turns(consumer.placing())
+            self._keep_consumer(stream, consumer)
+        except Exception:
+            stream.remove_consumer(consumer)
+            raise
+        consumer.start()
+        self._consumer_advisory("CREATED", stream.name, name, "create")
+        return consumer
+
+    def _keep_consumer(self, stream: Stream, consumer: Consumer) -> None:
+        """Give a new consumer files, if it is to have any."""
+        config: ConsumerConfig = consumer.config
         if stream.config.storage == "file" and not (config.mem_storage or config.direct):
             try:
                 state_log = self.store.begin_consumer(
-                    self.account_name, stream.name, name, config.to_json(), created_ns, False
+                    self.account_name, stream.name, consumer.name, config.to_json(), consumer.created_ns, False
                 )
             except StorageError as error:
                 raise api_error("consumer_store_failed", err=str(error)) from error
             consumer.keep_in(state_log)
-        stream.add_consumer(consumer)
-        consumer.start()
-        self._consumer_advisory("CREATED", stream.name, name, "create")
-        return consumer
 
     def _build_consumer(
         self, stream: Stream, name: str, config: ConsumerConfig, created_ns: int, state_log: "StateLog | None" = None

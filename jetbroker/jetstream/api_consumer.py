@@ -2,6 +2,7 @@
 """API handlers: consumers."""
 
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from jetbroker.jetstream.gotext import ZERO_TIME, ZERO_TIME_TEXT, Timestamp
 from jetbroker.jetstream.metadata import shown_metadata
 from jetbroker.jetstream.offline import paged_offline
 from jetbroker.jetstream.pages import page_of
+from jetbroker.turns import in_turns
 
 if TYPE_CHECKING:
     from jetbroker.jetstream.account import JetStream
@@ -55,8 +57,9 @@ class ResetRequest:
     seq: int = json_field(UINT64)
 
 
-def consumer_info(js: "JetStream", consumer: "Consumer") -> dict[str, Any]:
+async def consumer_info(js: "JetStream", consumer: "Consumer") -> dict[str, Any]:
     """ConsumerInfo as replies about one consumer show it."""
+    await in_turns(consumer.counting())
     info: dict[str, Any] = consumer.info()
     info["config"]["metadata"] = shown_metadata(consumer.config.metadata, js.server_info.version)
     return info
@@ -113,7 +116,7 @@ async def _make(js: "JetStream", body: CreateConsumerRequest) -> dict[str, Any] 
     stream = js.stream(body.stream_name)
     is_new = (body.config.durable_name or body.config.name) not in stream.consumers
     consumer = await js.create_consumer(stream, body.config, action=body.action, pedantic=body.pedantic)
-    info = consumer_info(js, consumer)
+    info = await consumer_info(js, consumer)
     if info.get("paused"):
         js.tell_pause(consumer)
     if consumer.state_log is None:
@@ -138,9 +141,15 @@ async def _list(js: "JetStream", request: Request) -> dict[str, Any]:
     names = sorted([*consumers, *stream.offline])
     offset = clip_offset(asked.page.offset, len(names))
     shown = names[offset : offset + limits.JS_LIST_PAGE]
-    page = await page_of(_listed(consumers[name]) for name in shown if name in consumers)
+    page = await page_of(_rows(consumers[name] for name in shown if name in consumers))
     reply: dict[str, Any] = {"total": len(names), "offset": offset, "limit": limits.JS_LIST_PAGE, "consumers": page}
     return reply | paged_offline(stream.offline, shown)
+
+
+def _rows(consumers: "Iterable[Consumer]") -> Iterator[dict[str, Any] | None]:
+    for consumer in consumers:
+        yield from consumer.counting()
+        yield _listed(consumer)
 
 
 def _listed(consumer: "Consumer") -> dict[str, Any]:
@@ -151,7 +160,7 @@ def _listed(consumer: "Consumer") -> dict[str, Any]:
 
 async def _info(js: "JetStream", request: Request) -> dict[str, Any]:
     expect_no_body(request.body)
-    return consumer_info(js, js.consumer(js.stream(request.tokens[2]), request.tokens[3]))
+    return await consumer_info(js, js.consumer(js.stream(request.tokens[2]), request.tokens[3]))
 
 
 async def _delete(js: "JetStream", request: Request) -> dict[str, Any]:
@@ -192,7 +201,7 @@ async def _reset(js: "JetStream", request: Request) -> dict[str, Any] | Later | 
         # read as Go reads JSON by itself, not as requests to the API are: without a place
         raise api_error("invalid_json", err=str(error).partition(" at offset ")[0]) from None
     seq = consumer.reset(asked.seq)
-    answer = consumer_info(js, consumer) | {"reset_seq": seq}
+    answer = await consumer_info(js, consumer) | {"reset_seq": seq}
     if consumer.state_log is None:
         return answer
     return Later(answer, consumer.state_log.commit(), "consumer_store_failed")

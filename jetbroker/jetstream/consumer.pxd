@@ -6,6 +6,8 @@ from jetbroker.jetstream.delivery cimport ConsumerDelivery
 
 cdef class Consumer(ConsumerDelivery):
     cdef uint64_t reset_to                 # where the last reset made it begin, 0: none did
+    cdef object search                     # for where it begins: see placing(); None: nothing is left to do
+    cdef int deliver_all(self) except -1
     cdef int take_requests(self) except -1
     # Deliver nothing now: True while a pause lasts. Tells of its end.
     cdef bint paused(self) except -1

@@ -5,6 +5,7 @@ from jetbroker.jetstream.config import ConsumerConfig
 from jetbroker.jetstream.interest import StreamConsumer
 from jetbroker.jetstream.tracker import AckTracker
 from jetbroker.store.log import SubjectFilter
+from jetbroker.turns import Steps
 
 def filter_of(config: ConsumerConfig) -> SubjectFilter: ...
 
@@ -41,9 +42,13 @@ class Consumer(StreamConsumer):
     def still_inactive(self) -> bool: ...
     def info(self) -> dict[str, Any]: ...
     def look(self) -> None: ...
-    def counted_in(self, first: int, last: int) -> int:
+    def placing(self) -> Steps[None]:
+        """Find where a new consumer begins."""
+    def counting(self) -> Steps[None]:
+        """Count what is ahead: info() is exact right behind the last step."""
+    def counted_in(self, first: int, last: int) -> list[int]:
         """How many messages of a short piece of the log are counted as pending; for removed_in()."""
-    def removed_in(self, first: int, last: int, before: int) -> None:
+    def removed_in(self, first: int, last: int, before: list[int]) -> None:
         """Messages of this piece are gone, and nothing else has changed since counted_in() returned `before`."""
     def after_removals(self) -> None:
         """The last piece is done: forget what was delivered and is gone."""

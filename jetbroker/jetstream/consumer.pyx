@@ -12,6 +12,7 @@ from jetbroker.jetstream.push cimport FlowControl, RateLimit
 from jetbroker.jetstream.state_writer cimport StateWriter
 from jetbroker.jetstream.timestamps cimport format_timestamp, wall_clock_ns
 from jetbroker.jetstream.tracker cimport POLICY_ALL, POLICY_EXPLICIT, POLICY_NONE, AckTracker
+from jetbroker.jetstream.work_turns cimport Worker, turns_of
 from jetbroker.routing.router cimport charge_publisher
 from jetbroker.saturate cimport add_int64, subtract_int64
 from jetbroker.store.log cimport SubjectFilter
@@ -28,6 +29,8 @@ from jetbroker.jetstream.pull_request import PullLimits, PullRequestError, parse
 from jetbroker.jetstream.receivers import AckReceiver, FlowReceiver, InterestWatcher, RequestReceiver
 from jetbroker.jetstream.timestamps import ZERO_TIMESTAMP
 from jetbroker.store.log import subject_filter
+from jetbroker.store.slices import walk_back
+from jetbroker.turns import at_once
 from jetbroker.wire.headers import header_value
 
 cdef long REQUEST_UNITS = limits.JS_PULL_REQUEST_UNITS
@@ -39,6 +42,7 @@ cdef dict POLICIES = {
 }
 cdef int64_t NEVER_AGAIN_NS = 10 * 365 * 86_400 * 1_000_000_000      # ack policy flow_control: nothing comes twice
 cdef Py_ssize_t ENTRY_BYTES = 32                 # of a pending message in a snapshot
+SEARCHED_AT_ONCE = 4096                          # sequences, for deliver policy last
 REMOVED_REASON = "Unacknowledged message was deleted"
 
 
@@ -46,6 +50,23 @@ def filter_of(config) -> SubjectFilter:
     """The compiled filter of a ConsumerConfig."""
     patterns = config.filter_subjects or ([config.filter_subject] if config.filter_subject else [])
     return subject_filter(pattern.encode() for pattern in patterns)
+
+
+cdef class LookAhead(Worker):
+    """Goes on in turns with what takes a consumer's cursor long."""
+    cdef Consumer consumer
+
+    def __init__(self, Consumer consumer not None) -> None:
+        self.consumer = consumer
+        self.turns = turns_of(consumer.js.server, consumer.tick)
+
+    cdef bint work(self, int64_t until_ns) except -1:
+        if not self.consumer.running:
+            return False
+        if self.consumer.cursor.look_ahead(self.consumer.log.committed, until_ns):
+            return True
+        self.consumer.wake()
+        return False
 
 
 cdef class Consumer(ConsumerDelivery):
@@ -87,6 +108,7 @@ cdef class Consumer(ConsumerDelivery):
         self.tracker.report_finished = stream.config.retention != "limits"
         self.writer = StateWriter(state_log, self.router)
         self.filter = filter_of(config)
+        self.look_ahead = LookAhead(self)
         self._configure()
         self._place()
 
@@ -137,18 +159,19 @@ cdef class Consumer(ConsumerDelivery):
                 self.tracker.rewind(self.log.last_seq)
             self._drop_removed()
             start = max(self.tracker.delivered_seq + 1, 1)
-            self.cursor = StreamCursor(self.log, self.filter, start)
+            self.cursor = self._cursor_at(start)
             if self.config.deliver_policy != "last_per_subject":
                 self.reset_to = state.resume
             elif state.resume:
-                self.cursor.choose_last_per_subject(state.resume, self.tracker.delivered_seq)
+                at_once(self.cursor.choose_last_per_subject(state.resume, self.tracker.delivered_seq))
         else:
             start = self._first_sequence()
-            self.cursor = StreamCursor(self.log, self.filter, start)
+            self.cursor = self._cursor_at(start)
             self.tracker.start_at(start)
             if self.config.deliver_policy == "last_per_subject":
-                self.cursor.choose_last_per_subject(0, 0)
-                self.tracker.start_at(self.cursor.chosen[0] if self.cursor.chosen else self.log.last_seq)
+                self.search = self._choose_first(self.cursor.choose_last_per_subject(0, 0))
+            elif self.config.deliver_policy == "last" and self.filter.patterns:
+                self.search = self._search_last(self.log.last_seq + 1)
         if self.config.replay_policy == "original":
             self.replay_until = self.log.last_seq
 
@@ -160,8 +183,8 @@ cdef class Consumer(ConsumerDelivery):
         if policy == "all":
             return first
         if policy == "last":
-            seq = max([log.last_by_subject(pattern) for pattern in self.filter.patterns or (b">",)])
-            return seq or first
+            # with a filter it is searched for when it is placed
+            return last + 1 if self.filter.patterns else last or first
         if policy == "by_start_sequence":
             start = max(self.config.opt_start_seq, first)
             # for a mirror or source: one that is ahead of its origin takes what the origin stores next
@@ -170,6 +193,34 @@ cdef class Consumer(ConsumerDelivery):
             return max(log.seq_at_time(self.config.opt_start_time.ns), first)
         # when a crash took the first record, what came after the consumer was made is still new to it
         return min(log.seq_at_time(self.created_ns), last + 1) if self.state_log is not None else last + 1
+
+    def _cursor_at(self, uint64_t start) -> StreamCursor:
+        return StreamCursor(self.log, self.filter, start, turns_of(self.js.server, self.tick))
+
+    def placing(self):
+        """Find where a new consumer begins, in steps (see turns.py); start() does what is left of it at once."""
+        search, self.search = self.search, None
+        if search is not None:
+            yield from search
+
+    def _choose_first(self, steps):
+        yield from steps
+        self.tracker.start_at(self.cursor.first_chosen() or self.cursor.resume)
+
+    def _search_last(self, uint64_t below):
+        """Begin with the last message in front of `below` that matches; when there is none, with the first of all."""
+        cdef uint64_t found = 0
+        while below and not found:
+            found, below = walk_back(self.log, self.filter, below, 1, SEARCHED_AT_ONCE)
+            yield
+        start = below if found else max(self.log.first_seq, 1)
+        self.cursor.move_to(start)
+        self.tracker.start_at(start)
+
+    def counting(self):
+        """Count what is ahead, in steps (see turns.py): info() is exact right behind the last one."""
+        while self.stream.running and not self.cursor.count_step():
+            yield
 
     def _starts_ahead(self) -> bool:
         """Nothing has been delivered yet, and it was asked to begin with a message that is still to come."""
@@ -200,7 +251,7 @@ cdef class Consumer(ConsumerDelivery):
             self._subscribe(FlowReceiver(self), f"$JS.FC.{self.stream_name}.{self.name}.*".encode())
         self.now_ns = self.monotonic()
         self.inactive_at_ns = add_int64(self.now_ns, self.inactive_ns) if self.inactive_ns else 0
-        self.cursor.count()
+        at_once(self.placing())
         self.record_start()
         self.wake()
 
@@ -262,7 +313,6 @@ cdef class Consumer(ConsumerDelivery):
             self.reset_to = seq
         self.tracker.begin_at(seq)
         self.cursor.move_to(seq)
-        self.cursor.count()
         self.last_delivered_ns = self.last_acked_ns = 0
         if self.flow is not None:
             self.flow.reset()
@@ -317,8 +367,8 @@ cdef class Consumer(ConsumerDelivery):
         return False
 
     def info(self) -> dict:
-        """ConsumerInfo, with nats-server's fields in its order."""
-        self.cursor.count()
+        """ConsumerInfo, with nats-server's fields in its order; exact when `counting` is through."""
+        self.cursor.count_on()
         self.waiting.take_unwanted(self.router)
         tracker = self.tracker
         delivered = {"consumer_seq": tracker.delivered_cseq, "stream_seq": tracker.delivered_seq}
@@ -327,7 +377,7 @@ cdef class Consumer(ConsumerDelivery):
         floor = {"consumer_seq": tracker.floor_cseq, "stream_seq": tracker.floor_seq}
         if self.last_acked_ns:
             floor["last_active"] = format_timestamp(self.last_acked_ns)
-        ahead = self.cursor.ahead
+        ahead = self.cursor.ahead()
         if self.replay_until and self.hold_until_ns and ahead:
             ahead -= 1      # the message that waits for its time counts as taken
         out = {
@@ -366,8 +416,8 @@ cdef class Consumer(ConsumerDelivery):
     cdef uint64_t begun_at(self) except? 0:
         return self.reset_to
 
-    cdef int on_removed(self, uint64_t seq) except -1:
-        self.cursor.removed(seq)
+    cdef int on_removed(self, uint64_t seq, bytes subject) except -1:
+        self.cursor.removed(seq, subject)
         self._removed_while_pending(seq)
         return 0
 
@@ -391,10 +441,10 @@ cdef class Consumer(ConsumerDelivery):
         self.after_removals()
         return 0
 
-    def counted_in(self, uint64_t first, uint64_t last) -> int:
+    def counted_in(self, uint64_t first, uint64_t last) -> list:
         return self.cursor.counted_in(first, last)
 
-    def removed_in(self, uint64_t first, uint64_t last, uint64_t before) -> None:
+    def removed_in(self, uint64_t first, uint64_t last, list before) -> None:
         self.cursor.removed_in(first, last, before)
 
     def after_removals(self) -> None:
@@ -406,30 +456,36 @@ cdef class Consumer(ConsumerDelivery):
             self._drop_removed()
             if self.log.first_seq > self.tracker.delivered_seq + 1:
                 self.tracker.jump(self.log.first_seq - 1)
-        self.cursor.count()
         self.wake()
 
     # --- the tick ---
 
     cdef int run_tick(self) except -1:
+        cdef bint counted
         if not self.running:
             return 0
         self.now_ns = self.monotonic()
         if self.log.first_seq > self.cursor.next_seq or self.tracker.pending.count:
             self._drop_evicted()
-        self.cursor.count()
+        counted = self.cursor.count_on()
         self.run_timers()
-        if self.requests:
-            self.take_requests()
-        if self.paused_until_ns and self.paused():
-            self.stay_paused()
-        elif self.is_push:
-            self.deliver_push()
-        elif self.waiting.count:
-            self.deliver_pull()
+        if not counted:
+            self.look_ahead.run_tick()     # each delivery and each answer tells how many are ahead
+        else:
+            self.deliver_all()
         self.settle()
         self.arm_timer()
         return 0
+
+    cdef int deliver_all(self) except -1:
+        """Take requests, and deliver what may be delivered now."""
+        if self.requests:
+            self.take_requests()
+        if self.paused_until_ns and self.paused():
+            return self.stay_paused()
+        if self.is_push:
+            return self.deliver_push()
+        return self.deliver_pull() if self.waiting.count else 0
 
     cdef bint paused(self) except -1:
         if wall_clock_ns() < self.paused_until_ns:
@@ -488,7 +544,7 @@ cdef class Consumer(ConsumerDelivery):
                 return None if wanted.idle_heartbeat > 0 else texts.TOO_MANY_WAITING
         if wanted.no_wait:
             self.tracker.next_redelivery()      # drops what is finished from the head of the queue
-            at_hand = self.cursor.ahead + self.tracker.redeliveries.size
+            at_hand = self.cursor.ahead() + self.tracker.redeliveries.size
             if at_hand == 0 and not wanted.expires:
                 return texts.NO_MESSAGES
             self.waiting.take_unwanted(self.router)

@@ -10,6 +10,7 @@ from jetbroker.jetstream.push cimport FlowControl, RateLimit
 from jetbroker.jetstream.receivers cimport ConsumerEvents, InterestWatcher
 from jetbroker.jetstream.state_writer cimport StateWriter
 from jetbroker.jetstream.tracker cimport AckTracker
+from jetbroker.jetstream.work_turns cimport Worker
 from jetbroker.routing.router cimport Route, Router
 from jetbroker.store.log cimport StoredMessage, StreamLog, SubjectFilter
 from jetbroker.tick cimport Tick
@@ -26,6 +27,7 @@ cdef enum Outlook:
     OUTLOOK_NEW = 1
     OUTLOOK_AGAIN = 2          # a redelivery
     OUTLOOK_BLOCKED = 3        # max_ack_pending is reached
+    OUTLOOK_LATER = 4          # the search for it goes on in turns
 
 
 cdef class ConsumerDelivery(ConsumerEvents):
@@ -40,6 +42,7 @@ cdef class ConsumerDelivery(ConsumerEvents):
     cdef bint recorded                     # a new one's starting position is in its state log
     cdef readonly AckTracker tracker
     cdef readonly StreamCursor cursor
+    cdef Worker look_ahead                 # goes on with what takes the cursor long, then wakes this consumer
     cdef readonly object state_log
     cdef public object on_inactive         # callback(consumer): inactive_threshold has passed
     cdef public object clock               # monotonic ns source for tests; None: the system's

@@ -19,7 +19,7 @@ from jetbroker.jetstream.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.tracker cimport POLICY_ALL
 from jetbroker.routing.router cimport Route, RouteSlot
 from jetbroker.saturate cimport add_int64, subtract_int64
-from jetbroker.store.log cimport READ_DAMAGED, READ_MISSING, READ_OK, StoredMessage
+from jetbroker.store.log cimport READ_DAMAGED, READ_LATER, READ_MISSING, READ_OK, StoredMessage
 from jetbroker.tick cimport PHASE_CONSUMERS
 from jetbroker.wire.buffer cimport format_uint
 from jetbroker.wire.message cimport Message
@@ -78,6 +78,9 @@ cdef class ConsumerDelivery(ConsumerEvents):
                 return OUTLOOK_NEW
             if result == READ_MISSING:
                 return OUTLOOK_NOTHING
+            if result == READ_LATER:
+                self.look_ahead.run_tick()
+                return OUTLOOK_LATER
             self.skip_damaged(message.seq)
 
     cdef bint full(self) noexcept:
@@ -96,7 +99,7 @@ cdef class ConsumerDelivery(ConsumerEvents):
 
     cdef int skip_damaged(self, uint64_t seq) except -1:
         """A damaged record costs this message only; its stream reports it as lost."""
-        self.cursor.took(seq)
+        self.cursor.skip(seq)
         self.tracker.skip_to(seq)
         return 0
 
@@ -167,11 +170,11 @@ cdef class ConsumerDelivery(ConsumerEvents):
         cdef uint64_t seq = message.seq
         if again != NULL:
             count = again.count + 1
-            ahead = self.cursor.ahead
+            ahead = self.cursor.ahead()
         else:
-            if seq > self.cursor.counted_to:
-                self.cursor.count()
-            ahead = self.cursor.ahead - 1 if self.cursor.ahead else 0
+            if not self.cursor.counts(seq):
+                self.cursor.count_step()
+            ahead = max(self.cursor.ahead(), <uint64_t>1) - 1
         self.prepare(message, copy, &out)
         out.reply_len = self.format_reply(count, message, ahead)
         out.reply = self.reply.data
@@ -229,7 +232,7 @@ cdef class ConsumerDelivery(ConsumerEvents):
                 self.tick.defer(PHASE_CONSUMERS, self)
                 break
             outlook = self.next_delivery(&message, &again)
-            if outlook == OUTLOOK_NOTHING or outlook == OUTLOOK_BLOCKED:
+            if outlook != OUTLOOK_NEW and outlook != OUTLOOK_AGAIN:
                 if outlook == OUTLOOK_NOTHING and self.log.committed == self.log.last_seq:
                     for request in self.waiting.take_exhausted():
                         self.status(request.reply, texts.NO_MESSAGES)
@@ -327,7 +330,7 @@ cdef class ConsumerDelivery(ConsumerEvents):
                 self.tick.defer(PHASE_CONSUMERS, self)
                 break
             outlook = self.next_delivery(&message, &again)
-            if outlook == OUTLOOK_NOTHING or outlook == OUTLOOK_BLOCKED:
+            if outlook != OUTLOOK_NEW and outlook != OUTLOOK_AGAIN:
                 self.hold_until_ns = 0
                 break
             self.hold_until_ns = self.held_back(&message)

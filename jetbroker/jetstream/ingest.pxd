@@ -140,7 +140,7 @@ cdef class Ingest(Receiver):
     cdef list _evicted_for(self, uint64_t first_lost)
     cdef int _forget_evictions(self, uint64_t committed) except -1
     cdef int _trim_subject(self, SubjectState state) except -1
-    cdef int _remove_one(self, uint64_t seq) except -1
+    cdef int _remove_one(self, uint64_t seq, bytes subject) except -1
     # Message seq of this subject replaces what is older: of its subject, or of the stream.
     cdef int roll_up(self, SubjectState state, bint of_subject, uint64_t seq) except -1
     cdef int _remove_older(self, SubjectState state, uint64_t seq) except -1

@@ -27,6 +27,7 @@ from jetbroker.store.flagged cimport next_stored
 from jetbroker.store.log cimport (
     FLAG_MSG_ID, FLAG_SCHEDULE, FLAG_TTL, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState,
 )
+from jetbroker.store.slices cimport subject_of
 from jetbroker.tick cimport PHASE_EVENTS
 from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.headers cimport find_header
@@ -352,7 +353,7 @@ cdef class Ingest(Receiver):
         try:
             if self.max_per_subject and entry.state.count > <uint64_t>self.max_per_subject:
                 if entry.state.count == 2:         # a key-value bucket without history: no search for the oldest
-                    self._remove_one(previous)
+                    self._remove_one(previous, entry.state.subject)
                 else:
                     self._trim_subject(entry.state)
             if not self.discard_new and (self.max_msgs or self.max_bytes):
@@ -560,15 +561,15 @@ cdef class Ingest(Receiver):
         cdef int left = 2
         while left and state.count > <uint64_t>self.max_per_subject:
             left -= 1
-            self._remove_one(self.log.first_of(state))
+            self._remove_one(self.log.first_of(state), state.subject)
         return 0
 
-    cdef int _remove_one(self, uint64_t seq) except -1:
+    cdef int _remove_one(self, uint64_t seq, bytes subject) except -1:
         cdef StreamConsumer consumer
         self._note_eviction(seq)
         self.log.remove(seq, False)
         for consumer in self.consumers:
-            consumer.on_removed(seq)
+            consumer.on_removed(seq, subject)
         return 0
 
     cdef int roll_up(self, SubjectState state, bint of_subject, uint64_t seq) except -1:
@@ -587,7 +588,7 @@ cdef class Ingest(Receiver):
         try:
             first = self.log.first_of(state)
             while first and first < seq:
-                self._remove_one(first)
+                self._remove_one(first, state.subject)
                 first = self.log.first_of(state)
         except StorageError as error:
             self.tick.report(self, error)      # as in _replace()
@@ -650,9 +651,10 @@ cdef class Ingest(Receiver):
 
     cdef int remove_expired(self, uint64_t seq) except -1:
         cdef StreamConsumer consumer
+        cdef bytes subject = subject_of(self.log, seq)
         if self.log.remove(seq, False):
             for consumer in self.consumers:
-                consumer.on_removed(seq)
+                consumer.on_removed(seq, subject)
         return 0
 
     cdef int replace_by_marker(self, SubjectState state, int64_t ttl, int64_t now_ns) except -1:
@@ -673,7 +675,7 @@ cdef class Ingest(Receiver):
             self.republish(self.entry_of(None, &msg), seq, replaced, self.marker_headers, len(self.marker_headers),
                            NULL, 0)
         self.ttls.add(seq, expiry_ns(max(now_ns, self.log.last_time_ns), ttl))
-        self._remove_one(replaced)
+        self._remove_one(replaced, subject)
         if not self.discard_new:
             self._evict()
         return 0

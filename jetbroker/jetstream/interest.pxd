@@ -22,7 +22,7 @@ cdef class StreamConsumer(TickTask):
     # Where a reset has made it begin (0: none did): what lies below was not necessarily given out, or acked.
     cdef uint64_t begun_at(self) except? 0
     # One message has been removed from the middle (delete, per-subject limit, roll-up).
-    cdef int on_removed(self, uint64_t seq) except -1
+    cdef int on_removed(self, uint64_t seq, bytes subject) except -1
     # Any number of messages have been removed by a purge: look at the log again.
     cdef int on_purged(self) except -1
 

@@ -21,7 +21,7 @@ cdef class StreamConsumer(TickTask):
     cdef uint64_t begun_at(self) except? 0:
         return 0
 
-    cdef int on_removed(self, uint64_t seq) except -1:
+    cdef int on_removed(self, uint64_t seq, bytes subject) except -1:
         return 0
 
     cdef int on_purged(self) except -1:

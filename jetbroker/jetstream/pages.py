@@ -24,12 +24,18 @@ _SEQUENCES_PER_PIECE = 16_384  # looked through for a subject between two looks 
 _SORTED_AT_ONCE = 4096  # a millisecond
 
 
-async def page_of(rows: Iterable[dict[str, Any]]) -> list[orjson.Fragment]:
-    """Rows as JSON; a page ends early where its bytes would become too many, and has one row at least."""
+async def page_of(rows: Iterable[dict[str, Any] | None]) -> list[orjson.Fragment]:
+    """Rows as JSON; a page ends early where its bytes would become too many, and has one row at least.
+
+    None among the rows is a step on the way to the next one.
+    """
     page: list[orjson.Fragment] = []
     room = limits.JS_PAGE_BYTES
     turn = Turn()
     for row in rows:
+        if row is None:
+            await turn.rest()
+            continue
         text = orjson.dumps(row)
         room -= len(text)
         if room < 0 and page:

@@ -18,6 +18,7 @@ from jetbroker.saturate cimport add_int64
 from jetbroker.store.log cimport (
     READ_MISSING, LogObserver, StoredMessage, StreamLog, SubjectFilter,
 )
+from jetbroker.store.slices cimport subject_of
 from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, TickTask
 
 from jetbroker import limits
@@ -229,10 +230,11 @@ cdef class Stream(LogObserver):
     def delete_message(self, seq: int, erase: bool = True) -> bool:
         """Remove one message, its bytes too when `erase`; False when it is not there. Durable after `commit`."""
         cdef StreamConsumer consumer
+        cdef bytes subject = subject_of(self.log, seq)
         if not self.log.remove(seq, erase):
             return False
         for consumer in self.ingest.consumers:
-            consumer.on_removed(seq)
+            consumer.on_removed(seq, subject)
         self.wake_consumers()
         return True
 
@@ -351,7 +353,10 @@ cdef class Stream(LogObserver):
         return self.wake_consumers()
 
     cdef int on_write_failed(self, uint64_t first_lost, object error) except -1:
+        cdef StreamConsumer consumer
         self.expiry.look_again(first_lost, self.ingest.write_failed(first_lost, error))
+        for consumer in self.ingest.consumers:
+            consumer.on_purged()       # what had been evicted for the lost messages is back
         if self.origins is not None:
             self.origins.write_failed(first_lost)
         return 0

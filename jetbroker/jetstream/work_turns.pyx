@@ -52,12 +52,19 @@ cdef class WorkTurns(TickTask):
                     worker.waiting = True
                     self.workers.append(worker)
         finally:
-            self.spent_ns += monotonic_ns() - began
             if self.workers:
                 self.tick.defer(PHASE_EVENTS, self)
-            if not self.counting:
-                self.counting = True
-                self.tick.loop.call_soon(self._begin_iteration)
+            self.spent(monotonic_ns() - began)
+        return 0
+
+    cdef bint has_time(self) noexcept:
+        return self.spent_ns < SLICE_NS
+
+    cdef int spent(self, int64_t time_ns) except -1:
+        self.spent_ns += time_ns
+        if not self.counting:
+            self.counting = True
+            self.tick.loop.call_soon(self._begin_iteration)
         return 0
 
     def _begin_iteration(self) -> None:

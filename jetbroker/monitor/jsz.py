@@ -8,6 +8,7 @@ from jetbroker.connections.info import API_LEVEL
 from jetbroker.jetstream.gotext import format_time
 from jetbroker.monitor.query import Query
 from jetbroker.monitor.sources import Sources, now_text, paced, page
+from jetbroker.turns import in_turns
 
 if TYPE_CHECKING:
     # a core-only broker never loads these
@@ -151,7 +152,10 @@ async def _stream(jetstream: "JetStream", stream: "Stream", consumers: bool, con
         shown |= stream.origins.info()
     if consumers:
         rows = list(stream.listed_consumers().values())[: limits.MONITOR_ROWS]
-        details = [_consumer(consumer.info(), config) async for consumer in paced(rows)]
+        details = []
+        async for consumer in paced(rows):
+            await in_turns(consumer.counting())
+            details.append(_consumer(consumer.info(), config))
         if details:
             shown["consumer_detail"] = details
         if stream.offline:

@@ -21,6 +21,7 @@ cpdef enum ReadResult:
     READ_OK = 0
     READ_MISSING = 1       # deleted, evicted, or outside first_seq..last_seq
     READ_DAMAGED = 2       # was stored, but its record is damaged: never wrong bytes
+    READ_LATER = 3         # of a search in pieces: not known yet, ask again
 
 
 cdef struct StoredMessage:

@@ -49,7 +49,11 @@ cdef class SegmentedLog(StreamLog):
     cdef Segment segment_of(self, uint64_t seq)                        # the one with a slot for seq, or None
     cdef uint64_t cost_of(self, Segment segment, Py_ssize_t slot) noexcept nogil
     cdef int fill(self, Segment segment, Py_ssize_t slot, StoredMessage* out) except -1
-    cdef SubjectSet subject_set(self, SubjectFilter filter, Segment segment)
+    # What of a segment's subjects matches. At most so many more are judged than have been: then `known` tells how far.
+    cdef SubjectSet subject_set(self, SubjectFilter filter, Segment segment, Py_ssize_t at_most=*)
+    # As next_message, but READ_LATER when more than so many subjects of a segment would have to be judged first.
+    cdef int next_within(self, SubjectFilter filter, uint64_t start, uint64_t limit, Py_ssize_t subjects,
+                         StoredMessage* out) except -1
     cdef SubjectSet loaded_set(self, SubjectFilter filter, Segment segment, SubjectSet ids)
     cdef int forget_message(self, Segment segment, Py_ssize_t slot) except -1
     cdef uint64_t find_previous(self, bytes subject, uint64_t below) except? 0

@@ -14,7 +14,7 @@ from jetbroker.store.format cimport (
     record_headers_len, record_payload, record_payload_len, record_subject, record_subject_len,
 )
 from jetbroker.store.log cimport (
-    FLAG_MSG_ID, READ_DAMAGED, READ_MISSING, READ_OK, StoredMessage, SubjectFilter, SubjectState,
+    FLAG_MSG_ID, READ_DAMAGED, READ_LATER, READ_MISSING, READ_OK, StoredMessage, SubjectFilter, SubjectState,
 )
 from jetbroker.store.segment cimport Segment, SubjectSet
 from jetbroker.store.subject_states cimport SubjectStates
@@ -26,6 +26,7 @@ cdef uint64_t SKIP_SEQUENCE = limits.STREAM_SKIP_SEQUENCE
 cdef Py_ssize_t MAX_LISTED = limits.JS_DELETED_LISTED
 # Filters keep their verdicts for this many segments.
 cdef Py_ssize_t MAX_SEGMENT_SETS = 64
+cdef Py_ssize_t ALL_SUBJECTS = 1 << 60
 
 
 def first_of_run(run):
@@ -223,8 +224,9 @@ cdef class SegmentedLog(StreamLog):
         self.load(segment)
         return segment.times[seq - segment.first_seq]
 
-    cdef SubjectSet subject_set(self, SubjectFilter filter, Segment segment):
+    cdef SubjectSet subject_set(self, SubjectFilter filter, Segment segment, Py_ssize_t at_most=ALL_SUBJECTS):
         cdef SubjectSet ids = <SubjectSet>filter.segment_sets.get(segment.tag)
+        cdef uint64_t tag = segment.tag
         cdef Py_ssize_t i
         if ids is None:
             if len(filter.segment_sets) >= MAX_SEGMENT_SETS:
@@ -233,8 +235,12 @@ cdef class SegmentedLog(StreamLog):
             filter.segment_sets[segment.tag] = ids
             if segment.sealed:
                 self.load(segment)
+        elif ids.known < segment.subjects and segment.text_offsets == NULL:
+            self.load(segment)
+            if segment.tag != tag:
+                return self.subject_set(filter, segment, at_most)
         if ids.known < segment.subjects and segment.text_offsets != NULL:
-            for i in range(ids.known, segment.subjects):
+            for i in range(ids.known, min(segment.subjects, ids.known + at_most)):
                 ids.add(filter.matches(segment.subject_text(<uint32_t>i), segment.subject_len(<uint32_t>i)))
         return ids
 
@@ -245,6 +251,10 @@ cdef class SegmentedLog(StreamLog):
         return ids if segment.tag == tag else self.subject_set(filter, segment)
 
     cdef int next_message(self, SubjectFilter filter, uint64_t start, uint64_t limit, StoredMessage* out) except -1:
+        return self.next_within(filter, start, limit, ALL_SUBJECTS, out)
+
+    cdef int next_within(self, SubjectFilter filter, uint64_t start, uint64_t limit, Py_ssize_t subjects,
+                         StoredMessage* out) except -1:
         cdef Py_ssize_t i
         cdef Py_ssize_t slot
         cdef Py_ssize_t end
@@ -269,7 +279,9 @@ cdef class SegmentedLog(StreamLog):
                 end = min(segment.slots, <Py_ssize_t>(limit - segment.first_seq + 1))
                 ids = None
                 if filter is not None and filter.patterns:
-                    ids = self.subject_set(filter, segment)
+                    ids = self.subject_set(filter, segment, subjects)
+                    if ids.known < segment.subjects:
+                        return READ_LATER
                 lost = self.next_lost(segment, ids, slot, end) if segment.lost is not None else -1
                 if lost >= 0:
                     end = lost
