@@ -126,7 +126,7 @@ def domain_mappings(str domain not None) -> Mappings:
 cdef bytes _common_tokens(list sources):
     """The literal tokens that all sources begin with, and the dot behind them."""
     cdef list shared = []
-    for tokens in zip(*[source.split(b".")[:-1] for source in sources]):
+    for tokens in zip(*[source.split(b".")[:source.count(b".")] for source in sources]):
         if len(set(tokens)) != 1 or tokens[0] == b"*":
             break
         shared.append(tokens[0] + b".")
