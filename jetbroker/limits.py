@@ -139,6 +139,7 @@ JS_CHOSEN_SLOTS = (
     2048  # sequences of which last_per_subject chooses at once: a millisecond when each has its own subject
 )
 JS_JUDGED_SUBJECTS = 2048  # compared with a consumer's filters at once: 0.2 ms, 2 ms with thousands of filters
+JS_DUE_AT_ONCE = 1024  # redeliveries that one consumer queues, and acks it passes to its stream, at once: 2 ms
 JS_FEW_SUBJECTS = 1024  # so many are all looked at where nobody waits for a turn
 JS_SCHEDULE_SLOTS = 1000  # looked at between two looks at the clock, for schedules or for what has replaced one
 JS_TTL_SLOTS_PER_TICK = 20_000  # looked at after a start for messages with a TTL: a few milliseconds

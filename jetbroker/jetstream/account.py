@@ -453,6 +453,7 @@ class JetStream:
             has_files = True
         else:
             consumer = self.consumer(stream, name)
+            await in_turns(consumer.settling())
             consumer.stop(DELETED)
             stream.remove_consumer(consumer)
             has_files = consumer.state_log is not None

@@ -200,6 +200,7 @@ async def _reset(js: "JetStream", request: Request) -> dict[str, Any] | Later | 
     except DecodeError as error:
         # read as Go reads JSON by itself, not as requests to the API are: without a place
         raise api_error("invalid_json", err=str(error).partition(" at offset ")[0]) from None
+    await in_turns(consumer.settling())
     seq = consumer.reset(asked.seq)
     answer = await consumer_info(js, consumer) | {"reset_seq": seq}
     if consumer.state_log is None:

@@ -14,6 +14,7 @@ cdef class Consumer(ConsumerDelivery):
     cdef int stay_paused(self) except -1
     cdef int run_timers(self) except -1
     cdef int settle(self) except -1
+    cdef bint settle_some(self) except -1
     cdef int write_state(self) except -1
     cdef int arm_timer(self) except -1
     cdef int64_t earliest(self) except? -1

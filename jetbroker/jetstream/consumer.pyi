@@ -44,6 +44,8 @@ class Consumer(StreamConsumer):
     def look(self) -> None: ...
     def placing(self) -> Steps[None]:
         """Find where a new consumer begins."""
+    def settling(self) -> Steps[None]:
+        """Let the stream go of all that is finished."""
     def counting(self) -> Steps[None]:
         """Count what is ahead: info() is exact right behind the last step."""
     def counted_in(self, first: int, last: int) -> list[int]:

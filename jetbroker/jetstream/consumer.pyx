@@ -16,6 +16,9 @@ from jetbroker.jetstream.work_turns cimport Worker, turns_of
 from jetbroker.routing.router cimport charge_publisher
 from jetbroker.saturate cimport add_int64, subtract_int64
 from jetbroker.store.log cimport SubjectFilter
+from jetbroker.store.segmented cimport SegmentedLog
+from jetbroker.store.slices cimport holds
+from jetbroker.tick cimport PHASE_CONSUMERS
 from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.message cimport Message
 
@@ -42,6 +45,7 @@ cdef dict POLICIES = {
 }
 cdef int64_t NEVER_AGAIN_NS = 10 * 365 * 86_400 * 1_000_000_000      # ack policy flow_control: nothing comes twice
 cdef Py_ssize_t ENTRY_BYTES = 32                 # of a pending message in a snapshot
+cdef int FINISHED_AT_ONCE = limits.JS_DUE_AT_ONCE
 SEARCHED_AT_ONCE = 4096                          # sequences, for deliver policy last
 REMOVED_REASON = "Unacknowledged message was deleted"
 
@@ -227,9 +231,18 @@ cdef class Consumer(ConsumerDelivery):
         return self.tracker.delivered_cseq == 0 and self.config.deliver_policy in ("all", "by_start_sequence")
 
     def _drop_removed(self) -> None:
-        for seq, _, _, _, _ in self.tracker.pending.dump():
-            if self.log.time_of(seq) == 0:
+        cdef SegmentedLog log = <SegmentedLog?>self.log
+        cdef PendingEntry* entry = self.tracker.pending.first()
+        cdef uint64_t seq
+        while entry != NULL:
+            seq = entry.seq
+            entry = self.tracker.pending.next_of(entry)
+            if not holds(log, seq):
                 self.tracker.forget(seq)
+        if self.tracker.pending.exhausted:
+            for seq in [row[0] for row in self.tracker.pending.dump() if row[4]]:
+                if not holds(log, seq):
+                    self.tracker.forget(seq)
 
     # --- life ---
 
@@ -558,7 +571,8 @@ cdef class Consumer(ConsumerDelivery):
 
     cdef int run_timers(self) except -1:
         cdef WaitingRequest request
-        self.tracker.queue_due(self.now_ns)
+        if self.tracker.queue_due(self.now_ns):
+            self.tick.defer(PHASE_CONSUMERS, self)
         if self.waiting.next_event_ns and self.waiting.next_event_ns <= self.now_ns:
             for request in self.waiting.take_due(self.now_ns, self.blocked()):
                 if request.due == DUE_TIMEOUT:
@@ -600,16 +614,29 @@ cdef class Consumer(ConsumerDelivery):
 
     cdef int settle(self) except -1:
         """Tell the stream and the listeners what this tick brought, and record it."""
-        cdef uint64_t seq
-        while self.tracker.finished.size:
-            seq = self.tracker.finished.peek()
-            self.tracker.finished.pop()
-            self.stream.ack_message(self, seq)
+        if self.settle_some():
+            self.tick.defer(PHASE_CONSUMERS, self)
         if self.advisories:
             advisories, self.advisories = self.advisories, []
             for subject, kind, fields in advisories:
                 self._advise(subject, kind, fields)
         return self.write_state()
+
+    cdef bint settle_some(self) except -1:
+        """Let the stream go of what is finished; True: of more than is done at once."""
+        cdef uint64_t seq
+        cdef int left = FINISHED_AT_ONCE
+        while self.tracker.finished.size and left:
+            left -= 1
+            seq = self.tracker.finished.peek()
+            self.tracker.finished.pop()
+            self.stream.ack_message(self, seq)
+        return self.tracker.finished.size > 0
+
+    def settling(self):
+        """Let the stream go of all that is finished, in steps (see turns.py): before it is deleted or begins again."""
+        while self.settle_some():
+            yield
 
     def _advise(self, str subject, str kind, dict fields) -> None:
         family, version = ("METRIC", "metric.v1") if kind == "consumer_ack" else ("ADVISORY", "advisory.v1")

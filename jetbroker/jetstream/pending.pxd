@@ -48,7 +48,7 @@ cdef class PendingMap:
     cdef int set_deadline(self, PendingEntry* entry, int64_t when_ns) except -1
     cdef int64_t next_deadline(self) noexcept         # 0: none
     cdef PendingEntry* pop_due(self, int64_t now_ns) noexcept
-    cdef void clear(self) noexcept
+    cdef int clear(self) except -1                    # takes no longer when there are many
     cpdef list dump(self)
 
     cdef uint32_t _slot_of(self, uint64_t seq) noexcept

@@ -213,19 +213,15 @@ cdef class PendingMap:
                 self.table[self._slot_of(self.entries[i].seq)] = i
         return 0
 
-    cdef void clear(self) noexcept:
-        cdef uint32_t i
-        memset(self.table, 0, (self.table_mask + <size_t>1) * sizeof(uint32_t))
-        memset(self.entries, 0, self.pool_size * sizeof(PendingEntry))
-        self.free_head = NO_ENTRY
-        i = self.pool_size
-        while i > 1:
-            i -= 1
-            self.entries[i].after = self.free_head
-            self.free_head = i
-        self.oldest = self.newest = NO_ENTRY
+    cdef int clear(self) except -1:
+        # what was large is given back: to put each of very many entries in order takes longer
+        free(self.entries)
+        self.entries = NULL
+        self.pool_size = 0
+        self.free_head = self.oldest = self.newest = NO_ENTRY
         self.count = self.exhausted = 0
         self.heap_size = 0
+        return self._grow_pool()
 
     cpdef list dump(self):
         """Pending entries in order, then exhausted ones: (seq, consumer seq, deliveries, delivered ns, exhausted)."""

@@ -42,11 +42,13 @@ cdef class AckTracker:
     cdef int exhaust(self, PendingEntry* entry) except -1
     # Next message to redeliver: NULL when none waits. Finished ones at the head are dropped.
     cdef PendingEntry* next_redelivery(self) except? NULL
-    # Moves what is due by now to the redelivery queue; returns how many.
-    cdef int queue_due(self, int64_t now_ns) except -1
+    # Moves what is due by now to the redelivery queue; True: there may be more than is done at once.
+    cdef bint queue_due(self, int64_t now_ns) except -1
     # Purge: positions jump to `seq`, nothing is pending at or below it.
     cdef int jump(self, uint64_t seq) except -1
     cdef int64_t wait_after(self, uint32_t deliveries) except? -1
     cdef int _discard(self, PendingEntry* entry) except -1
     cdef void _raise_floor(self, uint64_t cseq) noexcept
     cdef int _delay(self, PendingEntry* entry, int64_t wait_ns, int64_t now_ns) except -1
+    cdef int _discard_all(self) except -1          # without telling of them
+    cdef int _discard_up_to(self, uint64_t seq) except -1

@@ -14,6 +14,10 @@ from jetbroker.jetstream.pending cimport (
 )
 from jetbroker.saturate cimport add_int64, subtract_int64
 
+from jetbroker import limits
+
+cdef int DUE_AT_ONCE = limits.JS_DUE_AT_ONCE
+
 
 cdef class AckTracker:
     """Positions, pending messages and redeliveries of one consumer."""
@@ -190,12 +194,25 @@ cdef class AckTracker:
         return True
 
     cdef bint ack_up_to(self, uint64_t seq, uint64_t cseq) except -1:
-        cdef PendingEntry* entry
         if seq <= self.floor_seq or cseq <= self.floor_cseq or cseq > self.delivered_cseq:
             return False
         if self.batch is not None:
             self.batch.add(OP_FINISH_ALL, self.floor_seq + 1, seq, 0)
-        entry = self.pending.first()
+        if seq >= self.delivered_seq and not self.report_finished:
+            self._discard_all()
+        else:
+            self._discard_up_to(seq)
+        self.floor_cseq = cseq
+        self.floor_seq = seq
+        return True
+
+    cdef int _discard_all(self) except -1:
+        self.redelivered = 0
+        self.redeliveries.clear()
+        return self.pending.clear()
+
+    cdef int _discard_up_to(self, uint64_t seq) except -1:
+        cdef PendingEntry* entry = self.pending.first()
         while entry != NULL and entry.seq <= seq:
             self._discard(entry)
             entry = self.pending.first()
@@ -203,9 +220,7 @@ cdef class AckTracker:
             for exhausted_seq, _, _, _, exhausted in self.pending.dump():
                 if exhausted and exhausted_seq <= seq:
                     self._discard(self.pending.find(exhausted_seq))
-        self.floor_cseq = cseq
-        self.floor_seq = seq
-        return True
+        return 0
 
     cdef bint nak(self, uint64_t seq, int64_t delay_ns, int64_t now_ns) except -1:
         cdef PendingEntry* entry = self.pending.find(seq)
@@ -267,26 +282,26 @@ cdef class AckTracker:
             self.redeliveries.pop()
         return NULL
 
-    cdef int queue_due(self, int64_t now_ns) except -1:
+    cdef bint queue_due(self, int64_t now_ns) except -1:
         cdef PendingEntry* entry
-        cdef int count = 0
-        while True:
+        for _ in range(DUE_AT_ONCE):
             entry = self.pending.pop_due(now_ns)
             if entry == NULL:
-                return count
+                return False
             entry.flags |= ENTRY_QUEUED
             self.redeliveries.push(entry.seq)
-            count += 1
+        return True
 
     cdef int jump(self, uint64_t seq) except -1:
-        cdef PendingEntry* entry = self.pending.first()
+        cdef bint reported = self.report_finished
         if self.batch is not None:
             self.batch.add(OP_FINISH_ALL, 0, seq, 0)
-        for pending_seq, _, _, _, _ in self.pending.dump():
-            if pending_seq <= seq:
-                entry = self.pending.find(pending_seq)
-                self.redelivered -= entry.count > 1
-                self.pending.discard(entry)
+        if seq >= self.delivered_seq:
+            self._discard_all()
+        else:
+            self.report_finished = False
+            self._discard_up_to(seq)
+            self.report_finished = reported
         if self.pending.count == 0:
             self.delivered_seq = max(self.delivered_seq, seq)
             self.floor_cseq = self.delivered_cseq
@@ -295,9 +310,7 @@ cdef class AckTracker:
 
     def begin_at(self, uint64_t seq) -> None:
         """As a new consumer whose first message may be `seq`: nothing has been delivered, nothing is pending."""
-        self.pending.clear()
-        self.redeliveries.clear()
-        self.redelivered = 0
+        self._discard_all()
         self.delivered_cseq = self.floor_cseq = 0
         self.start_at(seq)
 

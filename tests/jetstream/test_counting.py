@@ -13,7 +13,7 @@ from jetbroker import limits
 from jetbroker.jetstream.config import ConsumerConfig
 from jetbroker.jetstream.consumer import Consumer
 from jetbroker.turns import at_once
-from tests.support.consumers import ConsumerBench
+from tests.support.consumers import ConsumerBench, counts
 from tests.support.streams import StreamBench
 
 SUBJECTS = limits.JS_FEW_SUBJECTS * 2
@@ -196,4 +196,42 @@ async def test_a_match_behind_many_others_is_found(tmp_path: Path) -> None:
     await bench.fill("s.1.x", "s.1.z")
     found = [message.numbers[1::2] for message in mailbox.take()]
     assert found == [(MESSAGES + 1, 0), (2**40 + 1, 0)]
+    await bench.close()
+
+
+async def test_many_acks_at_once_leave_a_work_queue_in_steps(tmp_path: Path) -> None:
+    bench = ConsumerBench(tmp_path)
+    stream = bench.open(retention="workqueue")
+    acked = limits.JS_DUE_AT_ONCE * 4
+    for _ in range(acked + 10):
+        stream.log.append_message(b"s.1", b"")
+    consumer = bench.consumer(ack_policy="all", max_ack_pending=-1)
+    mailbox = await bench.pull({"batch": acked + 10})
+    for _ in range(acked // 512 + 1):
+        await bench.turn()
+    last = mailbox.take()[acked - 1]
+    bench.router.publish_bytes(last.reply.encode(), None, b"", b"+ACK")
+    bench.tick.run()
+    assert acked // 2 < stream.log.messages < acked + 10
+    assert counts(consumer)[0] == 10
+    assert steps_of(consumer.settling()) >= 2
+    assert stream.log.messages == 10
+    await bench.close()
+
+
+async def test_an_ack_of_all_forgets_all_and_what_comes_next_is_pending(tmp_path: Path) -> None:
+    bench = ConsumerBench(tmp_path)
+    stream = bench.open()
+    for _ in range(3000):
+        stream.log.append_message(b"s.1", b"")
+    consumer = bench.consumer(ack_policy="all", max_ack_pending=-1)
+    mailbox = await bench.pull({"batch": 2000})
+    await bench.turn()
+    messages = mailbox.take()
+    await bench.ack(messages[10], b"-NAK")
+    await bench.ack(messages[-1])
+    assert counts(consumer)[:2] == (0, 0)
+    mailbox = await bench.pull({"batch": 1000})
+    assert [message.numbers[:2] for message in mailbox.take()] == [(1, seq) for seq in range(2001, 3001)]
+    assert counts(consumer)[0] == 1000
     await bench.close()
