@@ -13,6 +13,7 @@ from libc.string cimport memcmp, memmove, memset
 
 from jetbroker.jetstream.dedup cimport DedupWindow
 from jetbroker.jetstream.interest cimport StreamConsumer
+from jetbroker.jetstream.last_match cimport last_match
 from jetbroker.jetstream.pub_acks cimport PubAckQueue
 from jetbroker.jetstream.publish_headers cimport (
     PublishHeaders, Text, has_schedule_headers, is_sequence, scan_publish_headers, without_header, without_status,
@@ -383,7 +384,7 @@ cdef class Ingest(Receiver):
         cdef uint64_t last
         if found.expected_last_subject_sequence.n:
             if found.expected_last_subject.n:
-                last = self.log.last_by_subject(found.expected_last_subject.p[:found.expected_last_subject.n])
+                last = last_match(self.log, found.expected_last_subject.p[:found.expected_last_subject.n])
             else:
                 last = entry.state.last if entry.state.count else 0
             if not is_sequence(found.expected_last_subject_sequence, last):

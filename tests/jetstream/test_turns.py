@@ -161,3 +161,20 @@ def test_a_small_direct_get_does_not_wait_for_a_large_batch_of_another_client(pa
     bystander.until(b"Nats-Sequence: 1\r\n")
     assert not asker.has_heard(b"204 EOB")
     asker.until(b"204 EOB")
+
+
+def test_expected_subjects_with_wildcards_take_the_turn_of_their_publisher(broker: process.ServerProcess) -> None:
+    asker, bystander = Peer(broker.port), Peer(broker.port)
+    asker.request("$JS.API.STREAM.CREATE.E", {"name": "E", "subjects": ["e.>"], "storage": "memory"})
+    asker.socket.sendall(b"".join(b"PUB e.%d.x 0\r\n\r\n" % number for number in range(20_000)))
+    asker.ping()
+    name = b"Nats-Expected-Last-Subject-Sequence"
+    head = b"NATS/1.0\r\n%s: 5\r\n%s-Subject: e.*.y\r\n\r\n" % (name, name)
+    line = b"HPUB e.1.x %s.%d %d %d\r\n%s\r\n"
+    inbox = asker.inbox.encode()
+    asker.socket.sendall(b"".join(line % (inbox, number, len(head), len(head), head) for number in range(400)))
+    bystander.ping()
+    assert not asker.has_heard(b".399 1 ")
+    assert b"wrong last sequence" in asker.until(b".399 1 ")
+    asker.socket.close()
+    bystander.socket.close()
