@@ -412,14 +412,15 @@ cdef class FileLog(SegmentedLog):
             self.sync_failed(error)
             return
         self.trying = True
-        if self.must_roll:
+        if self.must_roll and self.active.slots:
             try:
                 self.roll(self.last_seq + 1)
             except StorageError:
                 return                 # it has been told, and the next try is to come
-            self.must_roll = False
         elif (<FileSegment>self.active).fd >= 0 and not self.has_room():
             return
+        # an empty one, in the place of one that could not be synced, needs no successor: that would have its name
+        self.must_roll = False
         self.put_own_record(KIND_DELETIONS, NULL, 0)
         self.changed()
 

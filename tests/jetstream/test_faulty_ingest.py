@@ -1,0 +1,150 @@
+"""Publishes to a stream whose disk refuses reads and writes by turns: each is answered, and what is acked is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jetbroker.jetstream.stream import Stream
+from jetbroker.store.store import Store
+from tests.store.support import ACCOUNT, FaultyDisk, Told, kill, walk, works
+from tests.support.streams import ANSWER_SECONDS, StreamBench, stream_config
+
+SUBJECTS = 20
+EACH = 10
+HEADERS = (b"", b"Nats-Msg-Id: %d", b"Nats-Rollup: sub", b"Nats-Expected-Last-Subject-Sequence: 0", b"Nats-TTL: 1h")
+
+
+class Disk(FaultyDisk):
+    """Refuses the calls in `broken` for the files of segments."""
+
+    def __init__(self) -> None:
+        super().__init__(self._rule)
+        self.broken: set[str] = set()
+
+    def _rule(self, call: str, path: str, size: int) -> None:
+        if call in self.broken and ".seg" in path:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+class Faulty:
+    """A stream in many segments, read again from its files; `told` is the store's log, `reported` the tick's."""
+
+    def __init__(self, path: Path, **config: Any) -> None:
+        self.path = str(path / "store")
+        self.bench = StreamBench(path)
+        self.disk = Disk()
+        self.told = Told()
+        self.reported: list[str] = []
+        self.config = stream_config(storage="file", allow_rollup_hdrs=True, allow_msg_ttl=True, **config)
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: self.reported.append(str(context.get("exception"))))
+
+    async def start(self) -> None:
+        store = Store.open(self.path, self.bench.tick, segment_bytes=2000)
+        log = await store.create_stream(ACCOUNT, "S", self.config.to_json(), "file", 1)
+        for number in range(SUBJECTS * EACH):
+            log.append_message(b"s.%d" % (number % SUBJECTS), b"old %d" % number)
+        await log.commit()
+        await store.close()
+        self.store = Store.open(self.path, self.bench.tick, segment_bytes=2000, disk=self.disk, log=self.told)
+        (found,) = self.store.recover(ACCOUNT)
+        self.log = found.log
+        self.bench.stream = Stream(self.bench.js, self.config, self.log, 1)  # type: ignore[arg-type]
+        self.bench.stream.start()
+
+    async def publish(self, numbers: range, draw: Callable[[], int]) -> list[tuple[int, Any]]:
+        """Many at once, with any headers; each one's answer."""
+        waiting = []
+        for number in numbers:
+            wish = HEADERS[draw() % len(HEADERS)]
+            wish = wish % number if b"%d" in wish else wish
+            block = b"NATS/1.0\r\n%b\r\n\r\n" % wish if wish else b""
+            waiting.append((number, self.bench.send(f"s.{number % SUBJECTS}", b"new %d" % number, block)))
+        return [
+            (number, json.loads((await asyncio.wait_for(queue.get(), ANSWER_SECONDS))[1])) for number, queue in waiting
+        ]
+
+    async def heals(self) -> None:
+        self.disk.broken.clear()
+        async with asyncio.timeout(20):
+            await works(self.log)
+            while list(self.store.faults):
+                await asyncio.sleep(0.01)
+        await self.bench.settle()
+
+    def kept(self) -> dict[bytes, int]:
+        """Payloads and their sequences."""
+        return {self.log.get(seq)[3]: seq for seq in walk(self.log)}
+
+    async def close(self) -> None:
+        self.bench.stream.stop()
+        await self.store.close()
+        await self.bench.close()
+
+
+@pytest.mark.parametrize("limits", [{"max_msgs": SUBJECTS * EACH}, {"max_msgs_per_subject": EACH}, {"max_bytes": 9000}])
+async def test_what_limits_cannot_read_costs_no_publish_its_answer(tmp_path: Path, limits: dict[str, int]) -> None:
+    faulty = Faulty(tmp_path, **limits)
+    await faulty.start()
+    faulty.disk.broken = {"read"}
+    draw = random.Random(1).randrange
+    answers = await faulty.publish(range(60), lambda: draw(len(HEADERS)))
+    acked = [number for number, answer in answers if "error" not in answer]
+    assert acked
+    assert faulty.log.last_seq == SUBJECTS * EACH + len(acked)
+    await faulty.heals()
+    last = dict.fromkeys(range(SUBJECTS), b"")
+    for number, answer in await faulty.publish(range(100, 100 + 2 * SUBJECTS), lambda: 0):
+        assert "error" not in answer
+        last[number % SUBJECTS] = b"new %d" % number
+    async with asyncio.timeout(20):
+        while faulty.log.messages > SUBJECTS * EACH:
+            await faulty.publish(range(1000, 1000 + SUBJECTS), lambda: 0)
+            last = {number % SUBJECTS: b"new %d" % number for number in range(1000, 1000 + SUBJECTS)}
+    for number, payload in last.items():
+        assert faulty.log.get(faulty.log.state_of(b"s.%d" % number).last)[3] == payload
+    await faulty.close()
+
+
+@pytest.mark.parametrize("seed", (3, 4, 5))
+async def test_whatever_the_disk_refuses_by_turns(tmp_path: Path, seed: int) -> None:
+    faulty = Faulty(tmp_path)
+    await faulty.start()
+    chance = random.Random(seed)
+    acked: dict[bytes, int] = {}
+    refused = False
+    for first in range(0, 400, 20):
+        calls = ("write", "allocate", "fdatasync", "read", "open")
+        faulty.disk.broken = set(chance.sample(calls, chance.randrange(len(calls))))
+        headers = [chance.choice((0, 0, 1, 3, 4)) for _ in range(20)]
+        for number, answer in await faulty.publish(range(first, first + 20), iter(headers).__next__):
+            if "error" not in answer:
+                acked[b"new %d" % number] = answer["seq"]
+        if chance.randrange(3) == 0:
+            await faulty.heals()
+        refused = refused or bool(faulty.log.failed)
+    await faulty.heals()
+    answers = await faulty.publish(range(1000, 1010), lambda: 0)
+    acked |= {b"new %d" % number: answer["seq"] for number, answer in answers}
+    assert {payload: seq for payload, seq in faulty.kept().items() if payload.startswith(b"new")} == acked
+    assert len(faulty.kept()) == SUBJECTS * EACH + len(acked)
+    assert refused
+    assert faulty.told.errors
+    assert faulty.told.infos
+    before = faulty.kept()
+    faulty.bench.stream.stop()
+    kill(faulty.store)
+    again = Store.open(faulty.path, faulty.bench.tick)
+    (found,) = again.recover(ACCOUNT)
+    assert {found.log.get(seq)[3]: seq for seq in walk(found.log)} == before
+    await again.close()
+    await faulty.bench.close()
