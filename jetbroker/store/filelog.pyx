@@ -419,8 +419,7 @@ cdef class FileLog(SegmentedLog):
                 return                 # it has been told, and the next try is to come
         elif (<FileSegment>self.active).fd >= 0 and not self.has_room():
             return
-        # an empty one, in the place of one that could not be synced, needs no successor: that would have its name
-        self.must_roll = False
+        self.must_roll = False         # nor is there a successor to an empty one: it would have its name
         self.put_own_record(KIND_DELETIONS, NULL, 0)
         self.changed()
 
