@@ -14,7 +14,7 @@ from jetbroker.config.durations import format_duration
 from jetbroker.config.options import TIER, AccountJetStreamOptions
 from jetbroker.errors import StorageError
 from jetbroker.jetstream.config import ConsumerConfig, StreamConfig
-from jetbroker.jetstream.consumer import Consumer
+from jetbroker.jetstream.consumer import Consumer, filter_steps
 from jetbroker.jetstream.consumer_config import (
     EPHEMERAL_INACTIVE_THRESHOLD,
     check_consumer_config,
@@ -36,6 +36,7 @@ from jetbroker.jetstream.stream import Stream
 from jetbroker.jetstream.stream_config import check_stream_config, check_stream_update, refuse_unsupported_stream
 from jetbroker.jetstream.subject_index import SubjectIndex, TooManySteps
 from jetbroker.routing.router import Router
+from jetbroker.store.log import SubjectFilter, subject_filter_steps
 from jetbroker.store.memlog import MemoryLog
 from jetbroker.store.store import RecoveredConsumer, RecoveredStream, Store
 from jetbroker.tick import Tick
@@ -223,14 +224,15 @@ class JetStream:
         self._check_reservation(config, None)
         refuse_unsupported_stream(config)
         created_ns = time.time_ns()
-        self._try_stream(config)
+        own_subjects = await in_turns(subject_filter_steps([subject.encode() for subject in config.subjects]))
+        self._try_stream(config, own_subjects)
         try:
             log = await self.store.create_stream(
                 self.account_name, config.name, config.to_json(), config.storage, created_ns
             )
         except StorageError as error:
             raise api_error("stream_create", err=str(error)) from error
-        stream = Stream(self, config, log, created_ns)
+        stream = Stream(self, config, log, created_ns, own_subjects)
         try:
             await in_turns(stream.starting())
         except Exception:
@@ -242,9 +244,9 @@ class JetStream:
         self._stream_advisory("CREATED", config.name, "create")
         return stream
 
-    def _try_stream(self, config: StreamConfig) -> None:
+    def _try_stream(self, config: StreamConfig, own_subjects: SubjectFilter) -> None:
         """Nothing is written of a configuration that no stream can be built from."""
-        Stream(self, config, MemoryLog(self.tick), 0)
+        Stream(self, config, MemoryLog(self.tick), 0, own_subjects)
 
     async def update_stream(self, config: StreamConfig, *, pedantic: bool = False) -> Stream:
         """Give an existing stream this configuration. Raises ApiError."""
@@ -259,14 +261,14 @@ class JetStream:
             await self._check_overlap(config)
         self._check_reservation(config, old)
         self._check_consumer_limits(stream, config)
-        self._try_stream(config)
+        self._try_stream(config, stream.own_subjects)  # which are made, and tried, when it is applied
         try:
             await self.store.update_stream(self.account_name, config.name, config.to_json())
         except StorageError as error:
             raise api_error("stream_update", err=str(error)) from error
         self._reserve(old, -1)
         self._reserve(config, 1)
-        stream.apply_config(config, gently=True)
+        await in_turns(stream.applying(config))
         if config.subjects != old.subjects:
             await in_turns(self.subjects.remove(old.name, old.subjects))
             await in_turns(self.subjects.add(config.name, config.subjects))
@@ -281,7 +283,7 @@ class JetStream:
             self._leave(stream)
             for consumer in list(stream.consumers.values()):
                 consumer.stop(DELETED)
-            stream.stop()
+            await in_turns(stream.stopping())
             if stream.origins is not None:
                 stream.origins.delete_consumers()
             await in_turns(self.subjects.remove(name, stream.config.subjects))
@@ -348,11 +350,14 @@ class JetStream:
             config.inactive_threshold = EPHEMERAL_INACTIVE_THRESHOLD
         if config.durable_name:
             config.name = config.durable_name
-        return await self._make_consumer(stream, name or self._free_name(stream), config)
+        matching = await in_turns(filter_steps(config))
+        return await self._make_consumer(stream, name or self._free_name(stream), config, matching)
 
-    async def _make_consumer(self, stream: Stream, name: str, config: ConsumerConfig) -> Consumer:
+    async def _make_consumer(
+        self, stream: Stream, name: str, config: ConsumerConfig, matching: SubjectFilter
+    ) -> Consumer:
         """A running consumer; it outlives a crash, with the position it starts from, once its state log commits."""
-        consumer = self._build_consumer(stream, name, config, time.time_ns())
+        consumer = self._build_consumer(stream, name, config, time.time_ns(), matching=matching)
         stream.add_consumer(consumer)  # from now on it hears of what is removed
         try:
             await in_turns(consumer.placing())
@@ -377,10 +382,16 @@ class JetStream:
             consumer.keep_in(state_log)
 
     def _build_consumer(
-        self, stream: Stream, name: str, config: ConsumerConfig, created_ns: int, state_log: "StateLog | None" = None
+        self,
+        stream: Stream,
+        name: str,
+        config: ConsumerConfig,
+        created_ns: int,
+        state_log: "StateLog | None" = None,
+        matching: SubjectFilter | None = None,
     ) -> Consumer:
-        """One that does nothing yet; `state_log` is that of a consumer on disk."""
-        consumer = Consumer(stream, config, state_log, created_ns, name)
+        """One that does nothing yet; `state_log` is that of a consumer on disk, `matching` its filter if it is made."""
+        consumer = Consumer(stream, config, state_log, created_ns, name, matching=matching)
         consumer.on_inactive = self._consumer_inactive
         return consumer
 
@@ -405,7 +416,8 @@ class JetStream:
             raise api_error("consumer_already_exists")
         check_consumer_update(old, config, has_interest=consumer.has_delivery_interest())
         refuse_unsupported_consumer(config)
-        self._build_consumer(stream, consumer.name, config, consumer.created_ns)
+        matching = await in_turns(filter_steps(config))
+        self._build_consumer(stream, consumer.name, config, consumer.created_ns, matching=matching)
         if consumer.state_log is not None:
             try:
                 consumer.state_log.update_config(config.to_json())
@@ -413,7 +425,7 @@ class JetStream:
             except StorageError as error:
                 consumer.state_log.undo_config(old.to_json())
                 raise api_error("consumer_store_failed", err=str(error)) from error
-        consumer.update(config)
+        consumer.update(config, matching)
         if config.sourcing:
             consumer.reset()
 

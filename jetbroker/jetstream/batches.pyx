@@ -30,19 +30,20 @@ from jetbroker.jetstream.api_level import level_supported
 from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.gotext import quote
 from jetbroker.jetstream.publish_headers import header_text, is_valid_increment
+from jetbroker.jetstream.schedule_headers import prepare
 
 cdef Py_ssize_t MAX_HEADER_BYTES = limits.JS_HEADER_BYTES
 cdef Py_ssize_t MAX_BATCH_BYTES = limits.JS_BATCH_BYTES
 cdef Py_ssize_t MAX_STAGED_BYTES = limits.JS_STAGED_BYTES
 cdef Py_ssize_t MAX_ID_BYTES = 64
-cdef Py_ssize_t MESSAGE_OVERHEAD = 256     # of the objects that hold one staged message
+cdef Py_ssize_t MESSAGE_OVERHEAD = 768     # of the objects that hold one staged message
 cdef uint64_t MAX_UNCOMMITTED_BYTES = limits.JS_UNCOMMITTED_BYTES
 cdef int64_t UNIT_NS = limits.TURN_NS // limits.TURN_UNITS
 cdef bytes COMMIT_HEADER = b"Nats-Batch-Commit: 1"
 
 
 cdef class StagedBatch:
-    """The messages of one batch so far: (subject, headers, payload)."""
+    """The messages of one batch so far: (subject, headers, payload, what is known of a schedule or None)."""
     cdef readonly str id
     cdef list messages
     cdef Py_ssize_t size
@@ -58,6 +59,7 @@ cdef class Judged:
     cdef bytes headers
     cdef bytes payload
     cdef bytes msg_id                  # b"": none
+    cdef object prepared               # schedule_headers.Prepared, None: no schedule, or the stream has none
     cdef bytes rollup                  # b"", b"sub", b"all"
     cdef bytes ends                    # subject of the schedule that ends with it, b"": none
     cdef int64_t ttl
@@ -193,7 +195,7 @@ cdef class AtomicBatches:
             if batch.size + size > MAX_BATCH_BYTES or self.server.staged_bytes + size > MAX_STAGED_BYTES:
                 self._abandon(batch, "large")
                 return api_error("insufficient_resources")
-            batch.messages.append((subject, headers, payload))
+            batch.messages.append((subject, headers, payload, self._prepared(subject, headers)))
             batch.size += size
             self.server.staged_bytes += size
         if commit is None:
@@ -201,6 +203,13 @@ cdef class AtomicBatches:
             return None
         self.forget(batch)
         return self._commit(batch, reply, ends_before)
+
+    cdef object _prepared(self, bytes subject, bytes headers):
+        """What takes long to find out of a schedule is found out before the commit."""
+        cdef PublishHeaders found
+        if self.ingest.schedules is None or not scan_publish_headers(headers, len(headers), &found):
+            return None
+        return prepare(subject, headers, self.ingest.schedules.rules) if has_schedule_headers(&found) else None
 
     cdef StagedBatch _begin(self, str name):
         cdef StagedBatch batch = StagedBatch.__new__(StagedBatch)
@@ -251,11 +260,12 @@ cdef class AtomicBatches:
         cdef Judged judged = None
         cdef list all_judged = []
         cdef int64_t now = wall_clock_ns()
-        for subject, headers, payload in batch.messages:
+        for subject, headers, payload, prepared in batch.messages:
             judged = Judged.__new__(Judged)
             judged.subject = subject
             judged.headers = headers
             judged.payload = payload
+            judged.prepared = prepared
             refusal = self._judge(judged, so_far, now)
             if refusal is not None:
                 return refusal
@@ -367,7 +377,8 @@ cdef class AtomicBatches:
     cdef object _judge_schedule(self, PublishHeaders* found, Judged judged, Judgement so_far):
         if not has_schedule_headers(found):
             return None
-        verdict = self.ingest.judge_schedule(judged.subject, judged.headers, so_far.subjects)
+        verdict = self.ingest.judge_schedule(
+            judged.subject, judged.headers, so_far.subjects, judged.prepared)
         if verdict.is_schedule:
             judged.flags |= FLAG_SCHEDULE
             judged.headers = verdict.block
@@ -462,7 +473,10 @@ cdef class AtomicBatches:
             if judged.ttl > 0:
                 ingest.ttls.add(judged.seq, expiry_ns(max(now, ingest.log.last_time_ns), judged.ttl))
             if judged.flags & FLAG_SCHEDULE:
-                ingest.schedules.add(judged.seq, judged.headers, now)
+                if judged.prepared is not None and judged.prepared.rules is ingest.schedules.rules:
+                    ingest.schedules.add_prepared(judged.seq, judged.prepared, now)
+                else:
+                    ingest.schedules.add(judged.seq, judged.headers, now)
         try:
             if ingest.max_per_subject:
                 for judged in all_judged:

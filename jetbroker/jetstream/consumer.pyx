@@ -31,7 +31,7 @@ from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.pull_request import PullLimits, PullRequestError, parse_pull_request
 from jetbroker.jetstream.receivers import AckReceiver, FlowReceiver, InterestWatcher, RequestReceiver
 from jetbroker.jetstream.timestamps import ZERO_TIMESTAMP
-from jetbroker.store.log import subject_filter
+from jetbroker.store.log import subject_filter_steps
 from jetbroker.store.slices import walk_back
 from jetbroker.turns import at_once
 from jetbroker.wire.headers import header_value
@@ -52,8 +52,13 @@ REMOVED_REASON = "Unacknowledged message was deleted"
 
 def filter_of(config) -> SubjectFilter:
     """The compiled filter of a ConsumerConfig."""
+    return at_once(filter_steps(config))
+
+
+def filter_steps(config):
+    """`filter_of` in steps."""
     patterns = config.filter_subjects or ([config.filter_subject] if config.filter_subject else [])
-    return subject_filter(pattern.encode() for pattern in patterns)
+    return (yield from subject_filter_steps([pattern.encode() for pattern in patterns]))
 
 
 cdef class LookAhead(Worker):
@@ -77,10 +82,12 @@ cdef class Consumer(ConsumerDelivery):
     """One consumer of a stream.
 
     `state_log` is a StateLog, or None for a consumer kept in memory only. When it holds records the consumer goes on
-    from them. `name` is needed for an unnamed ephemeral. Nothing happens before start().
+    from them. `name` is needed for an unnamed ephemeral, `matching` is its filter where that has been made in steps.
+    Nothing happens before start().
     """
 
-    def __init__(self, stream, config, state_log, int64_t created_ns, str name="", clock=None) -> None:
+    def __init__(self, stream, config, state_log, int64_t created_ns, str name="", clock=None,
+                 SubjectFilter matching=None) -> None:
         cdef object js = stream.js
         self.stream = stream
         self.js = js
@@ -111,7 +118,7 @@ cdef class Consumer(ConsumerDelivery):
         self.tracker = AckTracker(policy, self.batch)
         self.tracker.report_finished = stream.config.retention != "limits"
         self.writer = StateWriter(state_log, self.router)
-        self.filter = filter_of(config)
+        self.filter = matching or filter_of(config)
         self.look_ahead = LookAhead(self)
         self._configure()
         self._place()
@@ -127,7 +134,7 @@ cdef class Consumer(ConsumerDelivery):
         self.sample_percent = texts.parse_sample_percent(config.sample_freq)
         self.headers_only = config.headers_only
         self.limits = PullLimits(config.max_batch, config.max_expires, config.max_bytes)
-        self.own_subjects = subject_filter(subject.encode() for subject in self.stream.config.subjects or ())
+        self.own_subjects = self.stream.own_subjects
         self._take_pause()
         if not self.is_push:
             return
@@ -300,10 +307,10 @@ cdef class Consumer(ConsumerDelivery):
         self.leave_route()
         self.watcher.close()
 
-    def update(self, config) -> None:
-        """Take over a changed configuration (checked before)."""
+    def update(self, config, SubjectFilter matching=None) -> None:
+        """Take over a changed configuration (checked before), with its filter where that has been made."""
         self.config = config
-        patterns = filter_of(config)
+        patterns = matching or filter_of(config)
         if patterns.patterns != self.filter.patterns:
             self.filter = patterns
             self.cursor.set_filter(patterns)

@@ -172,6 +172,7 @@ def check_workqueue(config: ConsumerConfig, others: Iterable[ConsumerConfig]) ->
             raise api_error("consumer_wq_consumer_not_unique")
     except TooManySteps:
         raise _refuse("too many filter subjects to compare") from None
+    yield from index.clear()
 
 
 def check_consumer_update(old: ConsumerConfig, new: ConsumerConfig, *, has_interest: bool) -> None:

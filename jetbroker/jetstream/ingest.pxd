@@ -77,7 +77,7 @@ cdef class Ingest(Receiver):
     cdef object on_first_message
     cdef object on_first_id
 
-    cdef int configure(self, object config) except -1
+    cdef int configure(self, object config, SubjectFilter own_subjects) except -1
     cdef int set_consumers(self, list consumers) except -1
     cdef int committed(self, uint64_t seq) except -1
     # Answers who waits; the sequences of messages that are back because what had replaced them is lost.
@@ -109,8 +109,9 @@ cdef class Ingest(Receiver):
     cdef int _deliver_with_headers(self, SubjectEntry entry, const Message* msg) except -1
     cdef int _put_into_batch(self, const Message* msg, bytes block, Text batch_id) except -1
     cdef object _check_features(self, PublishHeaders* found, int64_t ttl)
-    # The Verdict on a publish with schedule headers (schedule_headers.py); `staged`: of its batch, or None.
-    cdef object judge_schedule(self, bytes subject, bytes block, dict staged)
+    # The Verdict on a publish with schedule headers (schedule_headers.py); `staged`: of its batch, or None;
+    # `prepared`: what is known of it already, or None.
+    cdef object judge_schedule(self, bytes subject, bytes block, dict staged, object prepared)
     # The schedules stored on `subject` below `seq` (0: all of them) end.
     cdef int end_schedule(self, bytes subject, uint64_t seq) except -1
     # Store a message that a schedule has made; 0: refused.

@@ -94,7 +94,7 @@ cdef class Ingest(Receiver):
         self.consumers = []
         self.generation = 1
 
-    cdef int configure(self, object config) except -1:
+    cdef int configure(self, object config, SubjectFilter own_subjects) except -1:
         """Take the limits of a StreamConfig over; they hold from the next publish on."""
         self.max_msgs = max(config.max_msgs, 0)
         self.max_bytes = max(config.max_bytes, 0)
@@ -117,7 +117,7 @@ cdef class Ingest(Receiver):
             from jetbroker.jetstream.schedules import Schedules
             self.schedules = Schedules(self)
         if self.schedules is not None:
-            self.schedules.configure(config)
+            self.schedules.configure(config, own_subjects)
         # a subject that keeps one message only never shows an older one when the newest is gone
         self.least_ttl = config.subject_delete_marker_ttl // SECOND_NS if config.max_msgs_per_subject != 1 else 0
         self.interest_only = config.retention == "interest"
@@ -251,7 +251,7 @@ cdef class Ingest(Receiver):
         if refusal is None:
             refusal = self._check_expectations(entry, found)
         if refusal is None and has_schedule_headers(found):
-            verdict = self.judge_schedule(msg.subject[:msg.subject_len], block, None)
+            verdict = self.judge_schedule(msg.subject[:msg.subject_len], block, None, None)
             refusal = verdict.refusal
             if verdict.is_schedule:
                 flags = FLAG_SCHEDULE
@@ -613,10 +613,10 @@ cdef class Ingest(Receiver):
 
     # --- schedules ---
 
-    cdef object judge_schedule(self, bytes subject, bytes block, dict staged):
+    cdef object judge_schedule(self, bytes subject, bytes block, dict staged, object prepared):
         from jetbroker.jetstream.schedule_headers import NO_SCHEDULES, judge
         rules = NO_SCHEDULES if self.schedules is None else self.schedules.rules
-        return judge(subject, block, rules, self._headers_of_last, staged)
+        return judge(subject, block, rules, self._headers_of_last, staged, prepared)
 
     def _headers_of_last(self, bytes subject not None) -> bytes | None:
         cdef StoredMessage stored

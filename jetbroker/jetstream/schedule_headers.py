@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 
 from jetbroker.jetstream.errors import ApiError, api_error
 from jetbroker.jetstream.publish_headers import header_text
-from jetbroker.jetstream.schedule_patterns import Pattern, is_zero, load_zone, parse_pattern
+from jetbroker.jetstream.schedule_patterns import Cron, Pattern, is_zero, load_zone, parse_pattern
 from jetbroker.jetstream.ttl import ttl_seconds
-from jetbroker.wire.subjects import collide, valid_literal
+from jetbroker.wire.subjects import valid_literal
 
 PURGE = b"purge"
 _INVALID_TTL = -2
@@ -24,10 +24,21 @@ class Rules:
 
     allowed: bool
     allow_ttl: bool
-    subjects: Sequence[bytes]
+    covers: Callable[[bytes], bool]  # does a stream subject match this valid literal?
 
 
-NO_SCHEDULES = Rules(allowed=False, allow_ttl=False, subjects=())
+NO_SCHEDULES = Rules(allowed=False, allow_ttl=False, covers=lambda _: False)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What can be said of a publish with schedule headers before it is its turn to be stored."""
+
+    rules: Rules
+    error: str  # its name, empty: none so far
+    block: bytes  # as it is stored
+    pattern: Pattern | None = None  # None: it is no schedule
+    first: int = 0  # when that is due
 
 
 @dataclass(frozen=True)
@@ -43,28 +54,52 @@ class Verdict:
 LastHeaders = Callable[[bytes], bytes | None]
 
 
-def judge(
-    subject: bytes, block: bytes, rules: Rules, last_headers: LastHeaders, staged: Mapping[bytes, bool] | None = None
-) -> Verdict:
-    """What a publish with schedule headers is allowed, checked in nats-server's order.
-
-    `staged`: subjects written before in the same batch, and whether by a schedule.
-    """
-    is_schedule = False
+def prepare(subject: bytes, block: bytes, rules: Rules) -> Prepared:
+    """Read the headers of a publish and check what does not depend on what is stored, in nats-server's order."""
     pattern, error = read_pattern(block)
-    if pattern is not None and pattern.first(time.time_ns()) is None:
+    first = pattern.first(time.time_ns()) if pattern is not None else None
+    if pattern is not None and first is None:
         error = "message_schedules_pattern_invalid"  # no such day in the next years
+    if (error or pattern is not None) and not rules.allowed:
+        error = "message_schedules_disabled"
+    if not error and pattern is not None:
+        error = _schedule_fault(subject, block, rules)
     if error:
-        return Verdict(api_error(error if rules.allowed else "message_schedules_disabled"), block)
-    if pattern is not None:
-        error = _schedule_fault(subject, block, rules) if rules.allowed else "message_schedules_disabled"
-        if error:
-            return Verdict(api_error(error), block)
-        is_schedule = True
-        if not header_text(block, b"Nats-Rollup"):
-            block = with_header(block, b"Nats-Rollup", b"sub")
-    error = _scheduler_fault(subject, block, rules, last_headers, staged or {})
-    return Verdict(api_error(error) if error else None, block, is_schedule)
+        return Prepared(rules, error, block)
+    if pattern is not None and not header_text(block, b"Nats-Rollup"):
+        block = with_header(block, b"Nats-Rollup", b"sub")
+    return Prepared(rules, "", block, pattern, first or 0)
+
+
+def judge(
+    subject: bytes,
+    block: bytes,
+    rules: Rules,
+    last_headers: LastHeaders,
+    staged: Mapping[bytes, bool] | None = None,
+    prepared: Prepared | None = None,
+) -> Verdict:
+    """What a publish with schedule headers is allowed.
+
+    `staged`: subjects written before in the same batch, and whether by a schedule. `prepared`: what prepare() has
+    said before; it counts as long as the rules are the same.
+    """
+    if prepared is None or prepared.rules is not rules:
+        prepared = prepare(subject, block, rules)
+    if prepared.error:
+        return Verdict(api_error(prepared.error), block)
+    error = _scheduler_fault(subject, prepared.block, rules, last_headers, staged or {})
+    return Verdict(api_error(error) if error else None, prepared.block, prepared.pattern is not None)
+
+
+def due_first(prepared: Prepared, now: int) -> int | None:
+    """When a schedule that is stored now is due first; None: never.
+
+    The next of a cron pattern's times stays the next one until it has come; Schedules looks again when it has.
+    """
+    if prepared.pattern is None or isinstance(prepared.pattern, Cron):
+        return prepared.first
+    return prepared.pattern.first(now)
 
 
 def read_pattern(block: bytes) -> tuple[Pattern | None, str]:
@@ -112,7 +147,7 @@ def _schedule_fault(subject: bytes, block: bytes, rules: Rules) -> str:
 
 
 def _covered(subject: bytes, rules: Rules) -> bool:
-    return valid_literal(subject) and any(collide(own, subject) for own in rules.subjects)
+    return valid_literal(subject) and rules.covers(subject)
 
 
 def _scheduler_fault(

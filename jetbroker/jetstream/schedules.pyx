@@ -6,6 +6,7 @@ each has fired last is not stored: the last message it has made says so, and whe
 stored anything later.
 """
 import heapq
+from functools import partial
 
 from libc.stdint cimport int64_t, uint64_t
 
@@ -24,7 +25,7 @@ from jetbroker import limits
 from jetbroker.errors import StorageError
 from jetbroker.jetstream.gotext import parse_time
 from jetbroker.jetstream.publish_headers import header_text
-from jetbroker.jetstream.schedule_headers import PURGE, Rules, generated_block, read_pattern
+from jetbroker.jetstream.schedule_headers import PURGE, Rules, due_first, generated_block, read_pattern
 from jetbroker.jetstream.schedule_patterns import bounded
 
 cdef Py_ssize_t SLOTS_AT_ONCE = limits.JS_SCHEDULE_SLOTS
@@ -33,6 +34,16 @@ cdef int64_t SECOND_NS = 1_000_000_000
 cdef int64_t REFUSED_NS = 30 * SECOND_NS
 # Entries of removed schedules are thrown out when they outnumber the stored messages by this many.
 cdef Py_ssize_t SPARE_ENTRIES = 1024
+
+
+def matches_filter(SubjectFilter filter not None, bytes subject not None) -> bool:
+    """Does this literal subject match?"""
+    return filter.matches(subject, len(subject))
+
+
+def matches_nothing(subject) -> bool:
+    """A stream without subjects."""
+    return False
 
 
 cdef enum Standing:
@@ -75,10 +86,10 @@ cdef class Schedules(Worker):
     def __len__(self) -> int:
         return len(self.due)
 
-    def configure(self, config) -> None:
-        """Judge schedules by a StreamConfig from now on."""
-        subjects = [subject.encode() for subject in config.subjects]
-        self.rules = Rules(config.allow_msg_schedules, config.allow_msg_ttl, subjects)
+    def configure(self, config, SubjectFilter own_subjects not None) -> None:
+        """Judge schedules by a StreamConfig from now on; `own_subjects`: the stream's."""
+        covers = partial(matches_filter, own_subjects) if config.subjects else matches_nothing
+        self.rules = Rules(config.allow_msg_schedules, config.allow_msg_ttl, covers)
 
     def start(self) -> None:
         """Find what is stored, and fire from now on. What came due while the broker was down fires once."""
@@ -102,6 +113,16 @@ cdef class Schedules(Worker):
         try:
             pattern, _ = read_pattern(headers)
             when = pattern.first(now) if pattern is not None else None
+            if when is not None:
+                self._put(seq, when)
+        except Exception as error:
+            self._make_void(seq, error)
+        self._watch()
+
+    def add_prepared(self, uint64_t seq, prepared, int64_t now) -> None:
+        """As `add`, with what `prepare` has said of its headers."""
+        try:
+            when = due_first(prepared, now)
             if when is not None:
                 self._put(seq, when)
         except Exception as error:
@@ -200,6 +221,10 @@ cdef class Schedules(Worker):
         target = header_text(schedule, b"Nats-Schedule-Target")
         if pattern is None or not target:
             return self._make_void(seq, fault)
+        if pattern.repeats and when <= stored.time_ns:
+            # it was prepared before that time, and stored after it
+            when = pattern.first(stored.time_ns)
+            return self._put(seq, when) if when is not None else 0
         following = pattern.following(when, now)
         source = header_text(schedule, b"Nats-Schedule-Source")
         if source:

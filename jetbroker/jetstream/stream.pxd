@@ -18,6 +18,7 @@ cpdef enum Retention:
 cdef class Stream(LogObserver):
     cdef readonly object js            # the account's JetStream
     cdef readonly str name
+    cdef readonly SubjectFilter own_subjects   # compiled, one for all who ask
     cdef readonly object config        # StreamConfig
     cdef readonly int64_t created_ns
     cdef readonly StreamLog log

@@ -23,6 +23,7 @@ from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, TickTask
 
 from jetbroker import limits
 from jetbroker.errors import SequenceError
+from jetbroker.store.log import subject_filter, subject_filter_steps
 from jetbroker.turns import at_once
 
 cdef uint64_t EVICTIONS_PER_TICK = limits.JS_EVICTIONS_PER_TICK
@@ -32,15 +33,21 @@ SECOND_NS = 1_000_000_000
 RETENTION = {"limits": RETAIN_LIMITS, "interest": RETAIN_INTEREST, "workqueue": RETAIN_WORKQUEUE}
 
 
+def patterns_of(config: object) -> list:
+    """The subjects of a StreamConfig."""
+    return [subject.encode() for subject in config.subjects or ()]
+
+
 cdef class Stream(LogObserver):
     """One stream of an account.
 
     `js` is the account's JetStream, `log` the stream's open log (the stream becomes its observer), `created_ns` the
-    time of creation. Consumers that are restored are added before `start`, which then finishes the removals a crash
+    time of creation; `own_subjects` its compiled subjects, where they have been made in steps. Consumers that are restored are added before `start`, which then finishes the removals a crash
     cut short.
     """
 
-    def __init__(self, object js, object config, StreamLog log not None, int64_t created_ns) -> None:
+    def __init__(self, object js, object config, StreamLog log not None, int64_t created_ns,
+                 SubjectFilter own_subjects=None) -> None:
         self.js = js
         self.name = config.name
         self.config = config
@@ -56,7 +63,7 @@ cdef class Stream(LogObserver):
         self.expiry = Expiry(self.ingest)
         self.direct = DirectGet(self.router, self.tick, log, self.name)
         self.sweep = RetentionSweep(self)
-        self._take(config)
+        self._take(config, own_subjects or subject_filter(patterns_of(config)))
         log.observer = self
 
     # --- life ---
@@ -84,6 +91,10 @@ cdef class Stream(LogObserver):
 
     def stop(self) -> None:
         """Take all interest back; what has been accepted still commits and is acked as long as the log works."""
+        at_once(self.stopping())
+
+    def stopping(self):
+        """`stop` in steps; it is no longer running after the first."""
         self.running = False
         if self.origins is not None:
             self.origins.stop()
@@ -91,9 +102,8 @@ cdef class Stream(LogObserver):
         self.ingest.dedup.stop()
         if self.ingest.schedules is not None:
             self.ingest.schedules.stop()
-        for subscription in [*self.subscriptions.values(), *self.direct_subscriptions]:
+        for subscription in self.direct_subscriptions:
             self.router.unsubscribe(subscription)
-        self.subscriptions = {}
         self.direct_subscriptions = []
         self.ingest.on_first_id = None
         if self.ingest.batches is not None:
@@ -104,27 +114,33 @@ cdef class Stream(LogObserver):
         if self.dedup_timer is not None:
             self.dedup_timer.cancel()
             self.dedup_timer = None
+        yield from self._unsubscribe(list(self.subscriptions))
 
-    def apply_config(self, config: object, *, gently: bool = False) -> None:
-        """Go over to a new configuration, already checked; stricter limits hold at once.
+    def applying(self, config: object):
+        """Go over to a new configuration, already checked, in steps; True: the stream is running.
 
-        `gently`: what is beyond them stays for removals.enforce_limits() to remove.
+        What is beyond its limits stays for removals.enforce_limits() to remove.
         """
-        cdef StreamConsumer consumer
+        own_subjects = yield from subject_filter_steps(patterns_of(config))
         if (config.subject_transform, config.republish) != (self.config.subject_transform, self.config.republish):
             # what the router's routes keep for the ingest was worked out with the old ones
-            for subject in list(self.subscriptions):
-                self.router.unsubscribe(self.subscriptions.pop(subject))
-        self._take(config)
+            yield from self._unsubscribe(list(self.subscriptions))
+        self._take(config, own_subjects)
         if not self.running:
-            return
-        at_once(self._subscribe(config))
+            return False
+        yield from self._subscribe(config)
         self._follow_origins(config)
         if self.ingest.schedules is not None:
             self.ingest.schedules.start()
-        if gently:
-            self.evict_up_to(0)
+        self.evict_up_to(0)
+        return True
+
+    def apply_config(self, config: object) -> None:
+        """Go over to a new configuration, already checked; stricter limits hold at once."""
+        cdef StreamConsumer consumer
+        if not at_once(self.applying(config)):
             return
+        self.ingest.configure(config, self.own_subjects)
         self.ingest.enforce_limits()
         for consumer in self.ingest.consumers:
             consumer.on_purged()
@@ -145,17 +161,18 @@ cdef class Stream(LogObserver):
         """
         await self.log.commit()
 
-    def _take(self, config: object) -> None:
+    def _take(self, config: object, SubjectFilter own_subjects not None) -> None:
         self.config = config
+        self.own_subjects = own_subjects
         self.retention = RETENTION[config.retention]
-        self.ingest.configure(config)
+        self.ingest.configure(config, own_subjects)
         self.expiry.configure(config)
 
     def _subscribe(self, config: object):
         """Make the router's subscriptions fit the configuration, in steps."""
-        wanted = {subject.encode() for subject in config.subjects or ()}
-        for subject in [subject for subject in self.subscriptions if subject not in wanted]:
-            self.router.unsubscribe(self.subscriptions.pop(subject))
+        wanted = set(patterns_of(config))
+        yield
+        yield from self._unsubscribe([subject for subject in self.subscriptions if subject not in wanted])
         for subject in wanted:
             if subject not in self.subscriptions:
                 self.subscriptions[subject] = self.router.subscribe(self.ingest, subject)
@@ -170,6 +187,13 @@ cdef class Stream(LogObserver):
             for subscription in self.direct_subscriptions:
                 self.router.unsubscribe(subscription)
             self.direct_subscriptions = []
+
+    def _unsubscribe(self, subjects):
+        """Take these of the router's subscriptions back, in steps."""
+        for number, subject in enumerate(subjects):
+            self.router.unsubscribe(self.subscriptions.pop(subject))
+            if number % SUBSCRIBED_AT_ONCE == 0:
+                yield
 
     def _follow_origins(self, config: object) -> None:
         if config.mirror is None and not config.sources and self.origins is None:

@@ -273,6 +273,7 @@ def _check_mutual_overlap(config: StreamConfig) -> Steps[None]:
             positions[subject] = position
     except TooManySteps:
         raise _refuse("too many subjects to compare") from None
+    yield from index.clear()
 
 
 def _check_transforms(config: StreamConfig) -> None:

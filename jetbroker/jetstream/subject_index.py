@@ -16,11 +16,26 @@ class TooManySteps(Exception):
 
 
 class _Node:
+    """Most nodes have no children, and the same owners as many others: one object each for the collector to look at."""
+
     __slots__ = ("children", "owners")
 
     def __init__(self) -> None:
-        self.children: dict[bytes, _Node] = {}
-        self.owners: set[str] = set()
+        self.children = _CHILDLESS
+        self.owners = _NOBODY
+
+    def child(self, token: bytes) -> "_Node":
+        """The child for a token, made when there is none."""
+        node = self.children.get(token)
+        if node is None:
+            if self.children is _CHILDLESS:
+                self.children = {}
+            node = self.children[token] = _Node()
+        return node
+
+
+_CHILDLESS: dict[bytes, _Node] = {}  # never changed
+_NOBODY: frozenset[str] = frozenset()
 
 
 def _path(subject: bytes) -> list[bytes]:
@@ -47,13 +62,14 @@ class SubjectIndex:
 
     def add(self, owner: str, subjects: Iterable[str]) -> Steps[None]:
         """Remember subjects of an owner."""
+        alone = frozenset((owner,))
         for number, subject in enumerate(subjects):
             if number % PIECE == PIECE - 1:
                 yield
             node = self._root
             for token in _path(subject.encode()):
-                node = node.children.setdefault(token, _Node())
-            node.owners.add(owner)
+                node = node.child(token)
+            node.owners = node.owners | alone if node.owners else alone
 
     def remove(self, owner: str, subjects: Iterable[str]) -> Steps[None]:
         """Forget subjects of an owner."""
@@ -68,11 +84,24 @@ class SubjectIndex:
                     break
                 path.append(following)
             else:
-                path[-1].owners.discard(owner)
+                path[-1].owners -= {owner}
                 for parent, token, node in reversed(list(zip(path, tokens, path[1:], strict=False))):
                     if node.owners or node.children:
                         break
                     del parent.children[token]
+
+    def clear(self) -> Steps[None]:
+        """Forget everything: all at once that would take long."""
+        below = [self._root]
+        while below:
+            children = below.pop().children
+            while children:
+                node = children.popitem()[1]
+                if node.children:
+                    below.append(node)
+                self._visited += 1
+                if self._visited % PIECE == 0:
+                    yield
 
     def overlapping(self, subject: bytes) -> Steps[set[str]]:
         """The owners of a subject that some message could match together with `subject`. Raises TooManySteps."""
@@ -172,6 +201,7 @@ def any_two_overlap(subjects: Iterable[str], step_limit: int) -> Steps[bool]:
         if (yield from index.overlapping(subject.encode())):
             return True
         yield from index.add(subject, [subject])
+    yield from index.clear()
     return False
 
 
@@ -184,4 +214,5 @@ def any_contains(subjects: list[str], step_limit: int) -> Steps[bool]:
     for subject in subjects:
         if (yield from index.count_containing(subject.encode())) > 1:
             return True
+    yield from index.clear()
     return False

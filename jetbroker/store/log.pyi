@@ -1,5 +1,5 @@
 import builtins
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 
 from jetbroker.tick import TickTask
 
@@ -18,6 +18,7 @@ class SubjectFilter:
     def __init__(self, *patterns: bytes) -> None: ...
 
 def subject_filter(patterns: Iterable[bytes]) -> SubjectFilter: ...
+def subject_filter_steps(patterns: Iterable[bytes]) -> Generator[None, None, SubjectFilter]: ...
 
 class LogObserver: ...
 

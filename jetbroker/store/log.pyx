@@ -6,6 +6,7 @@ from jetbroker.tick cimport TickTask
 from jetbroker.wire.subjects cimport has_wildcard, subject_matches
 
 
+cdef Py_ssize_t TAKEN_AT_ONCE = 256
 cdef Py_ssize_t FEW_PATTERNS = 8      # so many are compared one by one as quickly as by a tree of their tokens
 
 
@@ -60,15 +61,15 @@ cdef class _ManyPatterns(SubjectFilter):
     cdef _Tokens first
 
     def __init__(self, *patterns):
-        cdef bytes pattern
         super().__init__(*patterns)
         self.literals = set()
         self.first = _Tokens()
-        for pattern in self.patterns:
-            if has_wildcard(pattern, len(pattern)):
-                self._plant(pattern)
-            else:
-                self.literals.add(pattern)
+
+    cdef int take(self, bytes pattern) except -1:
+        if has_wildcard(pattern, len(pattern)):
+            return self._plant(pattern)
+        self.literals.add(pattern)
+        return 0
 
     cdef int _plant(self, bytes pattern) except -1:
         cdef _Tokens place = self.first
@@ -112,8 +113,27 @@ cdef class _ManyPatterns(SubjectFilter):
 
 def subject_filter(patterns) -> SubjectFilter:
     """A filter of so many patterns as a client may choose: what a match costs grows with the subject, not with them."""
+    steps = subject_filter_steps(patterns)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def subject_filter_steps(patterns):
+    """Make such a filter in steps (see turns.py)."""
     cdef list given = list(patterns)
-    return _ManyPatterns(*given) if len(given) > FEW_PATTERNS else SubjectFilter(*given)
+    cdef _ManyPatterns many
+    cdef Py_ssize_t i
+    if len(given) <= FEW_PATTERNS:
+        return SubjectFilter(*given)
+    many = _ManyPatterns(*given)
+    for i in range(len(many.patterns)):
+        many.take(many.patterns[i])
+        if i % TAKEN_AT_ONCE == 0:
+            yield
+    return many
 
 
 cdef class LogObserver:

@@ -333,6 +333,13 @@ def test_patterns_are_compared_token_by_token(left: str, right: str) -> None:
     assert subset(left.encode(), right.encode()) == tokens_contained(*tokens)
 
 
+def test_an_index_is_cleared_in_steps() -> None:
+    index = SubjectIndex()
+    at_once(index.add("S", [f"s.{number}.x" for number in range(10_000)]))
+    assert sum(1 for _ in index.clear()) >= 20_000 // 64
+    assert not at_once(index.overlapping(b">"))
+
+
 def test_a_subject_costs_no_more_nodes_than_its_first_tokens() -> None:
     index = SubjectIndex(step_limit=200)
     long = ".".join(["x"] * 100_000)

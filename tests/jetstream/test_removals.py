@@ -12,6 +12,7 @@ import pytest
 
 from jetbroker import limits
 from jetbroker.jetstream.removals import enforce_limits, purge
+from jetbroker.turns import at_once
 from tests.jetstream.test_turns import Peer
 from tests.support import process
 from tests.support.streams import StreamBench
@@ -111,7 +112,7 @@ async def test_lower_limits_take_turns_and_no_publish_pays_for_them(
         log.append_message(b"s.%d" % (number % 50), b"x")
     for name, value in limit.items():
         setattr(stream.config, name, value)
-    stream.apply_config(stream.config, gently=True)
+    at_once(stream.applying(stream.config))
     dearest = 0
 
     def meanwhile() -> None:

@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from jetbroker.jetstream import schedules
+from jetbroker.jetstream import schedule_headers, schedules
 from jetbroker.jetstream.gotext import format_time
 from jetbroker.jetstream.schedule_patterns import EARLIEST, NEVER_DUE, Cron, load_zone, parse_pattern
 from jetbroker.jetstream.stream import Stream
@@ -449,4 +450,58 @@ async def test_many_schedules_fire_in_slices_of_the_event_loop(tmp_path: Path, m
     look()
     await until(lambda: stream.log.last_seq == 200)
     assert max(after - before for before, after in itertools.pairwise(counts)) <= 4
+    await bench.close()
+
+
+# --- in a batch ---
+
+
+def part(seq: int, pattern: str, commit: str = "") -> bytes:
+    end = {"Nats_Batch_Commit": commit} if commit else {}
+    return schedule(pattern, Nats_Batch_Id="b", Nats_Batch_Sequence=str(seq), **end)
+
+
+@pytest.mark.parametrize("pattern", ["0 0 12 * * *", "@every 1h", "@at 2999-01-01T00:00:00Z"])
+async def test_a_commit_reads_no_patterns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str) -> None:
+    bench = StreamBench(tmp_path)
+    stream = bench.open(**FIELDS, allow_atomic=True)
+    for seq in range(1, 21):
+        await bench.send(f"s.{seq}", b"", part(seq, pattern)).get()
+    monkeypatch.setattr(schedule_headers, "parse_pattern", None)
+    monkeypatch.setattr(Cron, "_day_from", None)
+    end = header(Nats_Batch_Id="b", Nats_Batch_Sequence="21", Nats_Batch_Commit="1")
+    assert (await bench.ask("s.x", b"", end))["count"] == 21
+    assert stream.waiting_schedules() == 20
+    await bench.close()
+
+
+async def test_a_time_that_passes_before_the_commit_is_not_one_of_the_schedule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = StreamBench(tmp_path)
+    stream = bench.open(**FIELDS, allow_atomic=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(schedule_headers, "time", SimpleNamespace(time_ns=lambda: time.time_ns() - 10 * SECOND))
+        assert (await bench.ask("s.a", b"", part(1, "* * * * * *", "1")))["count"] == 1
+    stored_at = stream.log.time_of(1)
+    await until(lambda: stream.log.last_seq > 1)
+    assert stream.log.time_of(2) >= (stored_at // SECOND + 1) * SECOND
+    await bench.close()
+
+
+async def test_rules_that_have_changed_before_the_commit_count(tmp_path: Path) -> None:
+    bench = StreamBench(tmp_path)
+    stream = bench.open(**FIELDS, allow_atomic=True, subjects=["s.>"])
+    await bench.send("s.a", b"", part(1, "@every 1h")).get()
+    stream.apply_config(stream_config(**FIELDS, allow_atomic=True, subjects=["s.a", "s.b"]))
+    assert (await bench.ask("s.b", b"", part(2, "@every 1h", "1")))["error"]["err_code"] == 10190
+    await bench.close()
+
+
+async def test_targets_are_looked_up_among_many_subjects(tmp_path: Path) -> None:
+    bench = StreamBench(tmp_path)
+    bench.open(**FIELDS, subjects=["s.*.x", *(f"s.{number}" for number in range(1000))])
+    for target, error in (("s.7", 0), ("s.y.x", 0), ("s.1000", 10190), ("s.y.z", 10190)):
+        answer = await bench.ask("s.1", b"", schedule("@every 1h", Nats_Schedule_Target=target))
+        assert answer.get("error", {}).get("err_code", 0) == error, target
     await bench.close()

@@ -14,7 +14,8 @@ from jetbroker.errors import SequenceError
 from jetbroker.jetstream.pages import first_of, subjects_page
 from jetbroker.jetstream.stream import Stream
 from jetbroker.store.disk import ObservedDisk
-from tests.support.streams import StreamBench
+from jetbroker.turns import at_once
+from tests.support.streams import StreamBench, stream_config
 
 SECOND_NS = 1_000_000_000
 STORAGES = ["memory", "file"]
@@ -282,3 +283,19 @@ async def test_a_page_of_many_subjects_is_the_same_as_of_all_sorted(bench: Strea
     for offset, limit in ((0, 10), (4090, 5000), (9990, 100), (10_000, 5), (0, 20_000)):
         shown, total = await subjects_page(stream, "s.*", offset, limit)
         assert (list(shown), total) == (everything[offset : offset + limit], 10_000)
+
+
+async def test_very_many_subjects_come_and_go_in_steps(bench: StreamBench) -> None:
+    stream = bench.open(storage="memory")
+    many = [f"s.{number}" for number in range(10_000)]
+    assert sum(1 for _ in stream.applying(stream_config(subjects=many))) > 2 * 10_000 // 256
+    assert len(stream.own_subjects.patterns) == 10_000
+    assert sum(1 for _ in stream.applying(stream_config(subjects=["s.>"]))) >= 10_000 // 256
+    assert (await bench.ask("s.7", b"x"))["seq"] == 1
+    at_once(stream.applying(stream_config(subjects=many)))
+    assert (await bench.ask("s.7", b"x"))["seq"] == 2
+    steps = stream.stopping()
+    next(steps)
+    assert not stream.running
+    assert sum(1 for _ in steps) >= 10_000 // 256 - 1
+    assert not bench.router.interested(b"s.7")
