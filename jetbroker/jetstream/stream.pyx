@@ -42,8 +42,8 @@ cdef class Stream(LogObserver):
     """One stream of an account.
 
     `js` is the account's JetStream, `log` the stream's open log (the stream becomes its observer), `created_ns` the
-    time of creation; `own_subjects` its compiled subjects, where they have been made in steps. Consumers that are restored are added before `start`, which then finishes the removals a crash
-    cut short.
+    time of creation; `own_subjects` its compiled subjects, where they have been made in steps. Consumers that are
+    restored are added before `start`, which then finishes the removals a crash cut short.
     """
 
     def __init__(self, object js, object config, StreamLog log not None, int64_t created_ns,
