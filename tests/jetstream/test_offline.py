@@ -240,7 +240,7 @@ async def test_times_that_an_earlier_release_could_not_restore_come_back(tmp_pat
 class Unforeseen:
     """Stands in for a class of the engine, and fails as nobody has foreseen."""
 
-    def __init__(self, *arguments: object) -> None:
+    def __init__(self, *arguments: object, **named: object) -> None:
         raise OverflowError("Python int too large to convert to C long")
 
 
