@@ -9,9 +9,11 @@ ARGS ?=
 WORKERS ?= 3
 
 SOURCES := $(shell find jetbroker -name '*.pyx' -o -name '*.pxd')
+FUZZ_SOURCES := $(shell find fuzz -name '*.pyx')
 CORE := $(VENV)/.jetbroker-core
 DEV := $(VENV)/.jetbroker-dev
 BUILT := .build/extensions.stamp
+FUZZ_BUILT := .build/fuzz.stamp
 
 .PHONY: help run build test lint format bench demo fuzz fuzz-asan clean prerequisites java
 
@@ -55,13 +57,18 @@ $(BUILT): $(CORE) $(SOURCES)
 	$(PY) setup.py --quiet build_ext --inplace
 	@mkdir -p .build && touch $@
 
+# What only tests and fuzzers need.
+$(FUZZ_BUILT): $(BUILT) $(FUZZ_SOURCES)
+	JETBROKER_WITH=fuzz $(PY) setup.py --quiet build_ext --inplace
+	@touch $@
+
 build: $(BUILT)
 
 run: build
 	@[ -f $(CONFIG) ] || { echo "no such configuration file: $(CONFIG)" >&2; exit 1; }
 	$(PY) -m jetbroker -c $(CONFIG) $(ARGS)
 
-test: build $(DEV)
+test: $(FUZZ_BUILT) $(DEV)
 	$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 lint: $(DEV)
@@ -80,7 +87,7 @@ bench: build $(DEV)
 demo: java build $(DEV)
 	$(PY) demo/flights.py $(ARGS)
 
-fuzz: build $(DEV)
+fuzz: $(FUZZ_BUILT) $(DEV)
 	$(PY) -m fuzz $(or $(ARGS),protocol)
 
 fuzz-asan: build $(DEV)

@@ -28,8 +28,8 @@ with atheris.instrument_imports(
 ):
     from fuzz import generate
     from fuzz.checks import Target
+    from fuzz.parsing.splitting import MOST_REACHED, SplitPlayer
     from fuzz.targets import TARGETS
-    from jetbroker.testing.splitting import MOST_REACHED, SplitPlayer
 
 FRESH = 0.1  # share of inputs that start anew
 LIBFUZZER = 0.3  # share of mutations that are libFuzzer's own

@@ -44,7 +44,7 @@ def _event(letter: bytes, *fields: bytes | None) -> bytes:
 
 
 def answer(data: bytes, settings: Settings) -> bytes:
-    """Events, then how it ended, in the form of jetbroker.testing.splits."""
+    """Events, then how it ended, in the form of fuzz.parsing.splits."""
     reader = _Reader(data, settings)
     verdict = None
     try:

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from fuzz import connection_targets, generate, model, store_files
 from fuzz.checks import Target, require
+from fuzz.parsing.splits import SplitChecker
+from fuzz.parsing.splitting import SplitPlayer
 from jetbroker.config.loader import load_text
 from jetbroker.connections.handshake import decode_connect
 from jetbroker.errors import ConfigError, ProtocolError
 from jetbroker.routing.router import CallbackReceiver, Router, Subscription
-from jetbroker.testing.splits import SplitChecker
-from jetbroker.testing.splitting import SplitPlayer
 from jetbroker.tick import Tick
 from jetbroker.wire import subjects
 from jetbroker.wire.headers import header_value

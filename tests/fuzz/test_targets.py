@@ -11,9 +11,9 @@ import pytest
 
 from fuzz.__main__ import Run, main
 from fuzz.checks import Target
+from fuzz.parsing.splits import SplitChecker
+from fuzz.parsing.splitting import SplitPlayer
 from fuzz.targets import TARGETS
-from jetbroker.testing.splits import SplitChecker
-from jetbroker.testing.splitting import SplitPlayer
 
 ROOT = Path(__file__).resolve().parents[2]
 INPUTS = 1000

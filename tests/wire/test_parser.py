@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jetbroker.testing.recording import RecordingParser
+from fuzz.parsing.recording import RecordingParser
 
 UNKNOWN = "Unknown Protocol Operation"
 CLOSED = ""
