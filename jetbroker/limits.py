@@ -106,6 +106,8 @@ LAME_DUCK_GRACE_SECONDS = 10.0  # before the first one is closed
 
 # --- JetStream ---
 JSON_EXACT_BYTES = 64 * 1024  # of a refused body that is read again to word the refusal: about a millisecond
+JSON_CONTAINERS = 10_000  # lists and objects of one body: some milliseconds, with the garbage collector's share
+JSON_KEYS = 20_000  # of the objects in one body, and colons in its texts
 JS_NAME_BYTES = 255
 JS_DESCRIPTION_BYTES = 4096
 JS_METADATA_BYTES = 128 * 1024

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from jetbroker.bounds import INT64_MAX, INT64_MIN, UINT64_MAX
 from jetbroker.jetstream.api_level import level_supported
+from jetbroker.jetstream.gojson import fast_value
 from jetbroker.jetstream.gotext import parse_time
 
 
@@ -60,8 +59,8 @@ def parse_request(subject: bytes, body: bytes, level: bytes | None) -> DirectReq
 
 def _fields(body: bytes) -> dict[str, Any]:
     try:
-        fields = orjson.loads(body)
-    except orjson.JSONDecodeError:
+        fields = fast_value(body)
+    except ValueError:
         raise MALFORMED from None
     if not isinstance(fields, dict):
         raise MALFORMED

@@ -4,11 +4,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import orjson
-
 from jetbroker.jetstream.contracts import Origin
 from jetbroker.jetstream.decode import INT, DecodeError, decode, json_field
 from jetbroker.jetstream.errors import api_error
+from jetbroker.jetstream.gojson import fast_value
 
 if TYPE_CHECKING:
     from jetbroker.jetstream.account import JetStream
@@ -92,7 +91,7 @@ def expect_no_body(body: bytes) -> None:
     if not body:
         return
     try:
-        if orjson.loads(body) == {}:
+        if fast_value(body) == {}:
             return
     except ValueError:
         pass

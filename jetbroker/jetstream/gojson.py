@@ -37,7 +37,11 @@ _HTML_ESCAPES = (
 
 
 def fast_value(body: bytes) -> Any:
-    """The one value in `body`, by orjson. Raises ValueError when it refuses."""
+    """The one value in `body`, by orjson. Raises ValueError when it refuses, and TooLong."""
+    if len(body) > limits.JSON_EXACT_BYTES and (
+        body.count(b"[") + body.count(b"{") > limits.JSON_CONTAINERS or body.count(b":") > limits.JSON_KEYS
+    ):
+        raise TooLong("json: too many values")
     return orjson.loads(body)
 
 
@@ -51,7 +55,7 @@ def values(body: bytes) -> Iterator[Any]:
 
 
 class TooLong(ValueError):
-    """What is longer than JSON_EXACT_BYTES is not read a second time just to word a refusal."""
+    """More than is read in one piece; or longer than JSON_EXACT_BYTES, which is not read again to word a refusal."""
 
 
 __all__ = ["JsonError", "Number", "TooLong", "dumps", "escape_html", "fast_value", "values"]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from jetbroker import limits
 from jetbroker.bounds import INT32_MAX
+from jetbroker.jetstream.gojson import fast_value
 from jetbroker.jetstream.names import valid_name
 
 _MAX_CODE = 65_535
@@ -34,7 +33,7 @@ def read_answer(payload: bytes) -> ConsumerAnswer | dict[str, Any]:
     if len(payload) > limits.JS_ORIGIN_ANSWER_BYTES:
         raise AnswerError
     try:
-        answer = orjson.loads(payload)
+        answer = fast_value(payload)
     except ValueError as error:
         raise AnswerError from error
     if isinstance(answer, dict) and answer.get("error") is not None:

@@ -290,6 +290,18 @@ def test_what_is_too_long_to_be_read_again_is_refused_by_the_first_reader() -> N
     assert refusal(body).startswith("json: cannot unmarshal number into Go struct field")
 
 
+@pytest.mark.parametrize(
+    ("body", "size"),
+    [(b'{"sources":[%s]}', b"{}"), (b'{"sources":[[%s]]}', b"[]"), (b'{"metadata":{%s}}', b'"a":"b"')],
+    ids=["objects", "lists", "keys"],
+)
+def test_more_values_than_are_read_in_one_piece_are_refused(body: bytes, size: bytes) -> None:
+    few, many = (body % b",".join([size] * count) for count in (5_000, 60_000))
+    assert refusal(many) == "json: too many values"
+    assert body.startswith(b'{"metadata"') or refusal(few) != "json: too many values"
+    assert gojson.fast_value(few)
+
+
 @pytest.mark.parametrize("digits", [100, 5_000, 60_000, 900_000])
 def test_long_numbers_are_refused(digits: int) -> None:
     assert "number" in refusal(b'{"max_msgs":' + b"9" * digits + b"}")
