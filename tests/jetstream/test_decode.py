@@ -298,7 +298,6 @@ def test_what_is_too_long_to_be_read_again_is_refused_by_the_first_reader() -> N
 def test_more_values_than_are_read_in_one_piece_are_refused(body: bytes, size: bytes) -> None:
     few, many = (body % b",".join([size] * count) for count in (5_000, 60_000))
     assert refusal(many) == "json: too many values"
-    assert body.startswith(b'{"metadata"') or refusal(few) != "json: too many values"
     assert gojson.fast_value(few)
 
 
