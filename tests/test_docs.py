@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from jetbroker.config import loader
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 
 LINK = re.compile(r"\]\((?!\w+://)([^)#\s]*)(?:#([^)\s]+))?\)")
 CODE_BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+CONFIGURATION = re.compile(r"^```\n(?![+$|])([^`]*\{[^`]*)^```$", re.MULTILINE)
 NAMED_TEST = re.compile(r"`(?:tests/)?((?:\w+/)*test_\w+\.py)`")
 
 
@@ -54,6 +57,14 @@ def test_the_appendix_of_differences_names_rows_of_the_page() -> None:
     known = {row[0] for row in table_rows(page)}
     named = [row[1] for row in table_rows(appendix)[1:]]
     assert named and [row for row in named if row not in known] == []
+
+
+@pytest.mark.parametrize("page", ["ACCOUNTS", "CONFIG", "PERMISSIONS"])
+def test_examples_of_configurations_are_taken(page: str) -> None:
+    examples = CONFIGURATION.findall((ROOT / "docs" / f"{page}.md").read_text())
+    assert examples
+    for example in examples:
+        loader.load_text(example, page, {"SHOP_PASSWORD": "secret", "APP_PASSWORD": "secret"})
 
 
 def test_these_checks_can_fail(tmp_path: Path) -> None:
