@@ -26,12 +26,12 @@ from jetbroker.jetstream.endpoints import (
 from jetbroker.jetstream.errors import api_error
 from jetbroker.jetstream.gotext import Timestamp, format_time
 from jetbroker.jetstream.metadata import shown_metadata
+from jetbroker.jetstream.names import valid_stream_subject
 from jetbroker.jetstream.offline import paged_offline
 from jetbroker.jetstream.pages import existing, first_of, last_of, page_of, subjects_page
 from jetbroker.jetstream.removals import purge
 from jetbroker.jetstream.stream_config import check_stream_config
 from jetbroker.turns import in_turns
-from jetbroker.wire.subjects import valid_subject
 
 if TYPE_CHECKING:
     from jetbroker.jetstream.account import JetStream
@@ -170,7 +170,7 @@ async def _update(js: "JetStream", request: Request) -> dict[str, Any]:
 async def _matching_streams(js: "JetStream", subject: str) -> list[str]:
     if not subject:
         return sorted([*js.streams, *js.offline])
-    if not valid_subject(subject.encode()):
+    if not valid_stream_subject(subject.encode()):
         return []
     return sorted(await in_turns(js.subjects.overlapping(subject.encode())))
 

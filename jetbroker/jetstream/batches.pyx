@@ -9,6 +9,7 @@ from libc.stdint cimport int64_t, uint16_t, uint64_t
 from libc.string cimport memset
 
 from jetbroker.jetstream.ingest cimport Ingest, SubjectEntry, with_ttl
+from jetbroker.jetstream.last_match cimport last_match
 from jetbroker.jetstream.publish_headers cimport (
     PublishHeaders, has_schedule_headers, is_sequence, scan_publish_headers, without_header,
 )
@@ -23,6 +24,7 @@ from jetbroker.store.log cimport (
 from jetbroker.tick cimport PHASE_EVENTS
 from jetbroker.wire.digits cimport read_uint64
 from jetbroker.wire.message cimport Message
+from jetbroker.wire.subjects cimport has_wildcard
 
 from jetbroker import limits
 from jetbroker.errors import StorageError
@@ -38,6 +40,7 @@ cdef Py_ssize_t MAX_STAGED_BYTES = limits.JS_STAGED_BYTES
 cdef Py_ssize_t MAX_ID_BYTES = 64
 cdef Py_ssize_t MESSAGE_OVERHEAD = 768     # of the objects that hold one staged message
 cdef uint64_t MAX_UNCOMMITTED_BYTES = limits.JS_UNCOMMITTED_BYTES
+cdef uint64_t MAX_LOOKED_AT = limits.JS_BATCH_LOOKED_AT
 cdef int64_t UNIT_NS = limits.TURN_NS // limits.TURN_UNITS
 cdef bytes COMMIT_HEADER = b"Nats-Batch-Commit: 1"
 
@@ -77,6 +80,7 @@ cdef class Judgement:
     cdef set msg_ids
     cdef uint64_t count
     cdef uint64_t cost
+    cdef uint64_t looked_at            # subjects that patterns were compared with
 
     def __init__(self) -> None:
         self.subjects = {}
@@ -368,7 +372,10 @@ cdef class AtomicBatches:
             if subject in so_far.subjects:
                 return api_error("stream_wrong_last_sequence_constant")
             if subject not in so_far.expected:
-                so_far.expected[subject] = self.ingest.log.last_by_subject(subject)
+                if so_far.looked_at > MAX_LOOKED_AT:
+                    return api_error("atomic_publish_too_large_batch", size=so_far.count)
+                so_far.looked_at += len(self.ingest.log.subjects) if has_wildcard(<const char*>subject, len(subject)) else 1
+                so_far.expected[subject] = last_match(self.ingest.log, subject)
             last = so_far.expected[subject]
             if not is_sequence(found.expected_last_subject_sequence, last):
                 return api_error("stream_wrong_last_sequence", seq=last)

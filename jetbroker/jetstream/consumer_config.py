@@ -13,10 +13,10 @@ from jetbroker.jetstream.contracts import AccountLimits
 from jetbroker.jetstream.errors import ApiError, api_error
 from jetbroker.jetstream.gotext import MILLISECOND, MINUTE, SECOND, duration_text, quote
 from jetbroker.jetstream.metadata import consumer_level, metadata_bytes, stored_metadata
-from jetbroker.jetstream.names import random_name, valid_name
+from jetbroker.jetstream.names import random_name, valid_name, valid_stream_subject
 from jetbroker.jetstream.subject_index import SubjectIndex, TooManySteps, any_collides, any_contains
 from jetbroker.turns import Steps
-from jetbroker.wire.subjects import valid_subject, wildcard
+from jetbroker.wire.subjects import wildcard
 
 DEFAULT_ACK_WAIT = 30 * SECOND
 EPHEMERAL_INACTIVE_THRESHOLD = 5 * SECOND
@@ -243,7 +243,7 @@ def _check_acks(config: ConsumerConfig) -> None:
 
 def _check_push(config: ConsumerConfig, stream: StreamConfig) -> Steps[None]:
     subject = config.deliver_subject.encode()
-    if not valid_subject(subject):
+    if not valid_stream_subject(subject):
         raise api_error("consumer_invalid_deliver_subject")
     if wildcard(subject):
         raise api_error("consumer_deliver_to_wildcards")
@@ -290,7 +290,7 @@ def _check_filters(config: ConsumerConfig) -> Steps[None]:
         raise api_error("consumer_duplicate_filter_subjects")
     if "" in config.filter_subjects:
         raise api_error("consumer_empty_filter")
-    if not all(valid_subject(text.encode()) for text in filters_of(config)):
+    if not all(valid_stream_subject(text.encode()) for text in filters_of(config)):
         raise _refuse("invalid subject")
     yield
     yield from _check_filter_overlap(config.filter_subjects)

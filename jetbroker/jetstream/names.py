@@ -3,6 +3,9 @@
 import hashlib
 import secrets
 
+from jetbroker import limits
+from jetbroker.wire.subjects import valid_subject
+
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 # What the store calls the positions of a stream's sources; no consumer can have this name.
 ORIGIN_POSITIONS = ".origins"
@@ -23,3 +26,8 @@ def random_name(length: int = _LENGTH) -> str:
 def short_hash(text: str) -> str:
     """Eight characters in base 62, as nats-server makes them from a text."""
     return "".join(BASE62[byte % len(BASE62)] for byte in hashlib.sha256(text.encode()).digest()[:_LENGTH])
+
+
+def valid_stream_subject(subject: bytes) -> bool:
+    """May a configuration name this subject? Its tokens are walked over in one piece, so they are bounded."""
+    return valid_subject(subject) and subject.count(b".") < limits.JS_SUBJECT_TOKENS

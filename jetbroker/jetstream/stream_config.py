@@ -12,12 +12,12 @@ from jetbroker.jetstream.contracts import AccountLimits
 from jetbroker.jetstream.errors import ApiError, api_error
 from jetbroker.jetstream.gotext import MILLISECOND, MINUTE, SECOND, duration_text
 from jetbroker.jetstream.metadata import metadata_bytes, stored_metadata, stream_level
-from jetbroker.jetstream.names import valid_name
+from jetbroker.jetstream.names import valid_name, valid_stream_subject
 from jetbroker.jetstream.origin_config import FindStream, check_origins
 from jetbroker.jetstream.subject_index import PIECE, SubjectIndex, TooManySteps, any_collides
 from jetbroker.jetstream.transforms import transform_fault
 from jetbroker.turns import Steps
-from jetbroker.wire.subjects import collide, subset, valid_subject
+from jetbroker.wire.subjects import collide, subset
 
 DEFAULT_DUPLICATE_WINDOW = 2 * MINUTE
 _SHORTEST = 100 * MILLISECOND  # of max_age and of the duplicate window
@@ -240,7 +240,7 @@ def _check_subjects(config: StreamConfig) -> Steps[None]:
     for number, subject in enumerate(map(str.encode, config.subjects)):
         if number % PIECE == PIECE - 1:
             yield
-        if not valid_subject(subject):
+        if not valid_stream_subject(subject):
             raise _refuse("invalid subject")
         if not config.no_ack:
             _check_reserved(subject)

@@ -102,6 +102,24 @@ async def test_bounds_of_the_server_and_of_memory(tmp_path: Path) -> None:
     await bench.close()
 
 
+@pytest.mark.parametrize(("patterns", "code"), [(200, None), (400, 10199)])
+async def test_expectations_of_a_batch_look_at_a_bounded_number_of_subjects(
+    tmp_path: Path, patterns: int, code: int | None
+) -> None:
+    bench = Bench(tmp_path)
+    bench.open(allow_atomic=True)
+    for number in range(1000):
+        bench.publish(f"s.{number}", b"")
+    for seq in range(1, patterns + 1):
+        commit = "1" if seq == patterns else ""
+        expected = {"Nats_Expected_Last_Subject_Sequence": "0"}
+        expected["Nats_Expected_Last_Subject_Sequence_Subject"] = f"s.*.{seq}"
+        answers = bench.send(f"s.x.y.{seq}", b"x", part("b", seq, commit, **expected))
+    answer = json.loads((await asyncio.wait_for(answers.get(), 5))[1])
+    assert answer.get("error", {}).get("err_code") == code
+    await bench.close()
+
+
 async def test_no_ack_means_no_answer_at_all(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     stream = bench.open(allow_atomic=True, no_ack=True)

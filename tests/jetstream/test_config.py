@@ -47,6 +47,7 @@ STREAMS: list[tuple[dict[str, Any], int, str]] = [
     ({"subjects": ["a", "a"]}, 10052, 'subject "a" overlaps with "a"'),
     ({"subjects": ["a.b", "a.*"]}, 10052, 'subject "a.b" overlaps with "a.*"'),
     ({"subjects": ["a..b"]}, 10052, "invalid subject"),
+    ({"subjects": [".".join(["a"] * 8193)]}, 10052, "invalid subject"),
     ({"subjects": [">"]}, 10052, "capturing all subjects requires no-ack to be true"),
     ({"subjects": ["$JS.x"]}, 10052, "subjects that overlap with jetstream api require no-ack to be true"),
     ({"subjects": ["*.x"]}, 10052, "subjects that overlap with jetstream api require no-ack to be true"),
