@@ -7,6 +7,7 @@ broker that is killed on the way has removed the oldest ones.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from jetbroker import limits
 from jetbroker.store.log import SubjectFilter
 from jetbroker.store.slices import next_piece, piece_slots, remove_matching, walk_back
 from jetbroker.turns import Turn
@@ -25,7 +26,8 @@ async def purge(stream: "Stream", pattern: str, seq: int, keep: int) -> int:
     log: Any = stream.log
     everything = pattern in ("", ">")
     limit = min(seq - 1, log.last_seq) if seq else log.last_seq
-    if everything and not keep and limit == log.last_seq:
+    empties = everything and not keep and limit == log.last_seq
+    if empties and (log.messages <= limits.JS_PURGED_AT_ONCE or seq > log.last_seq + 1):
         return stream.purge(pattern, seq, keep)
     wanted = SubjectFilter() if everything else SubjectFilter(pattern.encode())
     turn = Turn()

@@ -27,6 +27,7 @@ from jetbroker.store.log import subject_filter, subject_filter_steps
 from jetbroker.turns import at_once
 
 cdef uint64_t EVICTIONS_PER_TICK = limits.JS_EVICTIONS_PER_TICK
+cdef uint64_t PURGED_AT_ONCE = limits.JS_PURGED_AT_ONCE
 cdef Py_ssize_t SUBSCRIBED_AT_ONCE = 256
 DIRECT_QUEUE = b"_sys_"
 SECOND_NS = 1_000_000_000
@@ -301,10 +302,11 @@ cdef class Stream(LogObserver):
 
     def _let_go(self, SubjectFilter was_for) -> None:
         """A consumer with this filter is gone: remove what no other one needs."""
-        if not self.consumers and not self.offline:
+        cdef bint wanted = bool(self.consumers or self.offline)
+        if not wanted and self.log.messages <= PURGED_AT_ONCE:
             self.log.purge(b"", 0, 0)
         else:
-            (<RetentionSweep>self.sweep).add(None, was_for, self.log.last_seq)
+            (<RetentionSweep>self.sweep).add(None, was_for if wanted else None, self.log.last_seq)
 
     def listed_consumers(self) -> dict:
         """The consumers that are shown and counted, by name."""
