@@ -1,8 +1,8 @@
 """Turns: long work in pieces, with the event loop's other work in between.
 
-Whoever has much to do makes a Turn and calls `rest()` between two steps. A turn is as long as one of a connection's.
-Those whose turn is over wait for the next one in a queue; each iteration of the event loop lets one of them go on, so
-that many long jobs together keep the others waiting no longer than one.
+Whoever has much to do makes a Turn and calls `rest()` between two steps. Everybody who does so shares one turn of each
+iteration of the event loop, as long as one of a connection's. When it is over they wait for the next one in a queue,
+from which each iteration lets one go on: many long jobs together keep the others waiting no longer than one.
 """
 
 import asyncio
@@ -17,28 +17,32 @@ from jetbroker import limits
 
 async def next_turn() -> "Turn":
     """A turn behind those that wait for theirs already: for work of which much may begin at the same time."""
-    await _wait_in_line()
-    return Turn()
+    turn = Turn()
+    await turn.wait()
+    return turn
 
 
 class Turn:
-    """One job's time on the event loop."""
+    """The time of the event loop's iteration that long work may take."""
 
-    __slots__ = ("_ends_ns",)
+    __slots__ = ("_line",)
 
     def __init__(self) -> None:
-        self._ends_ns = time.monotonic_ns() + limits.TURN_NS
+        self._line = _lines.setdefault(asyncio.get_running_loop(), _Line())
 
     @property
     def over(self) -> bool:
         """Is it time to let others go on?"""
-        return time.monotonic_ns() >= self._ends_ns
+        return self._line.ends_ns() <= time.monotonic_ns()
 
     async def rest(self) -> None:
         """Wait for the next turn when this one is over."""
         if self.over:
-            await _wait_in_line()
-            self._ends_ns = time.monotonic_ns() + limits.TURN_NS
+            await self.wait()
+
+    async def wait(self) -> None:
+        """Wait for the next turn."""
+        await self._line.place()
 
 
 Result = TypeVar("Result")
@@ -67,26 +71,40 @@ def at_once(steps: Steps[Result]) -> Result:
             return result
 
 
-_Line = deque[asyncio.Future[None]]
+class _Line:
+    """Those who wait for their turn on the running event loop, and when the turn of this iteration ends."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._ends_ns: int | None = None
+
+    def ends_ns(self) -> int:
+        """When the turn ends; the first who asks in an iteration begins it."""
+        if self._ends_ns is None:
+            self._ends_ns = time.monotonic_ns() + limits.TURN_NS
+            asyncio.get_running_loop().call_soon(self._begin_iteration)
+        return self._ends_ns
+
+    def _begin_iteration(self) -> None:
+        self._ends_ns = None
+
+    def place(self) -> asyncio.Future[None]:
+        """Done when it is the turn of whoever awaits it."""
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        if len(self._waiting) == 1:
+            asyncio.get_running_loop().call_soon(self._next)
+        return place
+
+    def _next(self) -> None:
+        """Let the first go on that still waits."""
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                break
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._next)
+
+
 _lines: WeakKeyDictionary[asyncio.AbstractEventLoop, _Line] = WeakKeyDictionary()
-
-
-async def _wait_in_line() -> None:
-    loop = asyncio.get_running_loop()
-    line = _lines.setdefault(loop, deque())
-    place = loop.create_future()
-    line.append(place)
-    if len(line) == 1:
-        loop.call_soon(_next, loop, line)
-    await place
-
-
-def _next(loop: asyncio.AbstractEventLoop, line: _Line) -> None:
-    """Let the first go on that still waits."""
-    while line:
-        place = line.popleft()
-        if not place.done():
-            place.set_result(None)
-            break
-    if line:
-        loop.call_soon(_next, loop, line)

@@ -89,8 +89,9 @@ class Lane:
             await self._wake.wait()
             turn = Turn()
             while self._in_turn and not self._stopped:
-                await self._run(self._take())
                 await turn.rest()
+                if self._in_turn and not self._stopped:
+                    await self._run(self._take())
             if self._stopped:
                 return
             self._wake.clear()
