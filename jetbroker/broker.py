@@ -7,6 +7,7 @@ then signals; then the way back: listeners closed, JetStream stopped and synced,
 import asyncio
 import gc
 import hashlib
+import importlib
 import resource
 import signal
 import string
@@ -299,8 +300,9 @@ class Broker:
             self._finish()
 
     async def _reload(self) -> None:
+        await asyncio.to_thread(importlib.import_module, "jetbroker.reloading")  # a start does without
         if self._reloader is None:
-            from jetbroker.reloading import Reloader  # a start does without
+            from jetbroker.reloading import Reloader
 
             self._reloader = Reloader(self)
         await self._reloader.reload()

@@ -1,7 +1,6 @@
 """The monitoring port: bound early, served a moment after the broker is ready, when what answers has been loaded."""
 
 import asyncio
-import importlib
 import socket
 import time
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from jetbroker.connections.clients import Clients
 from jetbroker.connections.info import ServerInfo
 from jetbroker.errors import JetbrokerError
 from jetbroker.logs import Logger
+from jetbroker.monitor.loading import loaded
 
 if TYPE_CHECKING:
     import ssl
@@ -84,7 +84,7 @@ class Monitor:
         info: ServerInfo,
     ) -> None:
         await asyncio.sleep(_LOAD_SECONDS)
-        await asyncio.to_thread(_load)  # neither the start nor the clients wait for these imports
+        await loaded()
         from jetbroker.monitor.endpoints import Endpoints
         from jetbroker.monitor.http import HttpListener
         from jetbroker.monitor.sources import Sources
@@ -124,11 +124,6 @@ class Monitor:
             self._server.close()
         if self._listener is not None:
             self._listener.close()
-
-
-def _load() -> None:
-    for name in ("endpoints", "http", "sources"):
-        importlib.import_module(f"jetbroker.monitor.{name}")
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -14,6 +14,7 @@ from jetbroker import NATS_VERSION, limits
 from jetbroker.accounts.account import Account
 from jetbroker.config.options import Options, PermissionsOptions, SubjectPermissions
 from jetbroker.connections.client import ClientProtocol
+from jetbroker.monitor.loading import loaded
 from jetbroker.routing.router import CallbackReceiver
 from jetbroker.tick import Tick
 from jetbroker.turns import next_turn
@@ -113,10 +114,11 @@ class SystemServices:
     async def _answer(
         self, account: Account, subject: str, reply: bytes | None, body: bytes, client: ClientProtocol | None
     ) -> None:
-        from jetbroker.monitor.query import BadRequest
-        from jetbroker.monitor.sources import compact
-
         async with self._answers:
+            await loaded()
+            from jetbroker.monitor.query import BadRequest
+            from jetbroker.monitor.sources import compact
+
             await next_turn()
             sources = self._sources()
             try:

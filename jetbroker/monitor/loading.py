@@ -1,0 +1,20 @@
+"""What answers about the server is loaded when somebody asks first, in a thread: the clients do not wait for it."""
+
+import asyncio
+import importlib
+import threading
+
+_MODULES = ("endpoints", "http", "query", "sources")
+_all = threading.Event()
+
+
+async def loaded() -> None:
+    """Wait until every module that answers is there."""
+    if not _all.is_set():
+        await asyncio.to_thread(_load)
+        _all.set()
+
+
+def _load() -> None:
+    for name in _MODULES:
+        importlib.import_module(f"jetbroker.monitor.{name}")
