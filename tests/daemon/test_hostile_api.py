@@ -54,8 +54,8 @@ SUBJECTS = [
     "CONSUMER.NAMES.NOPE",
     "INFO",
 ]
-# depth is bounded at 1,024 there, at 10,000 here in nats-server: the same refusal, told in other words
-TOO_DEEP = re.compile(rb"invalid JSON: [^}]*?(depth limit exceeded|exceeded max depth)[^\"]*")
+# depth is bounded at 1,024, and the number of lists, at 10,000 in nats-server: the same refusal in other words
+TOO_DEEP = re.compile(rb"invalid JSON: [^}]*?(depth limit exceeded|exceeded max depth|too many values)[^\"]*")
 OF_THE_MOMENT = re.compile(rb'"(total|errors|level|inflight|memory|storage)":\d+,?')
 
 
