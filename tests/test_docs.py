@@ -144,6 +144,6 @@ def test_the_check_of_the_picture_can_fail() -> None:
     text = "## The rooms in a picture\n\n```\n| connections/ sockets |\n|  store/  accounts/ |\n| wire/ |\n```\n"
     lines = rooms_by_line(text)
     assert lines == {"connections": 1, "store": 2, "accounts": 2, "wire": 3}
-    assert upward_imports("jetbroker.store.log", {"jetbroker.wire.subjects", "jetbroker.errors"}, lines) == []
-    for module, name in [("wire.parser", "connections.client"), ("store.log", "accounts.account")]:
+    assert upward_imports("jetbroker.store.store", {"jetbroker.wire.subjects", "jetbroker.errors"}, lines) == []
+    for module, name in [("wire.parser", "connections.client"), ("store.store", "accounts.account")]:
         assert upward_imports(f"jetbroker.{module}", {f"jetbroker.{name}"}, lines)
