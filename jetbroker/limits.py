@@ -194,6 +194,7 @@ MONITOR_WRITE_SECONDS = 30.0  # for the client to take an answer
 MONITOR_ANSWERS = 2  # made at the same time: a long one does not keep a health probe waiting
 MONITOR_PENDING_BYTES = 64 * 1024 * 1024  # of answers that clients still take; more requests get 503 meanwhile
 MONITOR_ROWS = 65_536  # connections, subscriptions, or streams in one answer, whatever its limit says
+MONITOR_ANSWER_BYTES = 64 * 1024 * 1024  # of JSON, before it is indented; what has more is refused
 MONITOR_SUBSCRIPTIONS = 262_144  # listed in one answer about connections
 
 # --- store files: what stands in them may be another's, so what it costs is bounded by their size and by these ---

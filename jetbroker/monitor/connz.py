@@ -19,7 +19,7 @@ from jetbroker.connections.closed import (
 )
 from jetbroker.jetstream.gotext import MICROSECOND, MILLISECOND, duration_text, format_time
 from jetbroker.monitor.query import BadRequest, Query
-from jetbroker.monitor.sources import Sources, now_text, paced, page, uptime_text
+from jetbroker.monitor.sources import Room, Sources, now_text, paced, page, uptime_text
 from jetbroker.wire.subjects import collide, valid_subject
 
 DEFAULT_LIMIT = 1024
@@ -89,11 +89,11 @@ async def connz(sources: Sources, query: Query) -> dict[str, Any]:
     if asked.sort != "cid":
         found.sort(key=key, reverse=reverse)
     rows: list[dict[str, Any]] = []
-    room = limits.MONITOR_SUBSCRIPTIONS
+    room, left = Room(), limits.MONITOR_SUBSCRIPTIONS
     async for row in paced(page(found, asked.offset, min(asked.limit, limits.MONITOR_ROWS))):
-        shown, listed = _row(row, asked, room)
-        rows.append(shown)
-        room -= listed
+        shown, listed = _row(row, asked, left)
+        rows.append(room.take(shown))
+        left -= listed
     return _answer(sources.server_id, asked, total, rows)
 
 

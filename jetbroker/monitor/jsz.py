@@ -1,13 +1,14 @@
 """`/jsz`: JetStream, from the whole server down to its consumers."""
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
 from jetbroker.connections.info import API_LEVEL
 from jetbroker.jetstream.gotext import format_time
 from jetbroker.monitor.query import Query
-from jetbroker.monitor.sources import Sources, now_text, paced, page
+from jetbroker.monitor.sources import Room, Sources, now_text, paced, page
 from jetbroker.turns import in_turns
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ async def jsz(sources: Sources, query: Query) -> dict[str, Any]:
         shown = [jetstream for jetstream in enabled if jetstream.account_name == named]
     else:
         shown = page(enabled, offset, limit if limit > 0 else DEFAULT_LIMIT) if accounts else []
-    details = [await _account(jetstream, streams, consumers, config) for jetstream in shown]
+    asked = _Asked(streams, consumers, config, Room())
+    details = [await _account(jetstream, asked) for jetstream in shown]
     if details:
         answer["account_details"] = details
     faults = sum(1 for _ in server.store.faults) if server is not None and server.store is not None else 0
@@ -113,7 +115,17 @@ def _api(level: int, of: "list[JetStream]") -> dict[str, int]:
     return shown | ({"inflight": inflight} if inflight else {})
 
 
-async def _account(jetstream: "JetStream", streams: bool, consumers: bool, config: bool) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Asked:
+    """What accounts are shown with."""
+
+    streams: bool
+    consumers: bool
+    config: bool
+    room: Room
+
+
+async def _account(jetstream: "JetStream", asked: _Asked) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "name": jetstream.account_name,
         "id": jetstream.account_name,
@@ -126,23 +138,23 @@ async def _account(jetstream: "JetStream", streams: bool, consumers: bool, confi
         "ha_assets": 0,
         "api": _api(0, [jetstream]),
     }
-    if streams:
+    if asked.streams:
         rows = list(jetstream.streams.values())[: limits.MONITOR_ROWS]
-        details = [await _stream(jetstream, stream, consumers, config) async for stream in paced(rows)]
+        details = [await _stream(jetstream, stream, asked) async for stream in paced(rows)]
         if details:
             shown["stream_detail"] = details
         if jetstream.offline:
-            shown["offline"] = dict(sorted(jetstream.offline.items()))
+            shown["offline"] = asked.room.take(dict(sorted(jetstream.offline.items())))
     return shown
 
 
-async def _stream(jetstream: "JetStream", stream: "Stream", consumers: bool, config: bool) -> dict[str, Any]:
+async def _stream(jetstream: "JetStream", stream: "Stream", asked: _Asked) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "name": stream.name,
         "created": format_time(stream.created_ns),
         "cluster": {"leader": jetstream.server_info.server_name},
     }
-    if config:
+    if asked.config:
         shown["config"] = stream.config.to_json()
     shown["state"] = stream.state()
     faults = jetstream.store.faults.of_stream(jetstream.account_name, stream.name)
@@ -150,16 +162,17 @@ async def _stream(jetstream: "JetStream", stream: "Stream", consumers: bool, con
         shown["storage_faults"] = [_fault(fault) for fault in faults]
     if stream.origins is not None:
         shown |= stream.origins.info()
-    if consumers:
+    asked.room.take(shown)
+    if asked.consumers:
         rows = list(stream.listed_consumers().values())[: limits.MONITOR_ROWS]
         details = []
         async for consumer in paced(rows):
             await in_turns(consumer.counting())
-            details.append(_consumer(consumer.info(), config))
+            details.append(asked.room.take(_consumer(consumer.info(), asked.config)))
         if details:
             shown["consumer_detail"] = details
         if stream.offline:
-            shown["offline"] = dict(sorted(stream.offline.items()))
+            shown["offline"] = asked.room.take(dict(sorted(stream.offline.items())))
     return shown
 
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
+from jetbroker import limits
 from jetbroker.accounts.account import Account
 from jetbroker.config.options import Options
 from jetbroker.connections.clients import Clients
 from jetbroker.connections.info import ServerInfo
 from jetbroker.jetstream.gojson import escape_html
 from jetbroker.jetstream.gotext import format_time
+from jetbroker.monitor.query import BadRequest
 from jetbroker.turns import Turn
 
 if TYPE_CHECKING:
@@ -149,6 +151,20 @@ async def paced(rows: Iterable[T]) -> AsyncIterator[T]:
     for row in rows:
         yield row
         await turn.rest()
+
+
+class Room:
+    """The bytes of JSON that one answer may still take."""
+
+    def __init__(self) -> None:
+        self._left = limits.MONITOR_ANSWER_BYTES
+
+    def take(self, part: T) -> T:
+        """A part of the answer, when there is room for it. Raises BadRequest."""
+        self._left -= len(orjson.dumps(part))
+        if self._left < 0:
+            raise BadRequest(f"the answer has more than {limits.MONITOR_ANSWER_BYTES} bytes: ask for less of it")
+        return part
 
 
 def pretty(value: Any) -> bytes:

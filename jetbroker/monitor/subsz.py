@@ -11,7 +11,7 @@ from jetbroker.connections.closed import subscription_record
 from jetbroker.connections.output import ClientOutput
 from jetbroker.monitor.connz import DEFAULT_LIMIT, subscription_row
 from jetbroker.monitor.query import BadRequest, Query
-from jetbroker.monitor.sources import Sources, go_float, now_text, paced, page
+from jetbroker.monitor.sources import Room, Sources, go_float, now_text, paced, page
 from jetbroker.routing.router import Subscription
 from jetbroker.wire.subjects import subset, wildcard
 
@@ -30,7 +30,8 @@ async def subsz(sources: Sources, query: Query) -> dict[str, Any]:
         return answer | {"total": 0, "offset": offset, "limit": limit}
     total, found = _subscriptions(accounts, test, offset, min(limit, limits.MONITOR_ROWS))
     answer |= {"total": total, "offset": offset, "limit": limit}
-    rows = [_row(account, sub) async for account, sub in paced(found)]
+    room = Room()
+    rows = [room.take(_row(account, sub)) async for account, sub in paced(found)]
     if rows:
         answer["subscriptions_list"] = rows
     return answer
