@@ -12,11 +12,11 @@ from random import Random
 from typing import Any
 
 from fuzz.store_samples import ACCOUNT, BYSTANDER, KINDS, VICTIM, Sample, sample, temporary_folder, write
-from jetbroker.store import format as store_format
-from jetbroker.store.cache import PARTS, frame, segment_key, unframe
-from jetbroker.store.footers import pack_footer, sound_footer_of
-from jetbroker.store.frames import encode_index
-from jetbroker.store.names import encode_name
+from jetbroker.store.cache.cache import PARTS, frame, segment_key, unframe
+from jetbroker.store.format import records as store_format
+from jetbroker.store.format.footers import pack_footer, sound_footer_of
+from jetbroker.store.format.frames import encode_index
+from jetbroker.store.format.names import encode_name
 
 FOLDER = f"{encode_name(ACCOUNT)}/{VICTIM}"
 SHAPES: tuple[Any, ...] = (

@@ -23,12 +23,12 @@ from fuzz.store_samples import (
     temporary_folder,
 )
 from jetbroker.errors import StorageError, StoreReadError, StoreVersionError
-from jetbroker.jetstream.consumer_state import replay
-from jetbroker.jetstream.tracker import AckTracker
+from jetbroker.jetstream.consumers.state import replay
+from jetbroker.jetstream.consumers.tracker import AckTracker
 from jetbroker.limits import SEGMENT_FOOTER_BYTES, SEGMENT_PLAIN_BYTES
-from jetbroker.store.log import SubjectFilter
-from jetbroker.store.reader import list_streams, open_stream
-from jetbroker.store.segmented import SegmentedLog
+from jetbroker.store.log.segmented import SegmentedLog
+from jetbroker.store.log.stream_log import SubjectFilter
+from jetbroker.store.offline.reader import list_streams, open_stream
 from jetbroker.store.store import Store
 from jetbroker.tick import Tick
 

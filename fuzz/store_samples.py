@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from jetbroker.jetstream.consumer_state import encode_snapshot
+from jetbroker.jetstream.consumers.state import encode_snapshot
 from jetbroker.store.disk import Disk
-from jetbroker.store.segmented import SegmentedLog
+from jetbroker.store.log.segmented import SegmentedLog
 from jetbroker.store.store import Store
 from jetbroker.tick import Tick
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from jetbroker.cli import main
+from jetbroker.daemon.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 )
 
 from jetbroker.errors import StoreReadError
-from jetbroker.store.reader import (
+from jetbroker.store.offline.reader import (
     COLUMNS,
     MAX_SEQ,
     MAX_TIME_NS,

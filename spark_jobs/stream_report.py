@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from jetbroker.errors import StorageError
-from jetbroker.store.reader import StreamSnapshot, open_stream
+from jetbroker.store.offline.reader import StreamSnapshot, open_stream
 from spark_jobs.session import SparkMissingError, local_session
 
 if TYPE_CHECKING:

@@ -23,19 +23,19 @@ from jetbroker.connections.handshake import check_info, decode_connect
 from jetbroker.connections.json_faults import syntax_fault
 from jetbroker.connections.trace import redacted
 from jetbroker.errors import ProtocolError
-from jetbroker.jetstream import gojson
-from jetbroker.jetstream.config import ConsumerConfig, StreamConfig, StreamSource, SubjectTransform
-from jetbroker.jetstream.consumer_config import check_consumer_config
-from jetbroker.jetstream.contracts import AccountLimits
-from jetbroker.jetstream.decode import DecodeError, decode
-from jetbroker.jetstream.pull_request import PullLimits, PullRequestError, parse_pull_request
-from jetbroker.jetstream.schedule_headers import generated_block, read_pattern
-from jetbroker.jetstream.stream_config import check_stream_config
-from jetbroker.jetstream.subject_index import SubjectIndex
+from jetbroker.forms import gojson
+from jetbroker.jetstream.consumers.pull_request import PullLimits, PullRequestError, parse_pull_request
+from jetbroker.jetstream.models.config import ConsumerConfig, StreamConfig, StreamSource, SubjectTransform
+from jetbroker.jetstream.models.consumer_config import check_consumer_config
+from jetbroker.jetstream.models.contracts import AccountLimits
+from jetbroker.jetstream.models.decode import DecodeError, decode
+from jetbroker.jetstream.models.stream_config import check_stream_config
+from jetbroker.jetstream.models.subject_index import SubjectIndex
+from jetbroker.jetstream.publish.schedule_headers import generated_block, read_pattern
 from jetbroker.routing.placeholders import TransformError, check_mapping
 from jetbroker.routing.transform import Transform
-from jetbroker.store.log import subject_filter
-from jetbroker.store.memlog import MemoryLog
+from jetbroker.store.log.memlog import MemoryLog
+from jetbroker.store.log.stream_log import subject_filter
 from jetbroker.tick import Tick
 from jetbroker.turns import at_once
 from jetbroker.wire.headers import header_value

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jetbroker.jetstream import gotext
+from jetbroker.forms import gotext
 from jetbroker.routing import placeholders
 from tests.support.ambiguity import fault
 
@@ -20,7 +20,7 @@ NAMED = re.compile(r"^(\w+)(?:: Final)? = re\.compile\(", re.MULTILINE)
 
 # calls elsewhere: how many, and what they compile from texts of the broker's own
 UNNAMED: dict[str, tuple[int, Callable[[], list[re.Pattern[Any]]]]] = {
-    "jetbroker.jetstream.gotext": (1, lambda: [pattern for _, pattern in gotext._PARTS]),
+    "jetbroker.forms.gotext": (1, lambda: [pattern for _, pattern in gotext._PARTS]),
     "jetbroker.routing.placeholders": (3, lambda: list(placeholders._marks())),
     "jetbroker.config.origins": (1, lambda: [re.compile("[/?]")]),
 }

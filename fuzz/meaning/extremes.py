@@ -15,8 +15,8 @@ from random import Random
 
 import orjson
 
-from jetbroker.jetstream import gojson
-from jetbroker.jetstream.decode import (
+from jetbroker.forms import gojson
+from jetbroker.jetstream.models.decode import (
     BoolKind,
     DecodeError,
     Kind,

@@ -26,7 +26,7 @@ from fuzz.meaning.steps import ANSWERED, CHECK, HTTP, KILL, RELOAD, SEND, START,
 from fuzz.meaning.wire import Connection
 from jetbroker.config.loader import load_text
 from jetbroker.errors import ConfigError
-from jetbroker.jetstream.errors import ERRORS
+from jetbroker.jetstream.models.errors import ERRORS
 from jetbroker.testing.server import Server, ServerError
 
 USERS = ("A", "B", "P", "W", "SYS")

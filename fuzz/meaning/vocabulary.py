@@ -10,11 +10,12 @@ import dataclasses
 from typing import Any
 
 from fuzz.meaning import extremes
-from jetbroker.jetstream import api_consumer, api_stream
-from jetbroker.jetstream.api import ENDPOINTS
-from jetbroker.jetstream.config import CreateConsumerRequest, StreamConfigRequest
-from jetbroker.jetstream.decode import Kind, ListKind, StructKind
-from jetbroker.jetstream.pull_request import PullRequest
+from jetbroker.jetstream.api import consumers as api_consumer
+from jetbroker.jetstream.api import streams as api_stream
+from jetbroker.jetstream.api.dispatch import ENDPOINTS
+from jetbroker.jetstream.consumers.pull_request import PullRequest
+from jetbroker.jetstream.models.config import CreateConsumerRequest, StreamConfigRequest
+from jetbroker.jetstream.models.decode import Kind, ListKind, StructKind
 
 STREAMS = ("S0", "S1", "S2", "S3", "M0", "Q0")
 CONSUMERS = ("C0", "C1", "C2")

@@ -21,7 +21,7 @@ from jetbroker.errors import ConfigError
 
 if TYPE_CHECKING:
     from jetbroker.accounts.graph import Flaw, Graph
-    from jetbroker.logs import Logger
+    from jetbroker.logs.logger import Logger
 
 MISSING, INVALID = "account missing", "account validation failed"
 _LONGEST_TIMER_SECONDS = 86_400.0

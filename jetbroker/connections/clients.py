@@ -20,7 +20,7 @@ from jetbroker.connections.tls_queue import TlsQueue
 from jetbroker.connections.trace import Tracer
 from jetbroker.connections.unauthenticated import Unauthenticated
 from jetbroker.errors import ProtocolError
-from jetbroker.logs import Logger
+from jetbroker.logs.logger import Logger
 from jetbroker.tick import Tick
 from jetbroker.wire.faults import quoted
 

@@ -14,7 +14,7 @@ from jetbroker.addresses import bound_socket, of_socket
 from jetbroker.config.options import Options
 from jetbroker.connections.clients import Clients
 from jetbroker.connections.proxy_header import ProxyHeader, ProxyHeaderError
-from jetbroker.logs import Logger
+from jetbroker.logs.logger import Logger
 
 if TYPE_CHECKING:
     import ssl

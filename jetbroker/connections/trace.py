@@ -16,7 +16,7 @@ from jetbroker.wire.faults import quoted
 
 if TYPE_CHECKING:
     from jetbroker.connections.client import ClientProtocol
-    from jetbroker.logs import Logger
+    from jetbroker.logs.logger import Logger
 
 RECEIVED: Final = "<<-"
 SENT: Final = "->>"

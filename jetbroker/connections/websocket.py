@@ -19,7 +19,7 @@ from jetbroker.connections.http_upgrade import UpgradeRequests
 from jetbroker.connections.login import Given
 from jetbroker.connections.upgrade import Upgrade, UpgradeRules
 from jetbroker.errors import ProtocolError
-from jetbroker.logs import Logger
+from jetbroker.logs.logger import Logger
 
 if TYPE_CHECKING:
     import ssl

@@ -1,5 +1,6 @@
-"""JetStream: API dispatch, models and their checks, streams and consumers.
+"""JetStream, in rooms from the configuration to the wire.
 
-Per message (ingest, delivery, acks) lives in `stream.pyx` and `consumer.pyx`; the control plane here is Python.
-May import accounts, routing, store, wire and config.
+Read `models` first, then `publish` (how a message gets into a stream), `streams`, `consumers` (how it gets out),
+`sourcing`, `api`; `account.py` holds them together for one account, `server.py` for all. docs/ARCHITECTURE.md says who
+may import whom.
 """

@@ -13,9 +13,11 @@ from jetbroker import limits
 from jetbroker.config.durations import format_duration
 from jetbroker.config.options import TIER, AccountJetStreamOptions
 from jetbroker.errors import StorageError
-from jetbroker.jetstream.config import ConsumerConfig, StreamConfig
-from jetbroker.jetstream.consumer import Consumer, filter_steps
-from jetbroker.jetstream.consumer_config import (
+from jetbroker.forms.gojson import dumps
+from jetbroker.forms.gotext import Timestamp, format_time
+from jetbroker.jetstream.consumers.consumer import Consumer, filter_steps
+from jetbroker.jetstream.models.config import ConsumerConfig, StreamConfig
+from jetbroker.jetstream.models.consumer_config import (
     EPHEMERAL_INACTIVE_THRESHOLD,
     check_consumer_config,
     check_consumer_update,
@@ -24,27 +26,26 @@ from jetbroker.jetstream.consumer_config import (
     refuse_unsupported_consumer,
     sourcing_consumer_config,
 )
-from jetbroker.jetstream.contracts import AccountLimits, ServerInfo, ServerReservations
-from jetbroker.jetstream.errors import api_error
-from jetbroker.jetstream.gojson import dumps
-from jetbroker.jetstream.gotext import Timestamp, format_time
-from jetbroker.jetstream.metadata import consumer_level, stored_metadata
-from jetbroker.jetstream.names import ORIGIN_POSITIONS, random_name
-from jetbroker.jetstream.offline import OfflineError, reason_of, stored_consumer_config, stored_stream_config
-from jetbroker.jetstream.removals import enforce_limits
-from jetbroker.jetstream.stream import Stream
-from jetbroker.jetstream.stream_config import check_stream_config, check_stream_update, refuse_unsupported_stream
-from jetbroker.jetstream.subject_index import SubjectIndex, TooManySteps
+from jetbroker.jetstream.models.contracts import AccountLimits, ServerInfo, ServerReservations
+from jetbroker.jetstream.models.errors import api_error
+from jetbroker.jetstream.models.metadata import consumer_level, stored_metadata
+from jetbroker.jetstream.models.names import ORIGIN_POSITIONS, random_name
+from jetbroker.jetstream.models.offline import OfflineError, reason_of, stored_consumer_config, stored_stream_config
+from jetbroker.jetstream.models.stream_config import check_stream_config, check_stream_update, refuse_unsupported_stream
+from jetbroker.jetstream.models.subject_index import SubjectIndex, TooManySteps
+from jetbroker.jetstream.streams.removals import enforce_limits
+from jetbroker.jetstream.streams.stream import Stream
 from jetbroker.routing.router import Router
-from jetbroker.store.log import SubjectFilter, subject_filter_steps
-from jetbroker.store.memlog import MemoryLog
+from jetbroker.store.log.memlog import MemoryLog
+from jetbroker.store.log.stream_log import SubjectFilter, subject_filter_steps
 from jetbroker.store.store import RecoveredConsumer, RecoveredStream, Store
 from jetbroker.tick import Tick
 from jetbroker.turns import at_once, in_turns
 
 if TYPE_CHECKING:
-    from jetbroker.logs import Logger
-    from jetbroker.store.statelog import StateLog
+    from jetbroker.jetstream.sourcing.origins import Origins
+    from jetbroker.logs.logger import Logger
+    from jetbroker.store.log.statelog import StateLog
 
 _ID_LENGTH = 22
 DELETED = "Consumer Deleted"  # what pulls that wait are told
@@ -91,7 +92,7 @@ class JetStream:
         strict: bool = True,
         server: ServerReservations | None = None,
     ) -> None:
-        from jetbroker.jetstream.api import Api
+        from jetbroker.jetstream.api.dispatch import Api
 
         self.router = router
         self.account_name = account_name
@@ -309,6 +310,12 @@ class JetStream:
             self._refuse_offline(name)
             raise api_error("stream_not_found")
         return stream
+
+    def origins_of(self, stream: Stream) -> "Origins":
+        """Where the messages of a mirror, or of a stream with sources, come from."""
+        from jetbroker.jetstream.sourcing.origins import Origins  # most brokers do without
+
+        return Origins(stream, stream.origin_positions)
 
     def config_of(self, name: str) -> StreamConfig | None:
         """The configuration of the stream of this name, None when there is none."""

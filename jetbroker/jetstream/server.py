@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from jetbroker.accounts.account import Account
 from jetbroker.config.options import Options
-from jetbroker.jetstream.api_level import API_LEVEL
-from jetbroker.jetstream.contracts import BatchLimits, ServerInfo, ServerReservations
-from jetbroker.logs import Logger
+from jetbroker.jetstream.models.api_level import API_LEVEL
+from jetbroker.jetstream.models.contracts import BatchLimits, ServerInfo, ServerReservations
+from jetbroker.logs.logger import Logger
 from jetbroker.routing.mapping import domain_mappings
 from jetbroker.routing.router import CallbackReceiver, Router, Subscription
 from jetbroker.store.store import Store
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from jetbroker.jetstream.account import JetStream
 
 DEFAULT_SHARE = 0.75  # of the machine's memory and of the free disk, as nats-server takes
-ENGINE = ("gotext", "gojson", "decode", "config", "errors", "consumer_config", "stream_config", "stream", "consumer",
-          "api_stream", "api_consumer", "api", "account", "origins", "batches", "schedule_headers",
-          "schedules")  # fmt: skip
+ENGINE = ("account", "sourcing.origins", "publish.batches", "publish.schedule_headers", "publish.schedules")
 
 _NO_RESPONDERS = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n"
 

@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 from jetbroker.config.tokens.claims import read_account
 from jetbroker.config.tokens.fields import TokenError
-from jetbroker.logs import Logger
+from jetbroker.logs.logger import Logger
 
 _OK, _FAILED = 200, 500
 

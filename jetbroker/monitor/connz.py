@@ -17,7 +17,7 @@ from jetbroker.connections.closed import (
     token_of,
     wall_ns,
 )
-from jetbroker.jetstream.gotext import MICROSECOND, MILLISECOND, duration_text, format_time
+from jetbroker.forms.gotext import MICROSECOND, MILLISECOND, duration_text, format_time
 from jetbroker.monitor.query import BadRequest, Query
 from jetbroker.monitor.sources import Room, Sources, now_text, paced, page, uptime_text
 from jetbroker.wire.subjects import collide, valid_subject

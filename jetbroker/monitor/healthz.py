@@ -4,7 +4,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
-from jetbroker.jetstream.gotext import quote
+from jetbroker.forms.gotext import quote
 from jetbroker.monitor.query import Query
 from jetbroker.monitor.sources import Sources
 

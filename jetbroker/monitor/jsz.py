@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
 from jetbroker.connections.info import API_LEVEL
-from jetbroker.jetstream.gotext import format_time
+from jetbroker.forms.gotext import format_time
 from jetbroker.monitor.query import Query
 from jetbroker.monitor.sources import Room, Sources, now_text, paced, page
 from jetbroker.turns import in_turns
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     # a core-only broker never loads these
     from jetbroker.jetstream.account import JetStream
     from jetbroker.jetstream.server import JetStreamServer
-    from jetbroker.jetstream.stream import Stream
+    from jetbroker.jetstream.streams.stream import Stream
 
 DEFAULT_LIMIT = 1024
 _SYNC_INTERVAL_NS = 120_000_000_000  # nats-server shows its default beside sync_always

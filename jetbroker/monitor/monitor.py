@@ -11,7 +11,7 @@ from jetbroker.config.options import Options
 from jetbroker.connections.clients import Clients
 from jetbroker.connections.info import ServerInfo
 from jetbroker.errors import JetbrokerError
-from jetbroker.logs import Logger
+from jetbroker.logs.logger import Logger
 from jetbroker.monitor.loading import loaded
 
 if TYPE_CHECKING:

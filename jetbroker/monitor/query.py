@@ -2,7 +2,7 @@
 
 from urllib.parse import unquote_to_bytes
 
-from jetbroker.jetstream.gotext import quote
+from jetbroker.forms.gotext import quote
 
 _TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))

@@ -7,7 +7,7 @@ from jetbroker import limits
 from jetbroker.addresses import of_socket
 from jetbroker.connections.tls import failure_text, is_plain_http
 from jetbroker.connections.tls_layer import TlsBuffers, TlsLayer
-from jetbroker.logs import Logger
+from jetbroker.logs.logger import Logger
 
 _NO_HTTP = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 

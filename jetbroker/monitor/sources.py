@@ -12,8 +12,8 @@ from jetbroker.accounts.account import Account
 from jetbroker.config.options import Options
 from jetbroker.connections.clients import Clients
 from jetbroker.connections.info import ServerInfo
-from jetbroker.jetstream.gojson import escape_html
-from jetbroker.jetstream.gotext import format_time
+from jetbroker.forms.gojson import escape_html
+from jetbroker.forms.gotext import format_time
 from jetbroker.monitor.query import BadRequest
 from jetbroker.turns import Turn
 

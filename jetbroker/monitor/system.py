@@ -249,7 +249,7 @@ def _subjects(options: SubjectPermissions | None) -> dict[str, list[str]]:
 
 def _decoded(body: bytes) -> dict[str, Any]:
     """The options of a request, {} when there are none. Raises _Refused with Go's text."""
-    from jetbroker.jetstream import gojson
+    from jetbroker.forms import gojson
 
     if not body:
         return {}
@@ -262,7 +262,7 @@ def _decoded(body: bytes) -> dict[str, Any]:
 
 def _read_again(body: bytes, refusal: str) -> Any:
     """What orjson refuses: its first value, as Go reads it, or Go's refusal where the body is not too long for that."""
-    from jetbroker.jetstream import gojson
+    from jetbroker.forms import gojson
 
     try:
         return next(gojson.values(body), None)
@@ -274,7 +274,7 @@ def _read_again(body: bytes, refusal: str) -> Any:
 
 def _statz_options(options: dict[str, Any]) -> tuple[list[str], bool]:
     """Which accounts, and also those that nobody uses? Raises _Refused with Go's text."""
-    from jetbroker.jetstream.decode import BOOL, TEXTS, DecodeError, Place
+    from jetbroker.jetstream.models.decode import BOOL, TEXTS, DecodeError, Place
 
     struct, path = "AccountStatzEventOptions", "AccountStatzOptions"
     try:

@@ -7,7 +7,7 @@ from typing import Any
 from jetbroker import NATS_VERSION
 from jetbroker.config.options import SYSTEM_ACCOUNT, Options, TlsOptions
 from jetbroker.connections.closed import Traffic
-from jetbroker.jetstream.gotext import format_time
+from jetbroker.forms.gotext import format_time
 from jetbroker.limits import TLS_TIMEOUT_SECONDS, WEBSOCKET_HANDSHAKE_SECONDS
 from jetbroker.monitor import jsz
 from jetbroker.monitor.sources import Sources, go_float, now_text, paced, uptime_text

@@ -1,4 +1,5 @@
-"""Logs of streams: segment log, memory log, recovery, the LMDB cache, and the offline reader that Spark uses.
+"""Every account's streams on disk or in memory. Knows nothing of sockets, accounts' rules or JetStream's API.
 
-May import limits, errors, tick and wire.subjects; knows nothing of sockets, accounts or JetStream.
+Read `format` (the bytes), `log` (a stream's log), then `recovery`, `cache` and `compression`; `store.py` holds them
+together, `offline` reads the same files without a broker, as Spark does.
 """

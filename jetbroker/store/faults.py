@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jetbroker import limits
 
 if TYPE_CHECKING:
-    from jetbroker.logs import Logger
+    from jetbroker.logs.logger import Logger
 
 
 @dataclass

@@ -13,20 +13,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from jetbroker.errors import StorageError, StoreLockedError, StoreOpenError, StoreVersionError
-from jetbroker.store import erase, rebuild, rewrite, write_failure  # noqa: F401  (loaded now: no imports amid failures)
-from jetbroker.store.assemble import assemble, resume
-from jetbroker.store.cache import Cache, Reader
-from jetbroker.store.checkpoints import Checkpoints, stream_folder
-from jetbroker.store.commit import GroupCommit
-from jetbroker.store.creation import Creation
+from jetbroker.store.cache.cache import Cache, Reader
+from jetbroker.store.cache.checkpoints import Checkpoints, stream_folder
+from jetbroker.store.cache.summary import Summary
+from jetbroker.store.compression.packer import PACKED_SEGMENT_BYTES, Packer
 from jetbroker.store.disk import Disk
-from jetbroker.store.documents import clean_positions, header_meta, is_name
 from jetbroker.store.faults import Fault, Faults, Retry
-from jetbroker.store.filelog import DEFAULT_SEGMENT_BYTES, FileLog
-from jetbroker.store.memlog import MemoryLog
-from jetbroker.store.names import decode_name, encode_name
-from jetbroker.store.packer import PACKED_SEGMENT_BYTES, Packer
-from jetbroker.store.recovery import (
+from jetbroker.store.format.documents import clean_positions, header_meta, is_name
+from jetbroker.store.format.names import decode_name, encode_name
+from jetbroker.store.log import erase, rebuild, rewrite, write_failure  # noqa: F401  (loaded now: no imports amid failures)
+from jetbroker.store.log.commit import GroupCommit
+from jetbroker.store.log.creation import Creation
+from jetbroker.store.log.filelog import DEFAULT_SEGMENT_BYTES, FileLog
+from jetbroker.store.log.memlog import MemoryLog
+from jetbroker.store.log.segmented import SegmentedLog, StoreTotals
+from jetbroker.store.log.statelog import StateLog
+from jetbroker.store.recovery.assemble import assemble, resume
+from jetbroker.store.recovery.decisions import (
     StreamFiles,
     checked_json,
     read_checked_json,
@@ -36,13 +39,10 @@ from jetbroker.store.recovery import (
     write_checked_json,
 )
 from jetbroker.store.reserve import Reserve
-from jetbroker.store.segmented import SegmentedLog, StoreTotals
-from jetbroker.store.statelog import StateLog
-from jetbroker.store.summary import Summary
 from jetbroker.tick import Tick
 
 if TYPE_CHECKING:
-    from jetbroker.logs import Logger
+    from jetbroker.logs.logger import Logger
 
 STORE_FORMAT = 1
 PACKED_STORE_FORMAT = 2  # there may be packed segments

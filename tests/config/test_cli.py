@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jetbroker import cli, flags, signals
+from jetbroker.daemon import cli, flags, signals
 from tests.support.process import jetbroker
 
 CONFIGS = Path(__file__).resolve().parent.parent.parent / "configs"

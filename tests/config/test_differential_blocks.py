@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from jetbroker import cli
 from jetbroker.accounts import graph
 from jetbroker.config import checks, start
+from jetbroker.daemon import cli
+from jetbroker.daemon.runfiles import RunFiles
 from jetbroker.errors import ConfigError
-from jetbroker.logs import Logger
-from jetbroker.runfiles import RunFiles
+from jetbroker.logs.logger import Logger
 from tests.config import corpus
 from tests.support import certificates
 from tests.support.process import find_nats_server

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jetbroker import cli
+from jetbroker.daemon import cli
 from jetbroker.errors import ConfigError
 from tests.config import test_language, test_options
 from tests.support.process import find_nats_server

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jetbroker import cli
 from jetbroker.config import keys
+from jetbroker.daemon import cli
 from jetbroker.errors import ConfigError
 from tests.support.process import find_nats_server
 

@@ -14,10 +14,10 @@ import pytest
 
 from jetbroker import limits
 from jetbroker.config.options import Options
+from jetbroker.daemon.runfiles import RunFiles
 from jetbroker.errors import ConfigError
-from jetbroker.logs import Logger
+from jetbroker.logs.logger import Logger
 from jetbroker.program import program_name
-from jetbroker.runfiles import RunFiles
 
 STAMP = r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6}"
 
@@ -343,7 +343,7 @@ def test_only_the_pid_file_itself_may_be_writable(tmp_path: Path, monkeypatch: p
             return open_file(name, flags, mode)
         raise PermissionError(errno.EACCES, "Permission denied", name)
 
-    monkeypatch.setattr("jetbroker.runfiles.os.open", refuse)
+    monkeypatch.setattr("jetbroker.daemon.runfiles.os.open", refuse)
     RunFiles(Options(pid_file=str(path))).write_pid()
     assert path.read_text() == str(os.getpid())
     with pytest.raises(ConfigError, match=r"Could not write pidfile: open .*: permission denied"):
@@ -404,7 +404,7 @@ def test_a_rotated_log_does_not_go_on_behind_a_link(tmp_path: Path, monkeypatch:
         rename(source, target)
         os.symlink(victim, source)
 
-    monkeypatch.setattr("jetbroker.logfile.os.rename", rename_and_link)
+    monkeypatch.setattr("jetbroker.logs.logfile.os.rename", rename_and_link)
     log = Logger(Options(log_file=str(path), log_size_limit=10))
     for number in range(3):
         log.info(f"line {number}")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from jetbroker import cli
 from jetbroker.config import start
+from jetbroker.daemon import cli
 from jetbroker.errors import ConfigError
 from tests.support.daemon import Daemon
 from tests.support.jwts import Account, Operator, account_key, account_limits, configuration, operator_key, user_key

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from jetbroker import cli
 from jetbroker.auth.permissions import Permissions
 from jetbroker.config import checks, durations, keys, loader, report, start
 from jetbroker.config.options import (
@@ -23,6 +22,7 @@ from jetbroker.config.options import (
     PermissionsOptions,
     ResponsePermissions,
 )
+from jetbroker.daemon import cli
 from jetbroker.errors import ConfigError
 from tests.support import certificates
 from tests.support.nkeys import UserKey

@@ -16,7 +16,7 @@ import nats
 import pytest
 from nats.errors import Error as NatsError
 
-from jetbroker.store.reader import open_stream
+from jetbroker.store.offline.reader import open_stream
 from tests.crash.test_kill_points import broker, connect
 from tests.support.process import ServerProcess
 from tests.support.publishes import Publish, Publisher

@@ -17,7 +17,7 @@ from tests.support.daemon import CONNECT, Daemon, run
 from tests.support.http import get, monitor_port
 from tests.support.process import ROOT, jetbroker
 
-SCRIPT = f"#!{sys.executable}\nimport sys\nfrom jetbroker.cli import main\nsys.exit(main())\n"
+SCRIPT = f"#!{sys.executable}\nimport sys\nfrom jetbroker.daemon.cli import main\nsys.exit(main())\n"
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from jetbroker.store import format as store_format
 from jetbroker.store.disk import Disk
-from jetbroker.store.recovery import write_checked_json
+from jetbroker.store.format import records as store_format
+from jetbroker.store.recovery.decisions import write_checked_json
 from tests.store.support import ACCOUNT, open_store, run
 from tests.support.daemon import CONNECT, Daemon, Raw
 

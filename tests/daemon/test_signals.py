@@ -57,7 +57,7 @@ def load(daemon: Daemon, subject: bytes) -> Iterator[None]:
 def test_an_interrupt_before_the_broker_runs_ends_it_without_a_word() -> None:
     program = (
         "import signal\n"
-        "from jetbroker import cli\n"
+        "from jetbroker.daemon import cli\n"
         "cli.load_options = lambda line: signal.raise_signal(signal.SIGINT)\n"
         "cli.main([])\n"
     )
@@ -69,7 +69,7 @@ def test_an_interrupt_before_the_broker_runs_ends_it_without_a_word() -> None:
 def test_a_signal_about_files_does_not_end_a_start(number: signal.Signals) -> None:
     program = (
         "import signal\n"
-        "from jetbroker import cli\n"
+        "from jetbroker.daemon import cli\n"
         f"cli.load_options = lambda line: signal.raise_signal({int(number)}) or exit('went on')\n"
         "cli.main(['-p', '-1'])\n"
     )

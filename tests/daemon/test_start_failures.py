@@ -112,7 +112,7 @@ def test_store_of_a_later_release(tmp_path: Path) -> None:
         pass
     marker = tmp_path / "jetstream" / "jetbroker.json"
     from jetbroker.store.disk import Disk
-    from jetbroker.store.recovery import write_checked_json
+    from jetbroker.store.recovery.decisions import write_checked_json
 
     write_checked_json(Disk(), str(marker), {"format": 99})
     before = tree(tmp_path)

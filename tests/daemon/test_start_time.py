@@ -18,8 +18,8 @@ LATE = {
     "importlib.metadata",
     "jetbroker.config.loader",
     "jetbroker.jetstream.account",
-    "jetbroker.jetstream.stream",
-    "jetbroker.signals",
+    "jetbroker.jetstream.streams.stream",
+    "jetbroker.daemon.signals",
     "lmdb",
     "msgpack",
     "numpy",
@@ -59,8 +59,8 @@ def test_ports_are_open_before_the_broker_is_loaded_unless_it_recovers_streams(t
         "        with socket.socket() as client:\n"
         "            print(client.connect_ex(('127.0.0.1', port)) == 0)\n"
         "    return 0\n"
-        "sys.modules['jetbroker.broker'] = types.SimpleNamespace(run=run)\n"
-        "from jetbroker import broker, cli\n"
+        "sys.modules['jetbroker.daemon.broker'] = types.SimpleNamespace(run=run)\n"
+        "from jetbroker.daemon import broker, cli\n"
         "cli.main(sys.argv[1:])\n"
     )
     config = tmp_path / "server.conf"

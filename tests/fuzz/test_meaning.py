@@ -20,7 +20,7 @@ from fuzz.meaning.player import Finding, Player, Wrong
 from fuzz.meaning.steps import CHECK, KILL, RELOAD, SEND, START, STOP, Step
 from jetbroker.config.loader import load_text
 from jetbroker.config.report import Report
-from jetbroker.jetstream.direct_request import DirectRequest
+from jetbroker.jetstream.streams.direct_request import DirectRequest
 
 PRODUCT = Path(__file__).resolve().parents[2] / "jetbroker"
 STEPS = 1000

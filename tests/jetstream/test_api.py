@@ -15,7 +15,7 @@ from nats.errors import NoRespondersError
 
 from jetbroker import limits
 from jetbroker.store.disk import Disk
-from jetbroker.store.recovery import read_checked_json, write_checked_json
+from jetbroker.store.recovery.decisions import read_checked_json, write_checked_json
 from tests.conftest import Connect, settle
 from tests.support import process
 

@@ -13,7 +13,7 @@ import nats
 import pytest
 
 from jetbroker import limits
-from jetbroker.jetstream.contracts import BatchLimits
+from jetbroker.jetstream.models.contracts import BatchLimits
 from jetbroker.wire.headers import header_value
 from tests.jetstream.test_ttl import FullDisk, header, stored
 from tests.support.process import ServerProcess

@@ -14,8 +14,8 @@ from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, StorageType, StoreCompression, StreamConfig
 from nats.js.errors import NotFoundError
 
-from jetbroker.store.format import decode_header
-from jetbroker.store.reader import open_stream
+from jetbroker.store.format.records import decode_header
+from jetbroker.store.offline.reader import open_stream
 from tests.support.process import ServerProcess
 
 SCRIPT = Path(__file__).resolve().parent.parent / "support" / "killed_broker.py"

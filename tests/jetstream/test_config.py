@@ -10,20 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jetbroker.jetstream import errors, subject_index
-from jetbroker.jetstream.config import ConsumerConfig, StreamConfig
-from jetbroker.jetstream.consumer_config import (
+from jetbroker.jetstream.models import errors, subject_index
+from jetbroker.jetstream.models.config import ConsumerConfig, StreamConfig
+from jetbroker.jetstream.models.consumer_config import (
     check_consumer_config,
     check_consumer_update,
     check_workqueue,
     default_consumer_config,
     refuse_unsupported_consumer,
 )
-from jetbroker.jetstream.contracts import AccountLimits
-from jetbroker.jetstream.errors import ApiError, api_error
-from jetbroker.jetstream.metadata import shown_metadata
-from jetbroker.jetstream.stream_config import check_stream_config, check_stream_update, refuse_unsupported_stream
-from jetbroker.jetstream.subject_index import SubjectIndex
+from jetbroker.jetstream.models.contracts import AccountLimits
+from jetbroker.jetstream.models.errors import ApiError, api_error
+from jetbroker.jetstream.models.metadata import shown_metadata
+from jetbroker.jetstream.models.stream_config import check_stream_config, check_stream_update, refuse_unsupported_stream
+from jetbroker.jetstream.models.subject_index import SubjectIndex
 from jetbroker.turns import at_once
 from jetbroker.wire.subjects import collide, subset
 

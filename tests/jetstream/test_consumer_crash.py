@@ -13,10 +13,10 @@ from typing import Any
 import nats
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
-from jetbroker.jetstream.consumer_state import ConsumerState, replay
-from jetbroker.jetstream.gotext import format_time
+from jetbroker.forms.gotext import format_time
+from jetbroker.jetstream.consumers.state import ConsumerState, replay
 from jetbroker.store.disk import Disk
-from jetbroker.store.statelog import StateLog
+from jetbroker.store.log.statelog import StateLog
 from tests.store.support import FaultyDisk
 from tests.support import process
 from tests.support.consumers import SECOND, ConsumerBench, Delivered, counts, positions

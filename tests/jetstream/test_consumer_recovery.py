@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from jetbroker.jetstream.consumer_state import replay
+from jetbroker.jetstream.consumers.state import replay
 from jetbroker.store.disk import Disk
-from jetbroker.store.statelog import StateLog
+from jetbroker.store.log.statelog import StateLog
 from tests.support.consumers import SECOND, ConsumerBench, Mailbox, counts, positions
 
 _numbers = itertools.count(1)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jetbroker import limits
-from jetbroker.jetstream.config import ConsumerConfig
-from jetbroker.jetstream.consumer import Consumer
+from jetbroker.jetstream.consumers.consumer import Consumer
+from jetbroker.jetstream.models.config import ConsumerConfig
 from jetbroker.turns import at_once
 from tests.support.consumers import ConsumerBench, counts
 from tests.support.streams import StreamBench

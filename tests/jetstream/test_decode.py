@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jetbroker.jetstream import gojson
-from jetbroker.jetstream.config import ConsumerConfig, CreateConsumerRequest, StreamConfig, StreamConfigRequest
-from jetbroker.jetstream.decode import DecodeError, decode
-from jetbroker.jetstream.gojson import JsonError
-from jetbroker.jetstream.gotext import (
+from jetbroker.forms import gojson
+from jetbroker.forms.gojson import JsonError
+from jetbroker.forms.gotext import (
     ZERO_TIME,
     ZERO_TIME_TEXT,
     Timestamp,
@@ -23,6 +21,8 @@ from jetbroker.jetstream.gotext import (
     parse_time,
     quote,
 )
+from jetbroker.jetstream.models.config import ConsumerConfig, CreateConsumerRequest, StreamConfig, StreamConfigRequest
+from jetbroker.jetstream.models.decode import DecodeError, decode
 
 FIELD = "json: cannot unmarshal {} into Go struct field {} of type {}"
 CONFIG = "StreamConfigRequest.StreamConfig."

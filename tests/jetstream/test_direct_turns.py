@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from jetbroker.jetstream.direct import DirectGet
+from jetbroker.jetstream.streams.direct import DirectGet
 from jetbroker.routing.router import CallbackReceiver, Router
-from jetbroker.store.memlog import MemoryLog
+from jetbroker.store.log.memlog import MemoryLog
 from jetbroker.tick import Tick
 from tests.support.inprocess import FakeLoop
 

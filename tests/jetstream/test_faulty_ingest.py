@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from jetbroker.jetstream.stream import Stream
+from jetbroker.jetstream.streams.stream import Stream
 from jetbroker.store.store import Store
 from tests.store.support import ACCOUNT, FaultyDisk, Told, kill, walk, works
 from tests.support.streams import ANSWER_SECONDS, StreamBench, stream_config

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
-from jetbroker.jetstream.origin_answers import AnswerError, read_answer
-from jetbroker.jetstream.origin_ingest import last_positions
+from jetbroker.jetstream.sourcing.origin_answers import AnswerError, read_answer
+from jetbroker.jetstream.sourcing.origin_ingest import last_positions
 from jetbroker.routing.router import CallbackReceiver
 from tests.jetstream.test_origin_life import ANSWER_SECONDS, KINDS, PlayedOrigin, open_stream, origin_of
 from tests.jetstream.test_ttl import header

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jetbroker.store.log import subject_filter
-from jetbroker.store.memlog import MemoryLog
+from jetbroker.store.log.memlog import MemoryLog
+from jetbroker.store.log.stream_log import subject_filter
 from jetbroker.tick import Tick
 from jetbroker.wire.subjects import matches
 

@@ -13,12 +13,12 @@ import pytest
 from jetbroker import limits
 from jetbroker.config.options import AccountJetStreamOptions
 from jetbroker.jetstream import account as engine
-from jetbroker.jetstream.config import ConsumerConfig, StreamConfig
-from jetbroker.jetstream.contracts import ServerInfo
-from jetbroker.logs import Logger
+from jetbroker.jetstream.models.config import ConsumerConfig, StreamConfig
+from jetbroker.jetstream.models.contracts import ServerInfo
+from jetbroker.logs.logger import Logger
 from jetbroker.routing.router import Router
 from jetbroker.store.disk import Disk
-from jetbroker.store.recovery import read_checked_json, write_checked_json
+from jetbroker.store.recovery.decisions import read_checked_json, write_checked_json
 from jetbroker.store.store import Store
 from jetbroker.tick import Tick
 from tests.support.http import get_json

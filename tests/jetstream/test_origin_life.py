@@ -12,10 +12,10 @@ from typing import Any
 import orjson
 import pytest
 
-from jetbroker.jetstream import origins
-from jetbroker.jetstream.gotext import MILLISECOND
+from jetbroker.forms.gotext import MILLISECOND
+from jetbroker.jetstream.sourcing import origins
 from jetbroker.routing.router import CallbackReceiver
-from jetbroker.store.statelog import StateLog
+from jetbroker.store.log.statelog import StateLog
 from tests.store.support import FaultyDisk
 from tests.support.streams import StreamBench
 

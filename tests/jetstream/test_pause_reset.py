@@ -15,7 +15,7 @@ from nats.aio.client import Client
 from nats.js import JetStreamContext
 from nats.js.api import RetentionPolicy
 
-from jetbroker.jetstream.gotext import Timestamp
+from jetbroker.forms.gotext import Timestamp
 from tests.support import process
 from tests.support.consumers import SECOND, ConsumerBench, counts, positions
 

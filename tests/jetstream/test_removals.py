@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jetbroker import limits
-from jetbroker.jetstream.removals import enforce_limits, purge
+from jetbroker.jetstream.streams.removals import enforce_limits, purge
 from jetbroker.turns import at_once
 from tests.jetstream.test_turns import Peer
 from tests.support import process

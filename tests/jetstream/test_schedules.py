@@ -15,10 +15,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from jetbroker.jetstream import schedule_headers, schedules
-from jetbroker.jetstream.gotext import format_time
-from jetbroker.jetstream.schedule_patterns import EARLIEST, NEVER_DUE, Cron, load_zone, parse_pattern
-from jetbroker.jetstream.stream import Stream
+from jetbroker.forms.gotext import format_time
+from jetbroker.jetstream.publish import schedule_headers, schedules
+from jetbroker.jetstream.publish.schedule_patterns import EARLIEST, NEVER_DUE, Cron, load_zone, parse_pattern
+from jetbroker.jetstream.streams.stream import Stream
 from jetbroker.store.store import Store
 from tests.jetstream.test_ttl import FullDisk, header, stored
 from tests.support.streams import StreamBench, stream_config

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from jetbroker.errors import SequenceError
-from jetbroker.jetstream.pages import first_of, subjects_page
-from jetbroker.jetstream.stream import Stream
+from jetbroker.jetstream.api.pages import first_of, subjects_page
+from jetbroker.jetstream.streams.stream import Stream
 from jetbroker.store.disk import ObservedDisk
 from jetbroker.turns import at_once
 from tests.support.streams import StreamBench, stream_config

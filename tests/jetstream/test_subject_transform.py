@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jetbroker.jetstream.pages import subjects_page
+from jetbroker.jetstream.api.pages import subjects_page
 from tests.support.streams import StreamBench, stream_config
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jetbroker.jetstream.ttl import ttl_seconds
+from jetbroker.jetstream.publish.ttl import ttl_seconds
 from jetbroker.store.disk import ObservedDisk
 from tests.support.streams import StreamBench
 

@@ -157,7 +157,7 @@ def test_no_port_no_monitoring(arguments: tuple[str, ...], text: str, tmp_path: 
 
 
 def test_a_start_loads_no_http() -> None:
-    code = "import sys, jetbroker.broker, jetbroker.monitor.monitor; sys.exit('h11' in sys.modules)"
+    code = "import sys, jetbroker.daemon.broker, jetbroker.monitor.monitor; sys.exit('h11' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 

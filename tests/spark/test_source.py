@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jetbroker.store.reader import open_stream
+from jetbroker.store.offline.reader import open_stream
 from tests.support.stores import StreamWriter
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]

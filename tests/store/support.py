@@ -8,11 +8,11 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from jetbroker.logs import Logger
+from jetbroker.logs.logger import Logger
 from jetbroker.store.disk import ObservedDisk
-from jetbroker.store.log import SubjectFilter
-from jetbroker.store.memlog import MemoryLog
-from jetbroker.store.segmented import SegmentedLog
+from jetbroker.store.log.memlog import MemoryLog
+from jetbroker.store.log.segmented import SegmentedLog
+from jetbroker.store.log.stream_log import SubjectFilter
 from jetbroker.store.store import Store
 from jetbroker.tick import Tick
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from jetbroker.errors import StorageError
-from jetbroker.store.reader import open_stream
+from jetbroker.store.offline.reader import open_stream
 from jetbroker.store.store import Store
 from tests.store.support import ACCOUNT, FaultyDisk, kill, open_store, run
 

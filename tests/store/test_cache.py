@@ -14,11 +14,11 @@ from typing import Any
 import lmdb
 import pytest
 
-from jetbroker.store import cache as store_cache
+from jetbroker.store.cache import cache as store_cache
+from jetbroker.store.cache.summary import NUMBERS
 from jetbroker.store.disk import Disk
-from jetbroker.store.filelog import FileLog
+from jetbroker.store.log.filelog import FileLog
 from jetbroker.store.store import Store
-from jetbroker.store.summary import NUMBERS
 from tests.store.support import ACCOUNT, FaultyDisk, kill, open_store, run, walk
 from tests.store.test_log_model import BOUNDS, LogMachine
 

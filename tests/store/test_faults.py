@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jetbroker.errors import StorageError
-from jetbroker.store.log import CallbackObserver
+from jetbroker.store.log.stream_log import CallbackObserver
 from jetbroker.store.store import Store
 from tests.store.support import ACCOUNT, FaultyDisk, open_store, run, walk, works
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from jetbroker.store.commit import GroupCommit
 from jetbroker.store.disk import Disk
+from jetbroker.store.log.commit import GroupCommit
 from jetbroker.tick import Tick
 from tests.store.support import FaultyDisk, run
 

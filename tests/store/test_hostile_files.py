@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 from jetbroker.errors import StoreReadError
-from jetbroker.jetstream.consumer_state import replay
+from jetbroker.jetstream.consumers.state import replay
 from jetbroker.limits import SEGMENT_GAP_SLOTS
-from jetbroker.store import format as store_format
-from jetbroker.store.cache import PARTS, frame, unframe
-from jetbroker.store.cache_pages import pages_are_sound
+from jetbroker.store.cache.cache import PARTS, frame, unframe
+from jetbroker.store.cache.pages import pages_are_sound
 from jetbroker.store.disk import Disk
-from jetbroker.store.footers import pack_footer, sound_footer_of
-from jetbroker.store.frames import FRAME_MAGIC, decompress, encode_frame, encode_index, new_compressor, unpack
-from jetbroker.store.reader import open_stream
-from jetbroker.store.recovery import read_checked_json, write_checked_json
-from jetbroker.store.segmented import SegmentedLog
+from jetbroker.store.format import records as store_format
+from jetbroker.store.format.footers import pack_footer, sound_footer_of
+from jetbroker.store.format.frames import FRAME_MAGIC, decompress, encode_frame, encode_index, new_compressor, unpack
+from jetbroker.store.log.segmented import SegmentedLog
+from jetbroker.store.offline.reader import open_stream
+from jetbroker.store.recovery.decisions import read_checked_json, write_checked_json
 from jetbroker.store.store import RecoveredStream, Store
 from tests.store.support import ACCOUNT, bury, kill, open_store, packed, run, walk
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jetbroker.store.log import CallbackObserver
+from jetbroker.store.log.stream_log import CallbackObserver
 from tests.store.support import ACCOUNT, FaultyDisk, Told, kill, open_store, run, walk
 
 

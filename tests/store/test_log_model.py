@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from jetbroker.store.log import SubjectFilter
-from jetbroker.store.slices import beyond_newest, next_piece, remove_matching, walk_back
+from jetbroker.store.log.slices import beyond_newest, next_piece, remove_matching, walk_back
+from jetbroker.store.log.stream_log import SubjectFilter
 from jetbroker.store.store import Store
 from tests.store.support import ACCOUNT, Model, check, open_store
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from jetbroker.errors import StorageError
-from jetbroker.store import format as store_format
-from jetbroker.store.format import decode_header
-from jetbroker.store.frames import FRAME_MAGIC, unpack
-from jetbroker.store.reader import open_stream, read_part
+from jetbroker.store.format import records as store_format
+from jetbroker.store.format.frames import FRAME_MAGIC, unpack
+from jetbroker.store.format.records import decode_header
+from jetbroker.store.offline.reader import open_stream, read_part
 from jetbroker.store.store import Store
 from tests.store.support import ACCOUNT, FaultyDisk, kill, open_store, packed, run, walk
 from tests.store.test_log_model import BOUNDS, LogMachine
@@ -476,6 +476,6 @@ def test_a_read_that_was_planned_before_packing_goes_on_after_it(tmp_path: Path)
 
 
 def snapshot_query() -> Any:
-    from jetbroker.store.reader import Query
+    from jetbroker.store.offline.reader import Query
 
     return Query(verify=True)

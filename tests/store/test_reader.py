@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jetbroker.errors import StoreReadError, StoreVersionError
-from jetbroker.store.columns import clip_ranges, merge_ranges, ranges_cover
-from jetbroker.store.reader import COLUMNS, list_streams, open_stream
+from jetbroker.store.offline.columns import clip_ranges, merge_ranges, ranges_cover
+from jetbroker.store.offline.reader import COLUMNS, list_streams, open_stream
 from jetbroker.wire.subjects import matches
 from tests.support.stores import StreamWriter, write_store_marker
 

@@ -12,7 +12,7 @@ from nats.js.client import JetStreamContext
 from nats.js.errors import NotFoundError
 
 from jetbroker.errors import StoreReadError
-from jetbroker.store.reader import list_streams, open_stream
+from jetbroker.store.offline.reader import list_streams, open_stream
 from tests.support import process
 
 pa = pytest.importorskip("pyarrow")

@@ -12,8 +12,8 @@ import pytest
 
 from jetbroker.errors import StoreLockedError, StoreOpenError, StoreVersionError
 from jetbroker.store.disk import Disk
-from jetbroker.store.recovery import DECISIONS, Body, Header, Place, write_checked_json
-from jetbroker.store.segmented import SegmentedLog
+from jetbroker.store.log.segmented import SegmentedLog
+from jetbroker.store.recovery.decisions import DECISIONS, Body, Header, Place, write_checked_json
 from tests.store.support import ACCOUNT, bury, kill, open_store, run, walk
 
 

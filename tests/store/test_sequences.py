@@ -8,8 +8,8 @@ import pytest
 
 from jetbroker import limits
 from jetbroker.errors import SequenceError
-from jetbroker.store import format as store_format
-from jetbroker.store.segmented import SegmentedLog
+from jetbroker.store.format import records as store_format
+from jetbroker.store.log.segmented import SegmentedLog
 from tests.store.support import ACCOUNT, open_store, run, walk
 
 FAR = limits.STREAM_SKIP_SEQUENCE

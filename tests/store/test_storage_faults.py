@@ -14,7 +14,7 @@ import pytest
 from jetbroker import limits
 from jetbroker.errors import StorageError, StoreOpenError
 from jetbroker.store.faults import Retry
-from jetbroker.store.log import CallbackObserver
+from jetbroker.store.log.stream_log import CallbackObserver
 from tests.store.support import ACCOUNT, FaultyDisk, Told, open_store, run, walk, works
 
 Rule = Callable[[str, str, int], int | None]

@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jetbroker.jetstream.config import ConsumerConfig
-from jetbroker.jetstream.consumer import Consumer
+from jetbroker.jetstream.consumers.consumer import Consumer
+from jetbroker.jetstream.models.config import ConsumerConfig
 from jetbroker.routing.router import CallbackReceiver, Subscription
 from tests.support.streams import StreamBench
 

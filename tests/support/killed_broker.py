@@ -18,7 +18,7 @@ COUNTED = {"open", "write", "fdatasync", "sync_directory", "truncate", "rename",
 def main() -> int:
     at, segment_bytes = int(sys.argv[1]), int(sys.argv[2])
     sys.path.insert(0, str(ROOT))
-    from jetbroker import cli
+    from jetbroker.daemon import cli
     from jetbroker.store import store
     from jetbroker.store.disk import ObservedDisk
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
-from jetbroker.store.format import (
+from jetbroker.store.format.records import (
     HEADERS_BIT,
     MESSAGE,
     NO_SUBJECT,

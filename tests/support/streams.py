@@ -9,15 +9,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from jetbroker.jetstream.config import StreamConfig
-from jetbroker.jetstream.contracts import AccountLimits, ServerReservations
-from jetbroker.jetstream.stream import Stream
-from jetbroker.jetstream.stream_config import check_stream_config
+from jetbroker.jetstream.models.config import StreamConfig
+from jetbroker.jetstream.models.contracts import AccountLimits, ServerReservations
+from jetbroker.jetstream.models.stream_config import check_stream_config
+from jetbroker.jetstream.sourcing.origins import Origins
+from jetbroker.jetstream.streams.stream import Stream
 from jetbroker.routing.router import CallbackReceiver, Router
-from jetbroker.store.commit import GroupCommit
 from jetbroker.store.disk import Disk
-from jetbroker.store.filelog import FileLog
-from jetbroker.store.memlog import MemoryLog
+from jetbroker.store.log.commit import GroupCommit
+from jetbroker.store.log.filelog import FileLog
+from jetbroker.store.log.memlog import MemoryLog
 from jetbroker.tick import Tick
 from jetbroker.turns import at_once
 
@@ -53,6 +54,7 @@ class StreamBench:
             server=ServerReservations(),
             streams={},
             used_bytes=lambda storage: self.stream.log.bytes,
+            origins_of=lambda stream: Origins(stream, stream.origin_positions),
         )
         self.disk = disk or Disk()
         self.group = GroupCommit(self.tick, self.disk, interval)

@@ -1,0 +1,252 @@
+"""The JetStream API of one account: requests come in on `$JS.API.`, are queued, handled in order, and answered.
+
+Two lanes, as in nats-server: what changes something runs strictly one after the other; INFO, NAMES and LIST run
+beside it, so that a slow disk does not stop them.  What waits is bounded in number and bytes: past the bound, the
+client that has most of it loses its requests.  Subjects that mean nothing are met with silence.
+"""
+
+import asyncio
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from jetbroker import limits
+from jetbroker.addresses import split
+from jetbroker.errors import StorageError
+from jetbroker.forms.gojson import dumps
+from jetbroker.forms.gotext import format_time
+from jetbroker.jetstream.api import consumers as api_consumer
+from jetbroker.jetstream.api import streams as api_stream
+from jetbroker.jetstream.api.endpoints import Endpoint, Later, Request
+from jetbroker.jetstream.api.lanes import Lane
+from jetbroker.jetstream.consumers.receivers import SilentReceiver
+from jetbroker.jetstream.models.api_level import LEVEL_HEADER, level_supported
+from jetbroker.jetstream.models.contracts import Origin
+from jetbroker.jetstream.models.errors import ApiError, api_error, wrap_error
+from jetbroker.routing.router import CallbackReceiver, Subscription
+from jetbroker.wire.headers import header_value
+
+if TYPE_CHECKING:
+    from jetbroker.jetstream.account import JetStream
+
+PREFIX = "$JS.API."
+_STOP_SECONDS = 2.0  # answers that wait for the disk get as long at the end
+
+# Not `$JS.API.>`: pulls and direct gets are answered by consumers and streams, and by 503 when there are none.
+_SUBJECTS = (
+    "*",
+    "STREAM.>",
+    "META.>",
+    "SERVER.>",
+    "ACCOUNT.>",
+    "CONSUMER.*",
+    "CONSUMER.CREATE.>",
+    "CONSUMER.DURABLE.>",
+    "CONSUMER.NAMES.>",
+    "CONSUMER.LIST.>",
+    "CONSUMER.INFO.>",
+    "CONSUMER.DELETE.>",
+    "CONSUMER.PAUSE.>",
+    "CONSUMER.UNPIN.>",
+    "CONSUMER.RESET.>",
+    "CONSUMER.LEADER.>",
+)
+
+ENDPOINTS: dict[str, Endpoint] = {
+    endpoint.name: endpoint
+    for endpoint in (
+        Endpoint("INFO", 1, 1, "account_info", api_stream.account_info, is_info=True),
+        *api_stream.ENDPOINTS,
+        *api_consumer.ENDPOINTS,
+    )
+}
+
+
+def find_endpoint(tokens: list[str]) -> Endpoint | None:
+    """The endpoint a subject (without `$JS.API.`) belongs to, None when there is none or the length is wrong."""
+    for length in (3, 2, 1):
+        endpoint = ENDPOINTS.get(".".join(tokens[:length]))
+        if endpoint is not None and endpoint.name.count(".") + 1 == length:
+            return endpoint if endpoint.least <= len(tokens) <= endpoint.most else None
+    return None
+
+
+class Api:
+    """Receives, queues, dispatches and answers the requests of one account."""
+
+    def __init__(self, js: "JetStream") -> None:
+        self.js = js
+        self.requests_total = 0
+        self.errors_total = 0
+        self._changes = Lane(self._run)
+        self._infos = Lane(self._run)
+        self._subscriptions: list[Subscription] = []
+        self._workers: list[asyncio.Task[None]] = []
+        self._later: set[asyncio.Task[None]] = set()
+        self._later_bytes = 0
+
+    def start(self) -> None:
+        """Subscribe and begin to answer."""
+        receiver = CallbackReceiver(self.js.tick, self._received)
+        for subject in _SUBJECTS:
+            self._subscriptions.append(self.js.router.subscribe(receiver, (PREFIX + subject).encode()))
+        self._subscriptions.append(self.js.router.subscribe(SilentReceiver(), f"{PREFIX}>".encode()))
+        self._workers = [asyncio.create_task(lane.work()) for lane in (self._changes, self._infos)]
+
+    async def stop(self) -> None:
+        """Take no more requests, drop those that wait; one that is being handled is finished."""
+        for subscription in self._subscriptions:
+            self.js.router.unsubscribe(subscription)
+        self._subscriptions = []
+        for lane in (self._changes, self._infos):
+            lane.stop()
+        await asyncio.gather(*self._workers)
+        self._workers = []
+        if self._later:
+            await asyncio.wait(self._later, timeout=_STOP_SECONDS)
+
+    def run_later(self, job: Callable[[], Awaitable[None]]) -> None:
+        """Run an internal change behind those that wait already."""
+        self._changes.add(job)
+
+    @property
+    def inflight(self) -> int:
+        """Requests that wait."""
+        return self._changes.jobs + self._infos.jobs + len(self._later)
+
+    # --- in ---
+
+    def _received(
+        self, subject: bytes, reply: bytes | None, headers: bytes, payload: bytes, origin: Origin | None
+    ) -> None:
+        text = subject.decode("utf-8", "replace")
+        tokens = text.removeprefix(PREFIX).split(".")
+        endpoint = find_endpoint(tokens)
+        if endpoint is None:
+            return
+        request = Request(text, tokens, reply, headers, payload, origin)
+        lane = self._infos if endpoint.is_info else self._changes
+        client = 0 if origin is None else origin.cid
+        size = len(subject) + len(headers) + len(payload) + limits.JS_API_REQUEST_BYTES
+        self._make_room(lane, client, size)
+        lane.add(lambda: self._handle(endpoint, request, size), client, size)
+
+    def _make_room(self, lane: Lane, client: int, size: int) -> None:
+        """As nats-server: better none in time than all too late; but only of the client that has too many."""
+        if lane.jobs + len(self._later) >= limits.JS_API_QUEUE_REQUESTS:
+            dropped = lane.drop_largest(by_bytes=False)
+        elif lane.bytes_of(client) + size > limits.JS_API_CLIENT_BYTES:
+            dropped = lane.drop(client)
+        elif lane.bytes + self._later_bytes + size > limits.JS_API_QUEUE_BYTES:
+            dropped = lane.drop_largest(by_bytes=True)
+        else:
+            return
+        if not dropped:
+            return  # what waits waits for the disk
+        self.js.log.warn(f"JetStream API queue limit reached, dropping {dropped} requests")
+        info = self.js.server_info
+        fields = {"server": info.server_name, "dropped": dropped}
+        self.js.publish_advisory("$JS.EVENT.ADVISORY.API.LIMIT_REACHED", fields, "api_limit_reached")
+
+    # --- at work ---
+
+    async def _run(self, job: Callable[[], Awaitable[None]]) -> None:
+        """A fault of ours must not stop the account's API; it is logged as loudly as possible."""
+        try:
+            await job()
+        except Exception:
+            self.js.log.error(f"JetStream API of {self.js.account_name}:\n{traceback.format_exc().rstrip()}")
+
+    async def _handle(self, endpoint: Endpoint, request: Request, size: int) -> None:
+        response: dict[str, Any] = {"type": f"io.nats.jetstream.api.v1.{endpoint.kind}_response"}
+        try:
+            self._check_request(endpoint, request)
+            answer = await endpoint.handler(self.js, request)
+        except ApiError as error:
+            answer = {"error": error.to_json()} | endpoint.zeros
+        except Exception as error:
+            self.js.log.error(f"JetStream API {request.subject}:\n{traceback.format_exc().rstrip()}")
+            fault = wrap_error("stream_general_error", RuntimeError(f"internal error: {type(error).__name__}"))
+            answer = {"error": fault.to_json()} | endpoint.zeros
+        # an INFO request tells of those before it
+        self.requests_total += not endpoint.of_consumer
+        if isinstance(answer, Later):
+            self._later_bytes += size
+            task = asyncio.create_task(self._answer_later(endpoint, request, response, answer, size))
+            self._later.add(task)
+            task.add_done_callback(self._later.discard)
+            if self._later_bytes > limits.JS_API_QUEUE_BYTES:  # the disk is slower than the requests
+                await asyncio.wait((task,))
+        elif answer is not None:
+            self._answer(endpoint, request, response | answer)
+
+    async def _answer_later(
+        self, endpoint: Endpoint, request: Request, response: dict[str, Any], later: Later, size: int
+    ) -> None:
+        try:
+            await later.durable
+        except StorageError as error:
+            if later.undo is not None:
+                await self._run(later.undo)
+            fault = api_error(later.error, err=str(error))
+            self._answer(endpoint, request, response | {"error": fault.to_json()} | endpoint.zeros)
+        else:
+            self._answer(endpoint, request, response | later.answer)
+        finally:
+            self._later_bytes -= size
+
+    def _answer(self, endpoint: Endpoint, request: Request, response: dict[str, Any]) -> None:
+        if "error" in response and not endpoint.of_consumer:
+            self.errors_total += 1
+        body = dumps(response)
+        if request.reply is not None:
+            self.js.router.publish_bytes(request.reply, None, b"", body)
+        if not (endpoint.of_consumer or (endpoint.is_quiet and "error" not in response)):
+            self._audit(request, body)
+
+    def _check_request(self, endpoint: Endpoint, request: Request) -> None:
+        if endpoint.is_cluster:
+            raise api_error("cluster_required")
+        if request.headers:
+            if not level_supported(header_value(request.headers, LEVEL_HEADER)):
+                raise api_error("required_api_level")
+        if not self.js.enabled:
+            raise api_error("not_enabled_for_account")
+
+    def _audit(self, request: Request, body: bytes) -> None:
+        """Who asked what, for whoever listens."""
+        subject = "$JS.EVENT.ADVISORY.API"
+        if not self.js.router.interested(subject.encode()):
+            return
+        fields: dict[str, Any] = {
+            "server": self.js.server_info.server_name,
+            "client": self._client(request.origin),
+            "subject": request.subject,
+        }
+        if request.body:
+            fields["request"] = request.body.decode("utf-8", "replace")
+        fields["response"] = body.decode()
+        if self.js.server_info.domain:
+            fields["domain"] = self.js.server_info.domain
+        self.js.publish_advisory(subject, fields, "api_audit")
+
+    def _client(self, origin: Origin | None) -> dict[str, Any]:
+        """Who asked, as nats-server describes a connection; empty fields are left out."""
+        account = {"acc": self.js.account_name}
+        if origin is None:
+            return account
+        start_ns = time.time_ns() - int((self.js.tick.loop.time() - origin.opened_at) * 1e9)
+        facts = {
+            "start": format_time(start_ns),
+            "host": split(origin.peer)[0],
+            "id": origin.cid,
+            **account,
+            "user": origin.user,
+            "name": origin.name,
+            "lang": origin.lang,
+            "ver": origin.version,
+            "rtt": getattr(origin, "rtt_ns", 0),
+            "server": self.js.server_info.server_name,
+        }
+        return {name: value for name, value in facts.items() if value} | {"kind": "Client", "client_type": "nats"}

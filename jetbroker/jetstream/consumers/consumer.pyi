@@ -1,0 +1,58 @@
+from collections.abc import Callable
+from typing import Any
+
+from jetbroker.jetstream.consumers.tracker import AckTracker
+from jetbroker.jetstream.models.config import ConsumerConfig
+from jetbroker.jetstream.models.interest import StreamConsumer
+from jetbroker.store.log.stream_log import SubjectFilter
+from jetbroker.turns import Steps
+
+def filter_of(config: ConsumerConfig) -> SubjectFilter: ...
+def filter_steps(config: ConsumerConfig) -> Steps[SubjectFilter]: ...
+
+class Consumer(StreamConsumer):
+    stream: Any
+    config: ConsumerConfig
+    name: str
+    stream_name: str
+    created_ns: int
+    running: bool
+    is_push: bool
+    tracker: AckTracker
+    state_log: Any
+    on_inactive: Callable[[Consumer], None] | None
+    clock: Callable[[], int] | None
+    def __init__(
+        self,
+        stream: Any,
+        config: ConsumerConfig,
+        state_log: Any,
+        created_ns: int,
+        name: str = "",
+        clock: Callable[[], int] | None = None,
+        matching: SubjectFilter | None = None,
+    ) -> None: ...
+    def keep_in(self, state_log: Any) -> None: ...
+    def start(self) -> None: ...
+    def record_start(self) -> None: ...
+    def stop(self, reason: str = "") -> None: ...
+    def update(self, config: ConsumerConfig, matching: SubjectFilter | None = None) -> None: ...
+    def reset(self, seq: int = 0) -> int: ...
+    def pause(self, config: ConsumerConfig) -> None: ...
+    def pause_fields(self) -> dict[str, Any]: ...
+    def has_delivery_interest(self) -> bool: ...
+    def still_inactive(self) -> bool: ...
+    def info(self) -> dict[str, Any]: ...
+    def look(self) -> None: ...
+    def placing(self) -> Steps[None]:
+        """Find where a new consumer begins."""
+    def settling(self) -> Steps[None]:
+        """Let the stream go of all that is finished."""
+    def counting(self) -> Steps[None]:
+        """Count what is ahead: info() is exact right behind the last step."""
+    def counted_in(self, first: int, last: int) -> list[int]:
+        """How many messages of a short piece of the log are counted as pending; for removed_in()."""
+    def removed_in(self, first: int, last: int, before: list[int]) -> None:
+        """Messages of this piece are gone, and nothing else has changed since counted_in() returned `before`."""
+    def after_removals(self) -> None:
+        """The last piece is done: forget what was delivered and is gone."""

@@ -1,0 +1,225 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""Where a consumer stands in its stream, and how many messages are ahead of it (see cursor.pxd).
+
+Both the search for the next message and the count of those ahead may lead through millions of others. They go on in
+steps: some in the consumer's own turn, as long as streams have time left in this iteration of the event loop, the
+rest in look_ahead().
+"""
+from libc.stdint cimport int64_t, uint64_t
+
+from jetbroker.jetstream.consumers.ahead cimport AheadCount
+from jetbroker.jetstream.consumers.first_pass cimport FirstPass
+from jetbroker.jetstream.timing.work_turns cimport WorkTurns, monotonic_ns
+from jetbroker.store.log.stream_log cimport READ_DAMAGED, READ_LATER, READ_MISSING, READ_OK, StoredMessage, SubjectFilter
+from jetbroker.store.log.segmented cimport SegmentedLog
+from jetbroker.store.log.slices cimport next_slot
+
+from jetbroker import limits
+
+cdef uint64_t WINDOW = limits.JS_COUNT_SLOTS
+cdef Py_ssize_t JUDGED = limits.JS_JUDGED_SUBJECTS
+cdef uint64_t AT_HAND = 64         # so many new messages are counted without a look at the clock
+
+
+cdef class StreamCursor:
+    """A position in a stream log."""
+
+    def __init__(self, SegmentedLog log not None, SubjectFilter filter not None, uint64_t start,
+                 WorkTurns turns not None) -> None:
+        self.log = log
+        self.turns = turns
+        self.filter = filter
+        self.next_seq = max(start, <uint64_t>1)
+        self.count = AheadCount(log, filter, self.next_seq)
+
+    def choose_last_per_subject(self, uint64_t resume, uint64_t delivered):
+        """First give out each matching subject's last message up to `resume` (0: now), then what came after it.
+
+        They are chosen in steps (see turns.py), before anything is delivered.
+        """
+        self.resume = resume or self.log.last_seq
+        self.first = FirstPass(self.log, self.filter, delivered, self.resume)
+        self._pass_to(max(self.resume, delivered) + 1)
+        return self.first.choosing()
+
+    def first_chosen(self) -> int:
+        """The first message of the first pass, 0: there is none."""
+        return self.first.next_seq() if self.first is not None else 0
+
+    def set_filter(self, SubjectFilter filter not None) -> None:
+        """Judge what is ahead by another filter."""
+        self.filter = filter
+        self.count = AheadCount(self.log, filter, self.next_seq)
+
+    def move_to(self, uint64_t seq) -> None:
+        """Go on at `seq`."""
+        self.next_seq = max(seq, <uint64_t>1)
+        self.resume = 0
+        self.first = None
+        self.count.restart(self.next_seq)
+
+    cdef int _pass_to(self, uint64_t seq) except -1:
+        self.next_seq = seq
+        return self.count.pass_to(seq)
+
+    cdef int _follow_first(self) except -1:
+        """What was evicted is not ahead any more."""
+        if self.first is not None:
+            self.first.follow()
+            if not self.first.open():
+                self.first = None
+        if self.log.first_seq > self.next_seq:
+            self.next_seq = self.log.first_seq
+            self.count.evicted(self.next_seq)
+        return 0
+
+    # --- the next message ---
+
+    cdef int find(self, uint64_t limit, StoredMessage* out) except -1:
+        cdef int64_t began, now
+        cdef uint64_t messages
+        cdef int result
+        if self.first is not None:
+            result = self._find_first(limit, out)
+            if self.first is not None:
+                return result
+        if self.next_seq > limit:
+            return READ_MISSING
+        if not self.filter.patterns:
+            messages = self.log.messages
+            result = self.log.next_message(None, self.next_seq, limit, out)
+            if result == READ_MISSING:
+                self._pass_to(limit + 1)
+            elif result == READ_DAMAGED and self.log.messages < messages:
+                self.count.removed_match(out.seq)
+            return result
+        result = self._find_window(limit, out)
+        if result != READ_LATER:
+            return result
+        began = monotonic_ns()
+        while result == READ_LATER and self.turns.has_time():
+            result = self._find_window(limit, out)
+            now = monotonic_ns()
+            self.turns.spent(now - began)
+            began = now
+        return result
+
+    cdef int _find_first(self, uint64_t limit, StoredMessage* out) except -1:
+        cdef uint64_t seq
+        cdef int result
+        while True:
+            seq = self.first.next_seq()
+            if seq == 0:
+                self.first = None
+                return READ_MISSING
+            if seq > limit:
+                return READ_MISSING
+            result = self.log.read(seq, out)
+            if result != READ_MISSING:
+                return result
+            self.first.take()
+
+    cdef int _find_window(self, uint64_t limit, StoredMessage* out) except -1:
+        """Look through some sequences; READ_LATER: it is in none of them."""
+        cdef uint64_t messages = self.log.messages
+        cdef uint64_t end = limit if limit - self.next_seq < WINDOW else self.next_seq + WINDOW - 1
+        cdef int result = self.log.next_within(self.filter, self.next_seq, end, JUDGED, out)
+        if result == READ_DAMAGED and self.log.messages < messages:
+            self.count.removed_match(out.seq)
+        if result != READ_MISSING:
+            return result
+        if end < limit:
+            end = next_slot(self.log, end + 1)     # there may be millions of sequences without any
+            if 0 < end <= limit:
+                self._pass_to(end)
+                return READ_LATER
+        self._pass_to(limit + 1)
+        return READ_MISSING
+
+    cdef int took(self, uint64_t seq) except -1:
+        if self.first is not None:
+            return self.first.take()
+        self.next_seq = seq + 1
+        return self.count.take(seq)
+
+    cdef int skip(self, uint64_t seq) except -1:
+        if self.first is not None:
+            return self.first.take()
+        return self._pass_to(seq + 1)
+
+    cdef bint look_ahead(self, uint64_t limit, int64_t until_ns) except -1:
+        cdef StoredMessage message
+        cdef bint counted = False
+        self._follow_first()
+        while monotonic_ns() < until_ns:
+            if not counted:
+                counted = self.count_step()
+            elif self.first is not None or self.next_seq > limit or not self.filter.patterns \
+                    or self._find_window(limit, &message) != READ_LATER:
+                return False
+        return True
+
+    # --- how many are ahead ---
+
+    cdef uint64_t ahead(self) noexcept:
+        return self.count.total + (self.first.live if self.first is not None else 0)
+
+    cdef bint counts(self, uint64_t seq) noexcept:
+        return seq <= self.count.counted_to
+
+    cdef bint count_on(self) except -1:
+        cdef int64_t began, now
+        cdef bint counted
+        self._follow_first()
+        if self.count.done() and (self.first is None or self.first.done()):
+            return True
+        if self.count.head_known and self.log.last_seq - self.count.counted_to <= AT_HAND and self.first is None:
+            return self.count.step()
+        began = monotonic_ns()
+        counted = False
+        while not counted and self.turns.has_time():
+            counted = self.count_step()
+            now = monotonic_ns()
+            self.turns.spent(now - began)
+            began = now
+        return counted
+
+    cdef bint count_step(self) except -1:
+        self._follow_first()
+        if self.first is not None and not self.first.done():
+            self.first.step()
+            return False
+        return self.count.done() or self.count.step()
+
+    cdef int removed(self, uint64_t seq, bytes subject) except -1:
+        if seq >= self.next_seq:
+            return self.count.removed(seq, subject)
+        if self.first is not None:
+            self.first.removed(seq)
+        return 0
+
+    def counted_in(self, uint64_t first, uint64_t last) -> list:
+        """How many messages of a short piece of the log are counted as ahead; removed_in takes it."""
+        self._follow_first()
+        return self.count.within(first, last)
+
+    def removed_in(self, uint64_t first, uint64_t last, list before) -> None:
+        """Messages of this piece are gone, and nothing else has changed since counted_in() returned `before`."""
+        if before:
+            self.count.less(first, last, before)
+        if self.first is not None:
+            self.first.lost_some(first, last)
+        if self.log.first_seq > self.next_seq:
+            self._pass_to(self.log.first_seq)
+
+    cdef int purged(self) except -1:
+        self.count.restart(self.next_seq)
+        if self.first is not None:
+            self.first.purged()
+        return 0
+
+    cdef bint wants(self, uint64_t seq) except -1:
+        cdef StoredMessage message
+        if seq < self.next_seq:
+            return self.first is not None and self.first.has(seq)
+        return self.log.read(seq, &message) == READ_OK and self.filter.matches(message.subject, message.subject_len)

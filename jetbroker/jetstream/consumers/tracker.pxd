@@ -1,0 +1,54 @@
+"""What a consumer has delivered and what became of it: positions, pending messages, redeliveries, state records."""
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from jetbroker.jetstream.consumers.state cimport StateBatch
+from jetbroker.jetstream.consumers.pending cimport PendingEntry, PendingMap, SequenceQueue
+
+cpdef enum AckPolicy:
+    POLICY_NONE = 0
+    POLICY_ALL = 1
+    POLICY_EXPLICIT = 2
+
+
+cdef class AckTracker:
+    cdef readonly int policy
+    cdef readonly uint64_t delivered_cseq, delivered_seq
+    cdef readonly uint64_t floor_cseq, floor_seq
+    cdef readonly uint32_t redelivered         # messages delivered more than once and not finished
+    cdef readonly PendingMap pending
+    cdef readonly SequenceQueue redeliveries   # may hold sequences that are finished by now
+    cdef readonly SequenceQueue finished       # for the stream's retention; filled only when `report_finished`
+    cdef public bint report_finished
+    cdef StateBatch batch                      # None for a consumer that keeps no state
+    cdef int64_t ack_wait_ns
+    cdef list backoff_ns
+    cdef public int64_t max_deliver            # -1: no limit
+
+    cdef bint dirty                            # positions moved without an operation
+
+    # A new message goes out; returns its consumer sequence.
+    cdef uint64_t deliver(self, uint64_t seq, int64_t now_ns) except? 0
+    # `entry` goes out again; returns the consumer sequence of this delivery.
+    cdef uint64_t redeliver(self, PendingEntry* entry, int64_t now_ns) except? 0
+    # Everything up to seq has been looked at and did not match.
+    cdef void skip_to(self, uint64_t seq) noexcept
+    # False: nothing changed. `entry_of` an acked message is gone afterwards.
+    cdef bint ack(self, uint64_t seq, uint64_t cseq) except -1
+    cdef bint ack_up_to(self, uint64_t seq, uint64_t cseq) except -1
+    cdef bint nak(self, uint64_t seq, int64_t delay_ns, int64_t now_ns) except -1
+    cdef bint progress(self, uint64_t seq, int64_t now_ns) except -1
+    # The message is no longer in the stream. False: it was not pending.
+    cdef bint forget(self, uint64_t seq) except -1
+    cdef int exhaust(self, PendingEntry* entry) except -1
+    # Next message to redeliver: NULL when none waits. Finished ones at the head are dropped.
+    cdef PendingEntry* next_redelivery(self) except? NULL
+    # Moves what is due by now to the redelivery queue; True: there may be more than is done at once.
+    cdef bint queue_due(self, int64_t now_ns) except -1
+    # Purge: positions jump to `seq`, nothing is pending at or below it.
+    cdef int jump(self, uint64_t seq) except -1
+    cdef int64_t wait_after(self, uint32_t deliveries) except? -1
+    cdef int _discard(self, PendingEntry* entry) except -1
+    cdef void _raise_floor(self, uint64_t cseq) noexcept
+    cdef int _delay(self, PendingEntry* entry, int64_t wait_ns, int64_t now_ns) except -1
+    cdef int _discard_all(self) except -1          # without telling of them
+    cdef int _discard_up_to(self, uint64_t seq) except -1

@@ -1,0 +1,319 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""What a consumer has delivered and what became of it (see tracker.pxd).
+
+Times are monotonic nanoseconds and given by the caller. The ack floor moves over every finished message in a row;
+when nothing is pending it is the last delivered position.
+"""
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from jetbroker.jetstream.consumers.state cimport (
+    OP_EXHAUST, OP_FINISH_ALL, OP_REDELIVER, OP_WAIT, StateBatch,
+)
+from jetbroker.jetstream.consumers.pending cimport (
+    ENTRY_DELAYED, ENTRY_EXHAUSTED, ENTRY_QUEUED, PendingEntry, PendingMap, SequenceQueue,
+)
+from jetbroker.saturate cimport add_int64, subtract_int64
+
+from jetbroker import limits
+
+cdef int DUE_AT_ONCE = limits.JS_DUE_AT_ONCE
+
+
+cdef class AckTracker:
+    """Positions, pending messages and redeliveries of one consumer."""
+
+    def __init__(self, int policy, StateBatch batch=None) -> None:
+        self.policy = policy
+        self.batch = batch
+        self.pending = PendingMap()
+        self.redeliveries = SequenceQueue()
+        self.finished = SequenceQueue()
+        self.backoff_ns = []
+        self.max_deliver = -1
+
+    def configure(self, int64_t ack_wait_ns, list backoff_ns, int64_t max_deliver) -> None:
+        """Take over a (changed) configuration. Deadlines that run already stay."""
+        self.ack_wait_ns = ack_wait_ns
+        self.backoff_ns = backoff_ns
+        self.max_deliver = max_deliver
+
+    def start_at(self, uint64_t seq) -> None:
+        """A new consumer whose first message may be `seq`."""
+        self.delivered_seq = seq - 1 if seq > 0 else 0
+        self.floor_seq = self.delivered_seq
+        self.dirty = True
+
+    def restore(self, state, int64_t now_ns, int64_t wall_ns) -> None:
+        """Go on from recorded state: what is unacked comes back after its wait, counted from its delivery.
+
+        Where a nak or a sign of progress has asked for another wait, that counts.
+        """
+        cdef PendingEntry* entry
+        cdef int64_t wait
+        self.delivered_cseq = state.delivered_cseq
+        self.delivered_seq = state.delivered_seq
+        self.floor_cseq = state.floor_cseq
+        self.floor_seq = state.floor_seq
+        if self.policy == POLICY_NONE:
+            return
+        for seq in sorted(state.pending):
+            kept = state.pending[seq]
+            entry = self.pending.insert(seq, kept.cseq)
+            entry.count = kept.count
+            self.redelivered += entry.count > 1
+            if kept.exhausted:
+                self.pending.exhaust(entry)
+                continue
+            # a clock that was set back or forth must neither hold messages back nor bring all of them at once
+            wait = self.wait_after(entry.count)
+            entry.delivered_ns = now_ns - min(max(subtract_int64(wall_ns, kept.delivered_ns), 0), wait)
+            if kept.wait_ns < 0:
+                self.pending.set_deadline(entry, max(add_int64(entry.delivered_ns, wait), now_ns + 1))
+                continue
+            entry.flags |= ENTRY_DELAYED
+            wait = kept.wait_ns - min(max(subtract_int64(wall_ns, kept.waits_from_ns), 0), <int64_t>kept.wait_ns)
+            if wait > 0:
+                self.pending.set_deadline(entry, add_int64(now_ns, wait))
+            else:
+                entry.flags |= ENTRY_QUEUED
+                self.redeliveries.push(seq)
+
+    def waits(self, int64_t now_ns) -> list:
+        """Pending messages that do not wait as their delivery says: (seq, ns until they come again), 0: next."""
+        cdef PendingEntry* entry = self.pending.first()
+        cdef list out = []
+        while entry != NULL:
+            if entry.flags & ENTRY_QUEUED:
+                out.append((entry.seq, 0))
+            elif entry.flags & ENTRY_DELAYED:
+                out.append((entry.seq, max(entry.deadline_ns - now_ns, 0)))
+            entry = self.pending.next_of(entry)
+        return out
+
+    def rewind(self, uint64_t seq) -> None:
+        """Forget everything above stream sequence `seq`: it does not exist any more."""
+        cdef PendingEntry* entry
+        if self.batch is not None:
+            self.batch.add(OP_FINISH_ALL, seq + 1, max(self.delivered_seq, seq + 1), 0)
+        for pending_seq, _, _, _, _ in self.pending.dump():
+            if pending_seq > seq:
+                entry = self.pending.find(pending_seq)
+                self.redelivered -= entry.count > 1
+                self.pending.discard(entry)
+        self.delivered_seq = min(self.delivered_seq, seq)
+        self.floor_seq = min(self.floor_seq, seq)
+        if self.pending.count == 0:
+            self.floor_cseq = self.delivered_cseq
+            self.floor_seq = self.delivered_seq
+        self.dirty = True
+
+    cdef int64_t wait_after(self, uint32_t deliveries) except? -1:
+        cdef Py_ssize_t n
+        if not self.backoff_ns:
+            return self.ack_wait_ns
+        n = len(self.backoff_ns)
+        return <int64_t>self.backoff_ns[min(<Py_ssize_t>max(deliveries, <uint32_t>1), n) - 1]
+
+    cdef uint64_t deliver(self, uint64_t seq, int64_t now_ns) except? 0:
+        cdef PendingEntry* entry
+        if seq <= self.delivered_seq and self.pending.find(seq) != NULL:
+            # never twice in the pending list, whatever led here: its acks would find only one of the two
+            entry = self.pending.find(seq)
+            self.redelivered -= entry.count > 1
+            self.pending.discard(entry)
+        self.delivered_cseq += 1
+        self.delivered_seq = seq
+        if self.policy == POLICY_NONE:
+            self.floor_cseq = self.delivered_cseq
+            self.floor_seq = seq
+            self.dirty = True
+            if self.report_finished:
+                self.finished.push(seq)
+            return self.delivered_cseq
+        entry = self.pending.insert(seq, self.delivered_cseq)
+        entry.count = 1
+        entry.delivered_ns = now_ns
+        self.pending.set_deadline(
+            entry, add_int64(now_ns, self.ack_wait_ns if not self.backoff_ns else self.wait_after(1)))
+        if self.batch is not None:
+            self.batch.deliver(seq, self.delivered_cseq)
+        return self.delivered_cseq
+
+    cdef uint64_t redeliver(self, PendingEntry* entry, int64_t now_ns) except? 0:
+        self.redeliveries.pop()
+        self.delivered_cseq += 1
+        entry.count += 1
+        entry.flags &= ~(ENTRY_QUEUED | ENTRY_DELAYED)
+        entry.delivered_ns = now_ns
+        self.redelivered += entry.count == 2
+        if self.batch is not None:
+            self.batch.add(OP_REDELIVER, entry.seq, 0, entry.count)
+        self.pending.set_deadline(entry, add_int64(now_ns, self.wait_after(entry.count)))
+        return self.delivered_cseq
+
+    cdef void skip_to(self, uint64_t seq) noexcept:
+        if seq > self.delivered_seq:
+            self.delivered_seq = seq
+            if self.pending.count == 0:
+                self.floor_seq = seq
+
+    cdef int _discard(self, PendingEntry* entry) except -1:
+        self.redelivered -= entry.count > 1
+        if self.report_finished:
+            self.finished.push(entry.seq)
+        self.pending.discard(entry)
+        return 0
+
+    cdef void _raise_floor(self, uint64_t cseq) noexcept:
+        """After message `cseq` (its first consumer sequence) is finished."""
+        cdef PendingEntry* lowest = self.pending.first()
+        if lowest == NULL:
+            self.floor_cseq = self.delivered_cseq
+            self.floor_seq = self.delivered_seq
+        elif cseq == self.floor_cseq + 1 and lowest.cseq > self.floor_cseq:
+            self.floor_cseq = lowest.cseq - 1
+            self.floor_seq = lowest.seq - 1
+
+    cdef bint ack(self, uint64_t seq, uint64_t cseq) except -1:
+        cdef PendingEntry* entry = self.pending.find(seq)
+        cdef bint lowest
+        if entry == NULL:
+            return False
+        cseq = entry.cseq
+        if entry.flags & ENTRY_EXHAUSTED:
+            # a late ack: the floor does not move, as it did not when the deliveries were used up
+            if self.batch is not None:
+                self.batch.add(OP_FINISH_ALL, seq, seq, 0)
+            self._discard(entry)
+            return True
+        if self.batch is not None:
+            lowest = entry == self.pending.first()
+            self.batch.finish(seq, lowest)
+        self._discard(entry)
+        self._raise_floor(cseq)
+        return True
+
+    cdef bint ack_up_to(self, uint64_t seq, uint64_t cseq) except -1:
+        if seq <= self.floor_seq or cseq <= self.floor_cseq or cseq > self.delivered_cseq:
+            return False
+        if self.batch is not None:
+            self.batch.add(OP_FINISH_ALL, self.floor_seq + 1, seq, 0)
+        if seq >= self.delivered_seq and not self.report_finished:
+            self._discard_all()
+        else:
+            self._discard_up_to(seq)
+        self.floor_cseq = cseq
+        self.floor_seq = seq
+        return True
+
+    cdef int _discard_all(self) except -1:
+        self.redelivered = 0
+        self.redeliveries.clear()
+        return self.pending.clear()
+
+    cdef int _discard_up_to(self, uint64_t seq) except -1:
+        cdef PendingEntry* entry = self.pending.first()
+        while entry != NULL and entry.seq <= seq:
+            self._discard(entry)
+            entry = self.pending.first()
+        if self.pending.exhausted:
+            for exhausted_seq, _, _, _, exhausted in self.pending.dump():
+                if exhausted and exhausted_seq <= seq:
+                    self._discard(self.pending.find(exhausted_seq))
+        return 0
+
+    cdef bint nak(self, uint64_t seq, int64_t delay_ns, int64_t now_ns) except -1:
+        cdef PendingEntry* entry = self.pending.find(seq)
+        if entry == NULL or entry.flags & (ENTRY_EXHAUSTED | ENTRY_QUEUED):
+            return False
+        self._delay(entry, delay_ns, now_ns)
+        if delay_ns > 0:
+            return True
+        entry.flags |= ENTRY_QUEUED
+        entry.deadline_ns = 0
+        self.redeliveries.push(seq)
+        return True
+
+    cdef bint progress(self, uint64_t seq, int64_t now_ns) except -1:
+        cdef PendingEntry* entry = self.pending.find(seq)
+        if entry == NULL or entry.flags & (ENTRY_EXHAUSTED | ENTRY_QUEUED):
+            return False
+        self._delay(entry, self.wait_after(entry.count), now_ns)
+        return True
+
+    cdef int _delay(self, PendingEntry* entry, int64_t wait_ns, int64_t now_ns) except -1:
+        entry.flags |= ENTRY_DELAYED
+        if wait_ns > 0:
+            self.pending.set_deadline(entry, add_int64(now_ns, wait_ns))
+        if self.batch is not None:
+            self.batch.add(OP_WAIT, entry.seq, <uint64_t>max(wait_ns, 0), 0)
+        return 0
+
+    cdef bint forget(self, uint64_t seq) except -1:
+        cdef PendingEntry* entry = self.pending.find(seq)
+        cdef uint64_t cseq
+        cdef bint reported = self.report_finished
+        cdef bint exhausted
+        if entry == NULL:
+            return False
+        cseq = entry.cseq
+        exhausted = entry.flags & ENTRY_EXHAUSTED
+        if self.batch is not None:
+            self.batch.add(OP_FINISH_ALL, seq, seq, 0)
+        self.report_finished = False
+        self._discard(entry)
+        self.report_finished = reported
+        if not exhausted:
+            self._raise_floor(cseq)
+        return True
+
+    cdef int exhaust(self, PendingEntry* entry) except -1:
+        if self.batch is not None:
+            self.batch.add(OP_EXHAUST, entry.seq, 0, 0)
+        self.pending.exhaust(entry)
+        return 0
+
+    cdef PendingEntry* next_redelivery(self) except? NULL:
+        cdef PendingEntry* entry
+        while self.redeliveries.size:
+            entry = self.pending.find(self.redeliveries.peek())
+            if entry != NULL and entry.flags & ENTRY_QUEUED:
+                return entry
+            self.redeliveries.pop()
+        return NULL
+
+    cdef bint queue_due(self, int64_t now_ns) except -1:
+        cdef PendingEntry* entry
+        for _ in range(DUE_AT_ONCE):
+            entry = self.pending.pop_due(now_ns)
+            if entry == NULL:
+                return False
+            entry.flags |= ENTRY_QUEUED
+            self.redeliveries.push(entry.seq)
+        return True
+
+    cdef int jump(self, uint64_t seq) except -1:
+        cdef bint reported = self.report_finished
+        if self.batch is not None:
+            self.batch.add(OP_FINISH_ALL, 0, seq, 0)
+        if seq >= self.delivered_seq:
+            self._discard_all()
+        else:
+            self.report_finished = False
+            self._discard_up_to(seq)
+            self.report_finished = reported
+        if self.pending.count == 0:
+            self.delivered_seq = max(self.delivered_seq, seq)
+            self.floor_cseq = self.delivered_cseq
+            self.floor_seq = self.delivered_seq
+        return 0
+
+    def begin_at(self, uint64_t seq) -> None:
+        """As a new consumer whose first message may be `seq`: nothing has been delivered, nothing is pending."""
+        self._discard_all()
+        self.delivered_cseq = self.floor_cseq = 0
+        self.start_at(seq)
+
+    def counts(self) -> tuple:
+        """(pending acks, redelivered, queued for redelivery at most)."""
+        return self.pending.count, self.redelivered, self.redeliveries.size

@@ -1,0 +1,98 @@
+"""What the control plane expects of the rooms around it, and the limits it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from jetbroker.jetstream.models.config import ConsumerConfig
+
+UNLIMITED = -1
+
+
+@dataclass(frozen=True)
+class ServerInfo:
+    """How the server names itself in replies."""
+
+    server_name: str
+    server_id: str
+    version: str
+    domain: str
+
+
+@dataclass(frozen=True)
+class BatchLimits:
+    """Of atomic batches: messages in each, batches under way in a stream and on the server, when one is given up."""
+
+    messages: int = 1000
+    per_stream: int = 50
+    total: int = 1000
+    idle_seconds: float = 10.0
+
+
+@dataclass
+class ServerReservations:
+    """What all accounts of the server share. Sizes in bytes; -1: unlimited.
+
+    `open_batches` and `staged_bytes`: atomic batches under way and the memory their messages take. `turns`: the
+    WorkTurns of all streams, made by the first that needs them.
+    """
+
+    max_memory: int = UNLIMITED
+    max_storage: int = UNLIMITED
+    reserved_memory: int = 0
+    reserved_storage: int = 0
+    batches: BatchLimits = BatchLimits()
+    open_batches: int = 0
+    staged_bytes: int = 0
+    turns: Any = None
+
+
+@dataclass
+class AccountLimits:
+    """Limits of one account. -1: unlimited; duplicate_window (ns) and max_request_batch: 0, no limit."""
+
+    max_memory: int = UNLIMITED
+    max_storage: int = UNLIMITED
+    max_streams: int = UNLIMITED
+    max_consumers: int = UNLIMITED
+    max_ack_pending: int = UNLIMITED
+    memory_max_stream_bytes: int = UNLIMITED
+    storage_max_stream_bytes: int = UNLIMITED
+    max_bytes_required: bool = False
+    duplicate_window: int = 0
+    max_request_batch: int = 0
+
+
+class Origin(Protocol):
+    """The connection a request came from. `opened_at` is the event loop's time, `rtt_ns` 0 when not measured."""
+
+    cid: int
+    peer: str
+    user: object
+    name: str
+    lang: str
+    version: str
+    opened_at: float
+    rtt_ns: int
+
+
+class ConsumerLike(Protocol):
+    """A running consumer."""
+
+    name: str
+    config: ConsumerConfig
+    created_ns: int
+    on_inactive: Callable[[], None] | None
+
+    def start(self) -> object: ...
+
+    def stop(self, reason: str) -> object: ...
+
+    def info(self) -> dict[str, Any]: ...
+
+    def update(self, config: ConsumerConfig) -> object: ...
+
+    def has_delivery_interest(self) -> bool: ...

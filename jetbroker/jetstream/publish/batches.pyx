@@ -1,0 +1,502 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""Atomic batches of one stream: messages are staged in memory until the last one comes, then stored all or none.
+
+Until then each message is only put aside, with an empty ack. At the commit all of them are judged, in nats-server's
+order, as if each had been stored before the next; only then they are appended, in one step of the event loop and as
+one batch of the log (see StreamLog.begin_batch), so that neither readers nor a crash ever see a part.
+"""
+from libc.stdint cimport int64_t, uint16_t, uint64_t
+from libc.string cimport memset
+
+from jetbroker.jetstream.publish.ingest cimport Ingest, SubjectEntry, with_ttl
+from jetbroker.jetstream.publish.last_match cimport last_match
+from jetbroker.jetstream.publish.headers cimport (
+    PublishHeaders, has_schedule_headers, is_sequence, scan_publish_headers, without_header,
+)
+from jetbroker.forms.timestamps cimport wall_clock_ns
+from jetbroker.jetstream.publish.ttl cimport TTL_INVALID, TTL_NONE, expiry_ns, parse_ttl
+from jetbroker.jetstream.timing.work_turns cimport monotonic_ns
+from jetbroker.routing.router cimport charge_publisher
+from jetbroker.store.format.records cimport RECORD_HEADER
+from jetbroker.store.log.stream_log cimport (
+    FLAG_BATCH, FLAG_BATCH_FIRST, FLAG_BATCH_LAST, FLAG_MSG_ID, FLAG_SCHEDULE, FLAG_TTL,
+)
+from jetbroker.tick cimport PHASE_EVENTS
+from jetbroker.wire.digits cimport read_uint64
+from jetbroker.wire.message cimport Message
+from jetbroker.wire.subjects cimport has_wildcard
+
+from jetbroker import limits
+from jetbroker.errors import StorageError
+from jetbroker.jetstream.models.api_level import level_supported
+from jetbroker.jetstream.models.errors import api_error
+from jetbroker.forms.gotext import quote
+from jetbroker.jetstream.publish.headers import header_text, is_valid_increment
+from jetbroker.jetstream.publish.schedule_headers import prepare
+
+cdef Py_ssize_t MAX_HEADER_BYTES = limits.JS_HEADER_BYTES
+cdef Py_ssize_t MAX_BATCH_BYTES = limits.JS_BATCH_BYTES
+cdef Py_ssize_t MAX_STAGED_BYTES = limits.JS_STAGED_BYTES
+cdef Py_ssize_t MAX_ID_BYTES = 64
+cdef Py_ssize_t MESSAGE_OVERHEAD = 768     # of the objects that hold one staged message
+cdef uint64_t MAX_UNCOMMITTED_BYTES = limits.JS_UNCOMMITTED_BYTES
+cdef uint64_t MAX_LOOKED_AT = limits.JS_BATCH_LOOKED_AT
+cdef int64_t UNIT_NS = limits.TURN_NS // limits.TURN_UNITS
+cdef bytes COMMIT_HEADER = b"Nats-Batch-Commit: 1"
+
+
+cdef class StagedBatch:
+    """The messages of one batch so far: (subject, headers, payload, what is known of a schedule or None)."""
+    cdef readonly str id
+    cdef list messages
+    cdef Py_ssize_t size
+    cdef uint64_t last                 # batch sequence
+    cdef double heard_at               # event loop time
+    cdef object timer
+
+
+cdef class Judged:
+    """One message of a batch that may be stored."""
+    cdef SubjectEntry entry
+    cdef bytes subject
+    cdef bytes headers
+    cdef bytes payload
+    cdef bytes msg_id                  # b"": none
+    cdef object prepared               # schedule_headers.Prepared, None: no schedule, or the stream has none
+    cdef bytes rollup                  # b"", b"sub", b"all"
+    cdef bytes ends                    # subject of the schedule that ends with it, b"": none
+    cdef int64_t ttl
+    cdef uint16_t flags
+    cdef bint wanted                   # False: an interest stream without interest in it uses the sequence up only
+    cdef uint64_t seq
+    cdef uint64_t previous             # last message of its subject before it
+
+
+cdef class Judgement:
+    """What the messages of a batch judged so far change, for those behind them."""
+    cdef dict subjects                 # subject -> is its last message a schedule
+    cdef dict per_subject              # subject -> how many
+    cdef dict expected                 # subject -> its last sequence, as expected
+    cdef set msg_ids
+    cdef uint64_t count
+    cdef uint64_t cost
+    cdef uint64_t looked_at            # subjects that patterns were compared with
+
+    def __init__(self) -> None:
+        self.subjects = {}
+        self.per_subject = {}
+        self.expected = {}
+        self.msg_ids = set()
+
+
+cdef class AtomicBatches:
+    """The batches under way in one stream."""
+    cdef Ingest ingest
+    cdef object server                 # ServerReservations
+    cdef dict staged                   # id -> StagedBatch
+
+    def __init__(self, Ingest ingest not None) -> None:
+        self.ingest = ingest
+        self.server = ingest.js.server
+        self.staged = {}
+
+    def __len__(self) -> int:
+        return len(self.staged)
+
+    def drop(self) -> None:
+        """Forget all of them: the stream stops, or takes no batches any more."""
+        for batch in list(self.staged.values()):
+            self.forget(batch)
+
+    def take(self, bytes batch_id not None, bytes subject not None, bytes reply, bytes headers not None,
+             bytes payload not None) -> None:
+        """One message of a batch, from a publisher."""
+        cdef int64_t began = monotonic_ns()
+        refusal = self._refusal(batch_id, subject, headers, payload)
+        if refusal is None:
+            try:
+                refusal = self._stage(batch_id, subject, reply, headers, payload)
+            except StorageError as error:
+                refusal = api_error("stream_store_failed", err=error)   # it could not be judged: nothing is stored
+            # a commit judges up to a thousand messages: the publisher's turn pays for them
+            charge_publisher((monotonic_ns() - began) // UNIT_NS)
+        if refusal is not None:
+            self._answer(reply, refusal)
+
+    cdef int _answer(self, bytes reply, object refusal) except -1:
+        if reply is None or self.ingest.no_ack:
+            return 0
+        if refusal is not None:
+            return self.ingest._refuse_reply(reply, refusal)
+        self.ingest.refusals.append((reply, b"", b""))
+        self.ingest.tick.schedule(PHASE_EVENTS, self.ingest)
+        return 0
+
+    # --- staging ---
+
+    cdef object _refusal(self, bytes batch_id, bytes subject, bytes headers, bytes payload):
+        """What holds for any message of a batch; None: go on."""
+        cdef Ingest ingest = self.ingest
+        cdef Py_ssize_t size = len(headers) + len(payload)
+        if ingest.server_bytes >= 0 and ingest.totals.bytes > ingest.server_bytes:
+            return api_error("insufficient_resources")
+        if ingest.account_bytes >= 0:
+            cost = ingest._cost(len(subject), len(headers), len(payload))
+            if ingest.js.used_bytes(ingest.storage) + cost > ingest.account_bytes:
+                return api_error("account_resources_exceeded")
+        if ingest.max_msg_size >= 0 and size > ingest.max_msg_size:
+            return api_error("stream_message_exceeds_maximum")
+        if not ingest.allow_atomic:
+            return api_error("atomic_publish_disabled")
+        if len(batch_id) > MAX_ID_BYTES:
+            return api_error("atomic_publish_invalid_batch_id")
+        return None
+
+    cdef object _stage(self, bytes batch_id, bytes subject, bytes reply, bytes headers, bytes payload):
+        """Put the message to its batch, and store that when it ends there; returns what refuses it."""
+        cdef uint64_t seq
+        cdef StagedBatch batch
+        cdef bytes commit = header_text(headers, b"Nats-Batch-Commit")
+        cdef bytes text
+        text = header_text(headers, b"Nats-Batch-Sequence") or b""
+        if not read_uint64(text, len(text), &seq):
+            return api_error("atomic_publish_missing_seq")
+        name = batch_id.decode("utf-8", "replace")
+        batch = self.staged.get(name)
+        if batch is None:
+            if seq != 1:
+                if seq - (commit == b"eob") > self.server.batches.messages:
+                    return api_error("atomic_publish_too_large_batch", size=self.server.batches.messages)
+                return api_error("atomic_publish_incomplete_batch")
+            if len(self.staged) >= self.server.batches.per_stream or (
+                    self.server.open_batches >= self.server.batches.total):
+                return api_error("atomic_publish_too_many_inflight")
+            batch = self._begin(name)
+        if commit is not None and commit not in (b"1", b"eob"):
+            self.forget(batch)
+            return api_error("atomic_publish_invalid_batch_commit")
+        level = header_text(headers, b"Nats-Required-Api-Level")
+        if level:
+            if not level_supported(level):
+                self._abandon(batch, "unsupported")
+                return api_error("required_api_level")
+            headers = without_header(headers, b"Nats-Required-Api-Level")
+        return self._add(batch, seq, subject, reply, headers, payload, commit)
+
+    cdef object _add(self, StagedBatch batch, uint64_t seq, bytes subject, bytes reply, bytes headers, bytes payload,
+                     bytes commit):
+        cdef Py_ssize_t size = len(subject) + len(headers) + len(payload) + MESSAGE_OVERHEAD
+        cdef bint ends_before = commit == b"eob"
+        batch.heard_at = self.ingest.tick.loop.time()
+        batch.last += 1
+        if batch.last != seq or (seq == 1 and ends_before):
+            self._abandon(batch, "incomplete")
+            return api_error("atomic_publish_incomplete_batch")
+        if seq - ends_before > <uint64_t>self.server.batches.messages:
+            self._abandon(batch, "large")
+            return api_error("atomic_publish_too_large_batch", size=self.server.batches.messages)
+        if not ends_before:
+            if batch.size + size > MAX_BATCH_BYTES or self.server.staged_bytes + size > MAX_STAGED_BYTES:
+                self._abandon(batch, "large")
+                return api_error("insufficient_resources")
+            batch.messages.append((subject, headers, payload, self._prepared(subject, headers)))
+            batch.size += size
+            self.server.staged_bytes += size
+        if commit is None:
+            self._answer(reply, None)
+            return None
+        self.forget(batch)
+        return self._commit(batch, reply, ends_before)
+
+    cdef object _prepared(self, bytes subject, bytes headers):
+        """What takes long to find out of a schedule is found out before the commit."""
+        cdef PublishHeaders found
+        if self.ingest.schedules is None or not scan_publish_headers(headers, len(headers), &found):
+            return None
+        return prepare(subject, headers, self.ingest.schedules.rules) if has_schedule_headers(&found) else None
+
+    cdef StagedBatch _begin(self, str name):
+        cdef StagedBatch batch = StagedBatch.__new__(StagedBatch)
+        loop = self.ingest.tick.loop
+        batch.id = name
+        batch.messages = []
+        batch.heard_at = loop.time()
+        batch.timer = loop.call_later(self.server.batches.idle_seconds, self._on_timer, batch)
+        self.staged[name] = batch
+        self.server.open_batches += 1
+        return batch
+
+    def forget(self, StagedBatch batch not None) -> None:
+        """It is over, one way or the other."""
+        batch.timer.cancel()
+        del self.staged[batch.id]
+        self.server.open_batches -= 1
+        self.server.staged_bytes -= batch.size
+
+    cdef int _abandon(self, StagedBatch batch, str reason) except -1:
+        self.forget(batch)
+        name = self.ingest.name.decode()
+        fields = {"stream": name}
+        if self.ingest.js.server_info.domain:
+            fields["domain"] = self.ingest.js.server_info.domain
+        fields |= {"batch": batch.id, "reason": reason}
+        self.ingest.js.publish_advisory(
+            f"$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.{name}", fields, "stream_batch_abandoned")
+        return 0
+
+    def _on_timer(self, StagedBatch batch not None) -> None:
+        loop = self.ingest.tick.loop
+        left = batch.heard_at + self.server.batches.idle_seconds - loop.time()
+        if left > 0:
+            batch.timer = loop.call_later(left, self._on_timer, batch)
+        else:
+            self._abandon(batch, "timeout")
+
+    # --- commit ---
+
+    cdef object _commit(self, StagedBatch batch, bytes reply, bint ends_before):
+        """Judge all messages, then store them; returns what refuses the batch.
+
+        `ends_before`: the message that commits is not stored, and the last one before it gets its header.
+        """
+        cdef Ingest ingest = self.ingest
+        cdef Judgement so_far = Judgement()
+        cdef Judged judged = None
+        cdef list all_judged = []
+        cdef int64_t now = wall_clock_ns()
+        for subject, headers, payload, prepared in batch.messages:
+            judged = Judged.__new__(Judged)
+            judged.subject = subject
+            judged.headers = headers
+            judged.payload = payload
+            judged.prepared = prepared
+            refusal = self._judge(judged, so_far, now)
+            if refusal is not None:
+                return refusal
+            all_judged.append(judged)
+        if ends_before:
+            judged.headers = with_commit(judged.headers)
+        if ingest.account_bytes >= 0 and not ingest._account_has_room(so_far.cost):
+            return api_error("account_resources_exceeded")
+        if ingest.accepted_bytes - ingest.committed_bytes > MAX_UNCOMMITTED_BYTES:
+            return api_error("stream_too_many_requests")
+        try:
+            self._append(all_judged, now)
+        except StorageError as error:
+            return api_error("stream_store_failed", err=error)
+        self._settle(all_judged, now)
+        if reply is not None and not ingest.no_ack:
+            text = f',"batch":{quote(batch.id)},"count":{len(all_judged)}'.encode()
+            if ingest.overdue is not None and ingest.overdue.hold(
+                    (<Judged>all_judged[0]).seq, ingest.log.last_seq, reply, text):
+                return None
+            ingest.acks.push_text(ingest.log.last_seq, reply, text)
+            if ingest.log.committed >= ingest.log.last_seq:
+                ingest.tick.schedule(PHASE_EVENTS, ingest)
+        return None
+
+    cdef object _judge(self, Judged judged, Judgement so_far, int64_t now):
+        """What refuses one message of a batch, with those before it as good as stored; None: nothing."""
+        cdef PublishHeaders found
+        cdef Message msg
+        cdef object refusal
+        memset(&msg, 0, sizeof(Message))
+        msg.subject = judged.subject
+        msg.subject_len = len(judged.subject)
+        judged.entry = self.ingest.entry_of(None, &msg)
+        judged.msg_id = judged.rollup = judged.ends = b""
+        judged.wanted = not self.ingest.interest_only or self.ingest._has_interest(judged.entry, &msg)
+        if scan_publish_headers(judged.headers, len(judged.headers), &found):
+            refusal = self._judge_features(&found, judged, so_far, now)
+            if refusal is None:
+                refusal = self._judge_expectations(&found, judged, so_far)
+            if refusal is None:
+                refusal = self._judge_schedule(&found, judged, so_far)
+            if refusal is None and found.rollup.n:
+                refusal = self._judge_rollup(&found, judged, so_far)
+            if refusal is not None:
+                return refusal
+            if found.request_info.p != NULL:
+                judged.headers = without_header(judged.headers, b"Nats-Request-Info")
+        so_far.count += 1
+        so_far.cost += self.ingest._cost(len(judged.subject), len(judged.headers), len(judged.payload))
+        so_far.subjects[judged.subject] = bool(judged.flags & FLAG_SCHEDULE)
+        so_far.per_subject[judged.subject] = so_far.per_subject.get(judged.subject, 0) + 1
+        return self._judge_room(judged, so_far)
+
+    cdef object _judge_features(self, PublishHeaders* found, Judged judged, Judgement so_far, int64_t now):
+        cdef Ingest ingest = self.ingest
+        if found.expected_last_msg_id.n:
+            return api_error("atomic_publish_unsupported_header_batch", header="Nats-Expected-Last-Msg-Id")
+        if len(judged.headers) > MAX_HEADER_BYTES:
+            return api_error("stream_header_exceeds_maximum")
+        if found.increment.n:
+            valid = is_valid_increment(found.increment.p[:found.increment.n])
+            return api_error("message_incr_disabled" if valid else "message_incr_invalid")
+        if found.expected_stream.n and found.expected_stream.p[:found.expected_stream.n] != ingest.name:
+            return api_error("stream_not_match")
+        judged.ttl = parse_ttl(found.ttl.p, found.ttl.n)
+        if judged.ttl != TTL_NONE:
+            if not ingest.allow_ttl:
+                return api_error("message_ttl_disabled")
+            if judged.ttl == TTL_INVALID:
+                return api_error("message_ttl_invalid")
+            judged.flags |= FLAG_TTL
+            if 0 < judged.ttl < ingest.least_ttl:
+                judged.ttl = ingest.least_ttl
+                judged.headers = with_ttl(judged.headers, judged.ttl)
+                scan_publish_headers(judged.headers, len(judged.headers), found)
+        if found.msg_id.n and ingest.dedup.window_ns > 0:
+            if not ingest.dedup.is_read():
+                return api_error("stream_too_many_requests")
+            judged.msg_id = found.msg_id.p[:found.msg_id.n]
+            if judged.msg_id in so_far.msg_ids or ingest.dedup.find(judged.msg_id, now):
+                return api_error("atomic_publish_contains_duplicate_message")
+            so_far.msg_ids.add(judged.msg_id)
+            judged.flags |= FLAG_MSG_ID
+        return None
+
+    cdef object _judge_expectations(self, PublishHeaders* found, Judged judged, Judgement so_far):
+        cdef uint64_t last = self.ingest.log.last_seq + so_far.count
+        cdef bytes subject = judged.subject
+        if found.expected_last_sequence.n:
+            if not is_sequence(found.expected_last_sequence, last):
+                return api_error("stream_wrong_last_sequence", seq=last)
+            if so_far.count:
+                return api_error("stream_wrong_last_sequence_constant")
+        if found.expected_last_subject.n:
+            subject = found.expected_last_subject.p[:found.expected_last_subject.n]
+            if not found.expected_last_subject_sequence.n:
+                return api_error("stream_expected_last_seq_per_subject_invalid")
+        if found.expected_last_subject_sequence.n:
+            if subject in so_far.subjects:
+                return api_error("stream_wrong_last_sequence_constant")
+            if subject not in so_far.expected:
+                if so_far.looked_at > MAX_LOOKED_AT:
+                    return api_error("atomic_publish_too_large_batch", size=so_far.count)
+                so_far.looked_at += len(self.ingest.log.subjects) if has_wildcard(<const char*>subject, len(subject)) else 1
+                so_far.expected[subject] = last_match(self.ingest.log, subject)
+            last = so_far.expected[subject]
+            if not is_sequence(found.expected_last_subject_sequence, last):
+                return api_error("stream_wrong_last_sequence", seq=last)
+        return None
+
+    cdef object _judge_schedule(self, PublishHeaders* found, Judged judged, Judgement so_far):
+        if not has_schedule_headers(found):
+            return None
+        verdict = self.ingest.judge_schedule(
+            judged.subject, judged.headers, so_far.subjects, judged.prepared)
+        if verdict.is_schedule:
+            judged.flags |= FLAG_SCHEDULE
+            judged.headers = verdict.block
+            scan_publish_headers(judged.headers, len(judged.headers), found)
+        if found.schedule_next.n:
+            judged.ends = found.scheduler.p[:found.scheduler.n]
+        return verdict.refusal
+
+    cdef object _judge_rollup(self, PublishHeaders* found, Judged judged, Judgement so_far):
+        refusal = self.ingest._check_rollup(found.rollup)
+        if refusal is not None:
+            return refusal
+        judged.rollup = found.rollup.p[:found.rollup.n].lower()
+        if judged.rollup == b"sub" and judged.subject in so_far.subjects:
+            return api_error("stream_rollup_failed", err="batch rollup sub invalid")
+        if judged.rollup == b"all" and so_far.count:
+            return api_error("stream_rollup_failed", err="batch rollup all invalid")
+        return None
+
+    cdef object _judge_room(self, Judged judged, Judgement so_far):
+        cdef Ingest ingest = self.ingest
+        if not ingest.discard_new:
+            return None
+        if ingest.max_msgs and ingest.log.messages + so_far.count > <uint64_t>ingest.max_msgs:
+            return api_error("stream_store_failed", err="maximum messages exceeded")
+        if ingest.max_bytes and ingest.log.bytes + so_far.cost > <uint64_t>ingest.max_bytes:
+            return api_error("stream_store_failed", err="maximum bytes exceeded")
+        if ingest.discard_new_per_subject and ingest.max_per_subject and not judged.rollup:
+            if judged.entry.state.count + <uint64_t>so_far.per_subject[judged.subject] > <uint64_t>ingest.max_per_subject:
+                return api_error("stream_store_failed", err="maximum messages per subject exceeded")
+        return None
+
+    cdef int _append(self, list all_judged, int64_t now) except -1:
+        """Into the log, all or none. Raises StorageError."""
+        cdef Ingest ingest = self.ingest
+        cdef Judged judged
+        cdef list wanted = [judged for judged in all_judged if (<Judged>judged).wanted]
+        cdef uint64_t size = 0
+        cdef uint16_t flags
+        for judged in all_judged:
+            if judged.wanted:
+                break
+            judged.seq = ingest._use_up_sequence()
+        for judged in wanted:
+            size += RECORD_HEADER + len(judged.subject) + len(judged.headers) + len(judged.payload)
+        ingest.log.begin_batch(size)
+        try:
+            for judged in all_judged:
+                if judged.seq:
+                    continue
+                if not judged.wanted:
+                    judged.seq = ingest._use_up_sequence()
+                    continue
+                flags = judged.flags
+                if len(wanted) > 1:
+                    flags |= FLAG_BATCH
+                    if judged is wanted[0]:
+                        flags |= FLAG_BATCH_FIRST
+                    if judged is wanted[len(wanted) - 1]:
+                        flags |= FLAG_BATCH_LAST
+                judged.previous = judged.entry.state.last if judged.entry.state.count else 0
+                judged.seq = ingest.log.append(
+                    judged.subject, len(judged.subject), judged.headers, len(judged.headers),
+                    judged.payload, len(judged.payload), now, flags, judged.entry.state)
+        except BaseException:
+            ingest.log.abort_batch()
+            raise
+        ingest.log.end_batch()
+        ingest.accepted_bytes += size
+        return 0
+
+    cdef int _settle(self, list all_judged, int64_t now) except -1:
+        """What storing the messages brings about: times, ids, roll-ups, limits."""
+        cdef Ingest ingest = self.ingest
+        cdef Judged judged
+        if ingest.on_first_message is not None:
+            ingest.on_first_message()
+        for judged in all_judged:
+            if judged.msg_id:
+                ingest.dedup.remember(judged.msg_id, judged.seq, now)
+                if ingest.on_first_id is not None:
+                    ingest.on_first_id()
+            if judged.rollup:
+                ingest.roll_up(judged.entry.state, judged.rollup == b"sub", judged.seq)
+            if judged.ends:
+                ingest.end_schedule(judged.ends, judged.seq)
+            if not judged.wanted:
+                continue
+            if ingest.republisher is not None:
+                ingest.republish(judged.entry, judged.seq, judged.previous, judged.headers, len(judged.headers),
+                                 judged.payload, len(judged.payload))
+            if judged.ttl > 0:
+                ingest.ttls.add(judged.seq, expiry_ns(max(now, ingest.log.last_time_ns), judged.ttl))
+            if judged.flags & FLAG_SCHEDULE:
+                if judged.prepared is not None and judged.prepared.rules is ingest.schedules.rules:
+                    ingest.schedules.add_prepared(judged.seq, judged.prepared, now)
+                else:
+                    ingest.schedules.add(judged.seq, judged.headers, now)
+        try:
+            if ingest.max_per_subject:
+                for judged in all_judged:
+                    if judged.wanted:
+                        ingest._trim_subject(judged.entry.state)
+            if not ingest.discard_new:
+                ingest._evict()
+        except StorageError as error:
+            # the batch is stored and gets its ack; what cannot be read now goes with a later message
+            ingest.tick.report(ingest, error)
+        return 0
+
+
+cdef bytes with_commit(bytes headers):
+    """A block with the commit header at its end."""
+    return headers.removesuffix(b"\r\n") + COMMIT_HEADER + b"\r\n\r\n"

@@ -1,0 +1,446 @@
+"""The life of a stream's origins: of the one it mirrors, or of those it sources from.
+
+Each origin is asked for a consumer by its API (or to reset one that was made beforehand), as any client would ask, so
+that it makes no difference whether it is in this account, behind an account's imports or in another domain. What the
+consumer delivers is taken by an OriginIngest; this module makes the connection, finds out that it is broken, and makes
+it again.
+
+Where a source goes on after a restart is recorded once per tick beside the stream. The record is written no later than
+the messages are given out, so no message that consumers have removed since is forgotten; those stored after the last
+record tell by their `Nats-Stream-Source` header. A mirror goes on behind its own last sequence.
+"""
+
+import random
+from asyncio import TimerHandle
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from jetbroker.errors import StorageError
+from jetbroker.forms.gojson import dumps
+from jetbroker.forms.gotext import HOUR, SECOND
+from jetbroker.jetstream.models.api_level import API_LEVEL
+from jetbroker.jetstream.models.config import StreamConfig, StreamSource
+from jetbroker.jetstream.models.errors import ApiError, api_error
+from jetbroker.jetstream.models.names import ORIGIN_POSITIONS, random_name, short_hash
+from jetbroker.jetstream.models.origin_config import index_name
+from jetbroker.jetstream.sourcing.origin_answers import AnswerError, ConsumerAnswer, read_answer
+from jetbroker.jetstream.sourcing.origin_ingest import OriginIngest, last_positions
+from jetbroker.jetstream.streams.direct import DirectGet
+from jetbroker.routing.router import CallbackReceiver, Router, Subscription
+from jetbroker.routing.transform import Transform
+
+if TYPE_CHECKING:
+    from jetbroker.jetstream.streams.stream import Stream
+    from jetbroker.store.log.statelog import StateLog
+
+API_PREFIX = "$JS.API"
+DIRECT_QUEUE = b"_sys_"
+CAUGHT_UP = 10  # messages: so close behind its origin a mirror answers direct gets for it
+FIRST_TRY_SECONDS = 0.05  # behind the start, when the other streams are there
+RETRY_SECONDS = 0.25  # twice as long each time
+LONGEST_RETRY_SECONDS = 5.0
+ANSWER_SECONDS = 10.0
+CHECK_SECONDS = 2.0
+SILENT_NS = 5 * SECOND  # five heartbeats
+HEARTBEAT_NS = SECOND
+INACTIVE_NS = 10 * SECOND
+ACK_WAIT_NS = 22 * HOUR
+MAX_POSITIONS = 10_000  # of sources that are configured no more; they go on there when they come back
+
+_LEVEL_HEADER = b"NATS/1.0\r\nNats-Required-Api-Level: %d\r\n\r\n" % API_LEVEL
+_OLDER_PEER = (api_error("required_api_level").err_code, api_error("invalid_json", err="").err_code)
+
+
+class Origin:
+    """One origin of a stream."""
+
+    def __init__(self, origins: "Origins", source: StreamSource, name: str) -> None:
+        self.origins = origins
+        self.stream = origins.stream
+        self.source = source
+        self.name = name  # index name; "" for a mirror
+        self.error: ApiError | dict[str, Any] | None = None
+        transforms = [
+            Transform((t.src or ">").encode(), t.dest.encode()) if t.dest else None for t in source.subject_transforms
+        ]
+        self.ingest = OriginIngest(self.stream, self, name, transforms, origins.moved)
+        self.consumer = ""  # the name it has at the origin, "": there is none
+        self._fails = 0
+        self._timer: TimerHandle | None = None
+        self._reply: Subscription | None = None
+        self._deliveries: Subscription | None = None
+        self._direct: list[Subscription] = []
+        self._deliver_subject = ""
+        self._is_sourcing = True
+        self._has_asked = False  # as nats-server, which shows the filter of a mirror only then
+
+    # --- life ---
+
+    def start(self, position: int) -> None:
+        """Connect soon; `position`: the last message of the origin that is done with."""
+        self.ingest.go_back(position)
+        self._later(FIRST_TRY_SECONDS)
+
+    def stop(self) -> None:
+        """Disconnect for good; the consumer at the origin stays."""
+        self._disconnect()
+        for subscription in self._direct:
+            self.stream.js.router.unsubscribe(subscription)
+        self._direct = []
+
+    def delete_consumer(self) -> None:
+        """Tell the origin, without waiting for an answer; a consumer that was made beforehand stays."""
+        if self.consumer and self.source.consumer is None:
+            self._request(f"CONSUMER.DELETE.{self.source.name}.{self.consumer}", None, b"", b"")
+            self.consumer = ""
+
+    def info(self) -> dict[str, Any]:
+        """StreamSourceInfo."""
+        out: dict[str, Any] = {"name": self.source.name}
+        if self.source.external is not None:
+            out["external"] = {"api": self.source.external.api, "deliver": self.source.external.deliver}
+        out |= {"lag": self.ingest.lag, "active": self.ingest.silent_ns()}
+        if self.error is not None:
+            out["error"] = self.error.to_json() if isinstance(self.error, ApiError) else self.error
+        if self.source.filter_subject and (self.name or self._has_asked):
+            out["filter_subject"] = self.source.filter_subject
+        if self.source.subject_transforms:
+            out["subject_transforms"] = [{"src": t.src, "dest": t.dest} for t in self.source.subject_transforms]
+        return out
+
+    def _later(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.stream.js.tick.loop.call_later(seconds * random.uniform(1.0, 1.1), self._connect)
+
+    def _disconnect(self) -> None:
+        self.ingest.end()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for subscription in (self._reply, self._deliveries):
+            if subscription is not None:
+                self.stream.js.router.unsubscribe(subscription)
+        self._reply = self._deliveries = None
+
+    def _retry(self, error: ApiError | dict[str, Any] | None) -> None:
+        self._disconnect()
+        self.error = error
+        if self.consumer != self.origins.consumer_name(self):
+            self.delete_consumer()  # one that is for this connection only
+        self._later(min(RETRY_SECONDS * 2**self._fails, LONGEST_RETRY_SECONDS))
+        self._fails = min(self._fails + 1, 10)
+
+    # --- asking for a consumer ---
+
+    def _connect(self) -> None:
+        self._disconnect()
+        self._has_asked = True
+        js = self.stream.js
+        reply = f"$JSC.R.{random_name()}".encode()
+        self._reply = js.router.subscribe(CallbackReceiver(js.tick, self._answered), reply)
+        self._timer = js.tick.loop.call_later(ANSWER_SECONDS, self._retry, None)
+        if self.source.consumer is not None:
+            # one made beforehand goes back to what we have confirmed
+            self._deliver_subject = self.source.consumer.deliver_subject
+            asked = self._request(f"CONSUMER.RESET.{self.source.name}.{self.source.consumer.name}", reply, b"", b"")
+        else:
+            asked = self._ask_for_consumer(reply)
+        if not asked:
+            self._retry(self.error)
+
+    def _ask_for_consumer(self, reply: bytes) -> int:
+        """How many took the request."""
+        prefix = self.source.external.deliver if self.source.external is not None else ""
+        kind = "S" if self.name else "M"
+        self._deliver_subject = f"{prefix or '$JS'}.{kind}.{random_name()}".replace("..", ".")
+        wanted = self._wanted_consumer()
+        subject = f"CONSUMER.CREATE.{self.source.name}"
+        if "filter_subject" in wanted:
+            subject += f".{wanted['name']}.{wanted['filter_subject']}"
+        body = dumps({"stream_name": self.source.name, "config": wanted, "action": ""})
+        return self._request(subject, reply, _LEVEL_HEADER if self._is_sourcing else b"", body)
+
+    def _request(self, subject: str, reply: bytes | None, headers: bytes, body: bytes) -> int:
+        prefix = self.source.external.api if self.source.external is not None else ""
+        target = f"{prefix or API_PREFIX}.{subject}".replace("..", ".")
+        router: Router = self.stream.js.router
+        return router.publish_bytes(target.encode(), reply, headers, body)
+
+    def _wanted_consumer(self) -> dict[str, Any]:
+        """Body of the request's `config`."""
+        name = self.origins.consumer_name(self)
+        kind = "src" if self.name else "mirror"
+        metadata = {f"_nats.{kind}.stream": self.stream.name, f"_nats.{kind}.acc": self.stream.js.account_name}
+        if self.stream.js.server_info.domain:
+            metadata[f"_nats.{kind}.domain"] = self.stream.js.server_info.domain
+        out: dict[str, Any] = {
+            "name": name if self._is_sourcing else f"{name}_{random_name()}",
+            "deliver_subject": self._deliver_subject,
+            **self._start(),
+            "ack_policy": "none",
+            "ack_wait": ACK_WAIT_NS,
+            "max_deliver": 1,
+            "replay_policy": "instant",
+            "flow_control": True,
+            "idle_heartbeat": HEARTBEAT_NS,
+            "inactive_threshold": INACTIVE_NS,
+            "num_replicas": 0,
+            "direct": True,
+            "metadata": metadata,
+        }
+        if self._is_sourcing:
+            out["sourcing"] = True
+        filters = [self.source.filter_subject] if self.source.filter_subject else []
+        filters = filters or [transform.src or ">" for transform in self.source.subject_transforms]
+        if len(filters) == 1:
+            out["filter_subject"] = filters[0]
+        elif filters:
+            out["filter_subjects"] = filters
+        return out
+
+    def _start(self) -> dict[str, Any]:
+        """Where deliveries begin: behind what is done with, at first where the configuration says."""
+        log = self.stream.log
+        is_new = self.ingest.stream_seq == 0
+        if not self.name:
+            is_new = log.messages == 0 and log.first_seq == 0
+        if not is_new:
+            done = self.ingest.stream_seq if self.name else log.last_seq
+            return {"deliver_policy": "by_start_sequence", "opt_start_seq": done + 1}
+        if self.source.opt_start_seq:
+            return {"deliver_policy": "by_start_sequence", "opt_start_seq": self.source.opt_start_seq}
+        if self.source.opt_start_time is not None:
+            return {"deliver_policy": "by_start_time", "opt_start_time": str(self.source.opt_start_time)}
+        return {"deliver_policy": "all"}
+
+    def _answered(self, subject: bytes, reply: bytes | None, headers: bytes, payload: bytes, origin: object) -> None:
+        if self._reply is None:
+            return
+        try:
+            answer = read_answer(payload)
+            if isinstance(answer, ConsumerAnswer):
+                self._begin(answer)
+                return
+        except AnswerError:
+            name = "source_consumer_setup_failed" if self.name else "mirror_consumer_setup_failed"
+            answer = api_error(name, err="invalid consumer create response").to_json()
+        if self._is_sourcing and answer["err_code"] in _OLDER_PEER:
+            self._is_sourcing = False
+            self._connect()
+            return
+        self._is_sourcing = True
+        self._retry(answer)
+
+    def _begin(self, answer: ConsumerAnswer) -> None:
+        """The consumer is there: take what it delivers. Raises AnswerError when it is not what was asked for."""
+        router = self.stream.js.router
+        if self.source.consumer is None:
+            if answer.deliver_subject != self._deliver_subject:
+                raise AnswerError  # an origin does not choose what is listened to
+        elif answer.ack_policy != "flow_control":
+            self._retry(api_error(f"{'source' if self.name else 'mirror'}_consumer_requires_ack_fc"))
+            return
+        self.consumer = answer.name
+        self._disconnect()
+        try:
+            self.ingest.begin(max(answer.delivered, self.ingest.stream_seq) if self.name else answer.delivered)
+        except StorageError as error:
+            self._retry(api_error("stream_store_failed", err=error))
+            return
+        self.error = None
+        self._deliveries = router.subscribe(self.ingest, self._deliver_subject.encode())
+        self._timer = self.stream.js.tick.loop.call_later(CHECK_SECONDS, self._check)
+        if answer.pending < CAUGHT_UP:
+            self._answer_direct_gets()
+
+    # --- while it lasts ---
+
+    def _check(self) -> None:
+        if self.ingest.silent_ns() > SILENT_NS:
+            self._retry(self.error)
+            return
+        self._fails = 0
+        if not self._direct and self.ingest.lag < CAUGHT_UP:
+            self._answer_direct_gets()
+        self._timer = self.stream.js.tick.loop.call_later(CHECK_SECONDS, self._check)
+
+    def _answer_direct_gets(self) -> None:
+        """A mirror that has caught up answers for its origin, beside it."""
+        if self._direct or not self.stream.config.mirror_direct or self.source.external is not None or self.name:
+            return
+        js = self.stream.js
+        receiver = DirectGet(js.router, js.tick, self.stream.log, self.stream.name, self.source.name)
+        prefix = f"$JS.API.DIRECT.GET.{self.source.name}".encode()
+        self._direct = [js.router.subscribe(receiver, target, DIRECT_QUEUE) for target in (prefix, prefix + b".>")]
+
+    def moved(self) -> None:
+        """See origin_ingest.Owner: this tick brought something."""
+        self.origins.record_moved()
+
+    def broke(self, refusal: ApiError | None) -> None:
+        """See origin_ingest.Owner: something is missing, or was refused."""
+        if self._deliveries is None:
+            return
+        if self.ingest.consumer_seq:
+            self._fails = 0
+        self._retry(refusal)
+
+
+class Origins:
+    """All origins of one stream. `positions`: what was recorded of them, None when nothing was."""
+
+    def __init__(self, stream: "Stream", positions: "StateLog | None") -> None:
+        self.stream = stream
+        self.mirror: Origin | None = None
+        self.sources: dict[str, Origin] = {}
+        self.moved: list[OriginIngest] = []
+        self._log = positions
+        self._positions: dict[str, int] = {}
+        self._is_read = False
+
+    def follow(self, config: StreamConfig) -> None:
+        """Have the origins that the configuration names, and no others."""
+        if self.mirror is not None and config.mirror is None:
+            self._drop(self.mirror)
+            self.mirror = None
+        elif self.mirror is None and config.mirror is not None:
+            self.mirror = Origin(self, config.mirror, "")
+            self.mirror.start(0)
+        wanted = {index_name(source): source for source in config.sources}
+        for name in self.sources.keys() - wanted.keys():
+            self._drop(self.sources.pop(name))
+        if wanted and not self._is_read:
+            self._read_positions(set(wanted))
+        present, self.sources = self.sources, {}
+        for name, source in wanted.items():
+            found = present.get(name)
+            if found is None:
+                found = Origin(self, source, name)
+                found.start(self._positions.get(name, 0))
+            found.source = source
+            found.ingest.renew()
+            self.sources[name] = found
+        if self.mirror is not None:
+            self.mirror.ingest.renew()
+
+    def all(self) -> list[Origin]:
+        """In the configuration's order."""
+        return [self.mirror] if self.mirror is not None else list(self.sources.values())
+
+    def stop(self) -> None:
+        """Disconnect from all; their consumers stay, for a while or until the stream is back."""
+        for origin in self.all():
+            origin.stop()
+        if self.moved:
+            self.record_moved()
+
+    def delete_consumers(self) -> None:
+        """The stream will not be back."""
+        for origin in self.all():
+            origin.delete_consumer()
+
+    def info(self) -> dict[str, Any]:
+        """What StreamInfo says of them."""
+        if self.mirror is not None:
+            return {"mirror": self.mirror.info()}
+        return {"sources": [origin.info() for origin in self.sources.values()]} if self.sources else {}
+
+    def consumer_name(self, origin: Origin) -> str:
+        """What the consumer at this origin is called; the same after every restart."""
+        js = self.stream.js
+        identity = f"{self.stream.name} {js.account_name}"
+        if js.server_info.domain:
+            identity += f" {js.server_info.domain}"
+        stable = short_hash(identity)
+        if not origin.name:
+            return f"JS_MIRROR_{stable}"
+        if sum(other.source.name == origin.source.name for other in self.sources.values()) > 1:
+            stable = f"{stable} {origin.name}"
+        return f"JS_SRC_{short_hash(stable)}"
+
+    def _drop(self, origin: Origin) -> None:
+        if origin.name:
+            self._positions[origin.name] = origin.ingest.stream_seq
+            if len(self._positions) > MAX_POSITIONS + len(self.sources):
+                del self._positions[next(iter(self._positions))]
+        origin.stop()
+        origin.delete_consumer()
+
+    # --- positions ---
+
+    def committed(self, seq: int) -> None:
+        """The stream's log has committed everything up to `seq`."""
+        for origin in self.all():
+            origin.ingest.committed(seq)
+
+    def write_failed(self, first_lost: int) -> None:
+        """The log took back everything from `first_lost` on: those messages are wanted again."""
+        for origin in self.all():
+            base, position = origin.ingest.write_failed(first_lost)
+            if origin.name:
+                position = last_positions(self.stream.log, {origin.name}, base).get(origin.name, position)
+                self._positions[origin.name] = position
+            origin.ingest.go_back(position)
+        self.moved.clear()
+        if self.sources:
+            self._record(self.stream.log.last_seq, {name: self._positions[name] for name in self.sources})
+
+    def record_moved(self) -> None:
+        """Record where the origins stand that have moved on; all of them in one record, as one holds for all."""
+        now = {ingest.index_name: ingest.stream_seq for ingest in self.moved}
+        for ingest in self.moved:
+            ingest.mark()
+        self.moved.clear()
+        self._positions |= now
+        self._record(self.stream.log.last_seq, now)
+
+    def _record(self, log_seq: int, positions: dict[str, int]) -> None:
+        if self._log is None:
+            return
+        self._log.append_entry(orjson.dumps({"at": log_seq, "of": positions}))
+        if self.stream.config.retention != "limits":
+            self._log.request_sync()
+        if self._log.should_rewrite(len(self._positions) * 64):
+            self._rewrite(log_seq)
+
+    def _rewrite(self, log_seq: int) -> None:
+        if self._log is None:
+            return
+        try:
+            self._log.rewrite(orjson.dumps({"at": log_seq, "of": self._positions}))
+            self._log.request_sync()
+        except StorageError as error:
+            # nothing is lost: the log only goes on growing
+            self.stream.js.log.warn(f"Stream '{self.stream.js.account_name} > {self.stream.name}': {error}")
+
+    def _read_positions(self, wanted: set[str]) -> None:
+        """Where each source stands: by the records, and by the messages that were stored after them."""
+        self._is_read = True
+        last = self.stream.log.last_seq
+        above = 0
+        for entry in self._log.recovered if self._log is not None else ():
+            record = orjson.loads(entry)
+            if record["at"] <= last:
+                above = record["at"]
+                self._positions |= record["of"]
+        found = last_positions(self.stream.log, wanted, above) if last else {}
+        self._positions |= found
+        if self._log is not None:
+            self._log.recovered.clear()
+            self._rewrite(last)
+        elif self.stream.config.storage == "file":
+            self._make_log()
+            self._record(last, self._positions)
+
+    def _make_log(self) -> None:
+        js = self.stream.js
+        try:
+            self._log = js.store.begin_consumer(
+                js.account_name, self.stream.name, ORIGIN_POSITIONS, {}, self.stream.created_ns, False
+            )
+            self._log.request_sync()
+        except StorageError as error:
+            # the headers of stored messages still tell; only what has been removed may come twice
+            js.log.warn(f"Stream '{js.account_name} > {self.stream.name}': {error}")

@@ -1,0 +1,1 @@
+"""Sealed segments are packed in a thread (`packer`), and messages in packed ones are overwritten (`packing`)."""

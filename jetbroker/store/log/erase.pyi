@@ -1,0 +1,3 @@
+from jetbroker.store.log.filelog import FileLog, FileSegment
+
+def erase_slot(log: FileLog, segment: FileSegment, slot: int) -> None: ...

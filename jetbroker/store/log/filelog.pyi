@@ -1,0 +1,77 @@
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from jetbroker.store.disk import Disk
+from jetbroker.store.format.frames import FrameIndex
+from jetbroker.store.log.commit import GroupCommit
+from jetbroker.store.log.segmented import SegmentedLog
+from jetbroker.tick import Tick
+
+DEFAULT_SEGMENT_BYTES: int
+
+class FileSegment:
+    first_seq: int
+    slots: int
+    live: int
+    live_bytes: int
+    msg_ids: int
+    first_time: int
+    last_time: int
+    sealed: bool
+    path: str
+    fd: int
+    end: int
+    header_len: int
+    footer_at: int
+    footer_len: int
+    footer_crc: int
+    created_ns: int
+    previous: int
+    valid_before: int
+    summarized_live: int
+    packed: bool
+    index_len: int
+    frames: FrameIndex | None
+    stays_plain: bool
+    def __init__(self, first_seq: int, path: str) -> None: ...
+
+class FileLog(SegmentedLog):
+    directory: str
+    meta: dict[str, Any]
+    changes: int
+    changes_written: int
+    changes_synced: int
+    on_sealed: Callable[[FileSegment], None] | None
+    on_removed: Callable[[FileSegment], None] | None
+    packs: bool
+    closed: bool
+    packer: Any
+    erasing: asyncio.Future[None] | None
+    def __init__(
+        self,
+        tick: Tick,
+        disk: Disk,
+        group: GroupCommit,
+        directory: str,
+        stream_id: int,
+        meta: dict[str, Any],
+        segment_bytes: int = ...,
+        reserve: object = None,
+    ) -> None: ...
+    def set_packing(self, on: bool, segment_bytes: int) -> None: ...
+    def start(self, first_seq: int = 1) -> None: ...
+    def write_config(self, meta: dict[str, Any]) -> None: ...
+    def begin_sync(self) -> list[int | str | Callable[[], object]] | None:
+        """What the next round must sync; None when there is nothing."""
+    def end_sync(self, error: OSError | None) -> None:
+        """The outcome of the round."""
+    def abandon(self) -> None:
+        """Close the files without writing anything more."""
+    def rest(self) -> None:
+        """Give the write buffer back when nothing was written since the last call. Called every few seconds."""
+    def buffer_bytes(self) -> int:
+        """Memory held for writing."""
+    def changed_segments(self) -> list[FileSegment]:
+        """Sealed segments of which the cache does not know what is alive."""
+    def moved_to(self, directory: str) -> None: ...

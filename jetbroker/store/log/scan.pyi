@@ -1,0 +1,11 @@
+from jetbroker.store.log.filelog import FileSegment
+
+class Walk:
+    config: dict[str, object] | None
+    end: int
+    damaged: int
+    last_seq: int
+
+def walk_records(segment: FileSegment, data: bytes, limit: int, seed: int, sealed: bool) -> Walk: ...
+def first_record(data: bytes, start: int, seed: int) -> int: ...
+def use_footer(segment: FileSegment, footer: bytes, trailer: tuple[int, int, int]) -> None: ...

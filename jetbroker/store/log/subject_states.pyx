@@ -1,0 +1,62 @@
+# cython: boundscheck=False, wraparound=False
+"""What a log knows of its subjects (see subject_states.pxd)."""
+from cpython.bytes cimport PyBytes_GET_SIZE
+from cpython.object cimport PyObject
+
+from jetbroker.store.log.stream_log cimport SubjectFilter, SubjectState
+from jetbroker.wire.subjects cimport has_wildcard
+
+cdef extern from "Python.h":
+    Py_ssize_t Py_REFCNT(PyObject*)
+
+
+cdef class SubjectStates:
+    """The states of one log's subjects. Whoever keeps one sees the counts of later messages too."""
+
+    def __cinit__(self):
+        self.live = {}
+        self.retired = {}
+        self.retired_bound = 1024
+
+    cdef SubjectState find(self, bytes subject):
+        cdef SubjectState state = <SubjectState>self.live.get(subject)
+        if state is None:
+            state = <SubjectState>self.retired.get(subject)
+            if state is None:
+                state = SubjectState(subject)
+                self.retire(state)
+        return state
+
+    cdef int revive(self, SubjectState state) except -1:
+        self.retired.pop(state.subject, None)
+        self.live[state.subject] = state
+        return 0
+
+    cdef int retire(self, SubjectState state) except -1:
+        cdef bytes subject
+        self.live.pop(state.subject, None)
+        self.retired[state.subject] = state
+        if len(self.retired) > self.retired_bound:
+            for subject in list(self.retired):
+                # 2: the dict's own reference and nobody else's but this look-up
+                if Py_REFCNT(<PyObject*>self.retired[subject]) <= 2 and self.retired[subject] is not state:
+                    del self.retired[subject]
+            self.retired_bound = 2 * len(self.retired) + 1024
+        return 0
+
+    cdef int retire_all(self) except -1:
+        cdef SubjectState state
+        for state in self.live.values():
+            state.count = 0
+            # 2: the dict, this loop's variable and nobody else
+            if Py_REFCNT(<PyObject*>state) > 2:
+                self.retired[state.subject] = state
+        self.live.clear()
+        return 0
+
+    cdef list matching(self, SubjectFilter filter):
+        cdef SubjectState state
+        if not [p for p in filter.patterns if has_wildcard(p, len(p))]:
+            return [self.live[p] for p in set(filter.patterns) if p in self.live]
+        return [state for state in self.live.values()
+                if filter.matches(state.subject, PyBytes_GET_SIZE(state.subject))]

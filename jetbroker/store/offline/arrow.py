@@ -1,0 +1,73 @@
+"""Arrow record batches out of decoded segment columns; the only module of the store that imports pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from jetbroker.errors import StoreReadError
+from jetbroker.store.offline.columns import WANT_DATA, WANT_HEADERS, WANT_SUBJECT
+
+TYPES: dict[str, pa.DataType] = {
+    "stream": pa.string(),
+    "seq": pa.int64(),
+    "time": pa.timestamp("us", tz="UTC"),
+    "subject": pa.string(),
+    "headers": pa.map_(pa.string(), pa.list_(pa.string())),
+    "data": pa.binary(),
+    "size": pa.int32(),
+}
+WANT = {"subject": WANT_SUBJECT, "headers": WANT_HEADERS, "data": WANT_DATA}
+
+
+def schema_of(columns: Sequence[str]) -> pa.Schema:
+    """The schema of these columns; raises StoreReadError for one that there is not."""
+    for name in columns:
+        if name not in TYPES:
+            raise StoreReadError(f"no column {name!r}; there are {', '.join(TYPES)}")
+    return pa.schema([(name, TYPES[name]) for name in columns])
+
+
+def wanted(schema: pa.Schema) -> int:
+    """The WANT_ flags of the columns that have to be decoded for a schema."""
+    flags = 0
+    for name in schema.names:
+        flags |= WANT.get(name, 0)
+    return flags
+
+
+def record_batch(schema: pa.Schema, stream: str, decoded: tuple[Any, ...]) -> pa.RecordBatch:
+    """A batch of exactly this schema from what SegmentColumns.batch returned."""
+    _, rows, seqs, times, sizes, subjects, headers, (data_ends, data) = decoded
+    fixed = {"seq": seqs, "time": times, "size": sizes}
+    arrays = []
+    for field in schema:
+        if field.name in fixed:
+            arrays.append(_array(field.type, rows, fixed[field.name]))
+        elif field.name == "subject":
+            arrays.append(_array(field.type, rows, *subjects))
+        elif field.name == "data":
+            arrays.append(_array(field.type, rows, data_ends, data))
+        elif field.name == "headers":
+            arrays.append(_headers(field.type, rows, headers))
+        else:
+            arrays.append(pa.repeat(pa.scalar(stream, field.type), rows))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(kind: pa.DataType, rows: int, *buffers: bytes) -> pa.Array:
+    return pa.Array.from_buffers(kind, rows, [None, *(pa.py_buffer(buffer) for buffer in buffers)], null_count=0)
+
+
+def _headers(kind: pa.MapType, rows: int, buffers: tuple[bytes, ...]) -> pa.Array:
+    map_ends, name_ends, names, list_ends, value_ends, values = buffers
+    fields = len(name_ends) // 4 - 1
+    value_count = len(value_ends) // 4 - 1
+    entry = pa.struct([kind.key_field, kind.item_field])
+    keys = _array(kind.key_type, fields, name_ends, names)
+    texts = _array(kind.item_type.value_type, value_count, value_ends, values)
+    lists = pa.Array.from_buffers(kind.item_type, fields, [None, pa.py_buffer(list_ends)], 0, children=[texts])
+    entries = pa.Array.from_buffers(entry, fields, [None], 0, children=[keys, lists])
+    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(map_ends)], 0, children=[entries])

@@ -1,0 +1,436 @@
+"""The offline reader: streams read from their files, while a broker runs on them or not.
+
+`open_stream` fixes one consistent point: the log up to some byte of its newest segment, together with every deletion
+recorded up to there.  It takes no lock and writes nothing.  Segments are then read by their columns, in this process
+(`StreamSnapshot.batches`) or, part by part, in others (`read_part`: parts and queries can be pickled).
+
+A message can be in the files a moment before its publish ack goes out; it may then be read here a little earlier than
+a consumer gets it.
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jetbroker.errors import StoreReadError, StoreVersionError
+from jetbroker.limits import READER_BATCH_ROWS
+from jetbroker.store.format.documents import decode_document, header_meta, segment_sequence, stream_meta
+from jetbroker.store.format.names import decode_name, encode_name
+from jetbroker.store.format.records import FORMAT_VERSION, PREVIOUS_WAS_SEALED, SegmentHeader, decode_header
+from jetbroker.store.offline.columns import SegmentColumns, clip_ranges, merge_ranges
+from jetbroker.wire.subjects import valid_literal, valid_subject
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger(__name__)
+
+COLUMNS = ("stream", "seq", "time", "subject", "headers", "data", "size")
+MAX_SEQ = 2**64 - 1
+MIN_TIME_NS = -(2**63)
+MAX_TIME_NS = 2**63 - 1
+LISTING_ATTEMPTS = 20  # retention may remove a segment between listing and opening; then the listing is made anew
+HIDDEN_PREFIX = "."  # folders in the making or on their way out
+HEADER_PREFIX_BYTES = 64
+
+
+@dataclass(frozen=True)
+class Query:
+    """What to read. Sequences and times are inclusive; times in ns since 1970; `subject` a NATS pattern, "" for all.
+
+    `verify` checks each record's CRC even where the footer of a sealed segment alone answers the query.
+    """
+
+    start_seq: int = 0
+    end_seq: int = MAX_SEQ
+    start_ns: int = MIN_TIME_NS
+    end_ns: int = MAX_TIME_NS
+    subject: str = ""
+    verify: bool = False
+
+    def __post_init__(self) -> None:
+        if self.subject and not valid_subject(self.subject.encode()):
+            raise StoreReadError(f"{self.subject!r} is not a valid subject pattern")
+
+
+@dataclass(frozen=True)
+class SegmentPart:
+    """One segment within a snapshot: `messages` live messages of `size` bytes (headers and payload).
+
+    `limit` is where its records end; None: its footer says so. `deleted` are the merged ranges that touch it.
+    """
+
+    path: str
+    stream: str
+    stream_id: int
+    first_seq: int
+    last_seq: int
+    records_start: int
+    limit: int | None
+    messages: int
+    size: int
+    first_ns: int
+    last_ns: int
+    deleted: bytes
+
+
+@dataclass
+class StreamSnapshot:
+    """A stream at one point: `messages` live messages of `size` bytes (headers and payload), in `parts`.
+
+    `damaged` lists the (first, last) sequences that cannot be read, as far as known: reading adds to it.
+    """
+
+    stream: str
+    account: str
+    config: dict[str, Any]
+    parts: list[SegmentPart]
+    messages: int
+    size: int
+    first_seq: int
+    last_seq: int
+    damaged: list[tuple[int, int]] = field(default_factory=list)
+
+    def plan(self, query: Query) -> list[SegmentPart]:
+        """The parts that may hold what is asked."""
+        planned = [
+            part
+            for part in self.parts
+            if part.first_seq <= query.end_seq
+            and part.last_seq >= query.start_seq
+            and part.first_ns <= query.end_ns
+            and part.last_ns >= query.start_ns
+        ]
+        if query.subject:
+            planned = [part for part in planned if _select(part, _open_part(part), query) > 0]
+        return planned
+
+    def batches(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        start_seq: int = 0,
+        end_seq: int = MAX_SEQ,
+        start_ns: int = MIN_TIME_NS,
+        end_ns: int = MAX_TIME_NS,
+        subject: str = "",
+        verify: bool = False,
+        batch_rows: int = READER_BATCH_ROWS,
+    ) -> Iterator[pa.RecordBatch]:
+        """The live messages in order, as Arrow batches of these columns (all of COLUMNS by default)."""
+        from jetbroker.store.offline.arrow import schema_of
+
+        query = Query(start_seq, end_seq, start_ns, end_ns, subject, verify)
+        schema = schema_of(columns or COLUMNS)
+        for part in self.plan(query):
+            yield from read_part(part, query, schema, batch_rows, self.damaged)
+
+    def to_arrow(self, columns: Sequence[str] | None = None, **query: Any) -> pa.Table:
+        """All of it as one table; takes what `batches` takes."""
+        import pyarrow as pa
+
+        from jetbroker.store.offline.arrow import schema_of
+
+        return pa.Table.from_batches(self.batches(columns, **query), schema_of(columns or COLUMNS))
+
+
+def read_part(
+    part: SegmentPart,
+    query: Query,
+    schema: pa.Schema,
+    batch_rows: int = READER_BATCH_ROWS,
+    damaged: list[tuple[int, int]] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The messages of one part as batches of this schema; unreadable ones are skipped, logged, added to `damaged`."""
+    from jetbroker.store.offline.arrow import record_batch, wanted
+
+    segment = _open_part(part)
+    rows = _select(part, segment, query)
+    known = len(segment.damaged)
+    want = wanted(schema)
+    start = 0
+    while start < rows:
+        decoded = segment.batch(start, batch_rows, want, query.verify)
+        start += decoded[0]
+        if decoded[1]:
+            yield record_batch(schema, part.stream, decoded)
+    for first, last in segment.damaged[known:]:
+        log.warning("stream %r: the record of sequence %d in %s is damaged, skipped", part.stream, first, part.path)
+        if damaged is not None:
+            damaged.append((first, last))
+
+
+def is_literal(subject: str) -> bool:
+    """Can this be the subject of a message, and as a pattern match nothing else?"""
+    return valid_literal(subject.encode())
+
+
+def list_streams(store_dir: str | os.PathLike[str]) -> list[tuple[str, str]]:
+    """(account, stream) of every stream with files in the store, sorted."""
+    return sorted(_stream_directories(_store_root(store_dir)))
+
+
+def open_stream(store_dir: str | os.PathLike[str], stream: str, account: str = "$G") -> StreamSnapshot:
+    """Fixes the present state of a stream for reading. `store_dir`: as configured, or its `jetstream` folder.
+
+    Raises StoreReadError when there is no such store or stream, StoreVersionError for a store of a newer release.
+    """
+    root = _store_root(store_dir)
+    directories = _stream_directories(root)
+    directory = directories.get((account, stream))
+    if directory is None:
+        raise StoreReadError(_no_such_stream(root, stream, account, directories))
+    document = _stream_document(directory)
+    if (document.get("account", account), document.get("name", stream)) != (account, stream):
+        raise StoreReadError(f"folder {str(directory)!r} of stream {stream!r} holds the files of another stream")
+    if document.get("config", {}).get("storage") == "memory":
+        raise StoreReadError(f"stream {stream!r} has memory storage: its messages are in no file")
+    for _ in range(LISTING_ATTEMPTS):
+        try:
+            return _snapshot(directory, stream, account, document)
+        except FileNotFoundError:
+            if not directory.is_dir():
+                raise StoreReadError(f"stream {stream!r} was deleted while it was opened") from None
+    raise StoreReadError(f"the segments of stream {stream!r} change faster than they can be listed")
+
+
+def _store_root(store_dir: str | os.PathLike[str]) -> Path:
+    """The folder that holds jetbroker.json, checked for its version."""
+    given = Path(store_dir)
+    for root in (given, given / "jetstream"):
+        marker = root / "jetbroker.json"
+        if marker.is_file():
+            break
+    else:
+        what = "no store of jetbroker (jetbroker.json is missing)" if given.is_dir() else "no such directory"
+        raise StoreReadError(f"{os.fspath(store_dir)!r}: {what}")
+    version = _json_document(marker).get("format", FORMAT_VERSION)
+    if type(version) is int and version > FORMAT_VERSION:
+        raise StoreVersionError(
+            f"store {str(root)!r} has format {version!r}, this release reads up to {FORMAT_VERSION}: update jetbroker"
+        )
+    return root
+
+
+def _stream_directories(root: Path) -> dict[tuple[str, str], Path]:
+    found = {}
+    for account in _subdirectories(root):
+        for directory in _subdirectories(account):
+            if not (directory / "stream.json").exists() and not _segment_paths(directory):
+                continue
+            names = decode_name(account.name), decode_name(directory.name)
+            if (encode_name(names[0]), encode_name(names[1])) != (account.name, directory.name):
+                # a long name is cut: the true one stands inside
+                document = _stream_document(directory)
+                names = document.get("account", names[0]), document.get("name", names[1])
+            found[names] = directory
+    return found
+
+
+def _no_such_stream(root: Path, stream: str, account: str, there: dict[tuple[str, str], Path]) -> str:
+    mine = sorted(name for owner, name in there if owner == account)
+    others = sorted({owner for owner, name in there if owner != account and name == stream})
+    text = f"no stream {stream!r} of account {account!r} in store {str(root)!r}; "
+    text += f"there is {', '.join(mine)}" if mine else "this account has no stream on disk"
+    if others:
+        text += f"; account {', '.join(others)} has a stream of this name"
+    return text + " (streams with memory storage are never on disk)"
+
+
+def _subdirectories(directory: Path) -> list[Path]:
+    try:
+        entries = list(os.scandir(directory))
+        return [Path(entry.path) for entry in entries if entry.is_dir() and not entry.name.startswith(HIDDEN_PREFIX)]
+    except FileNotFoundError:
+        return []
+
+
+def _segment_paths(directory: Path) -> list[str]:
+    return [entry.path for entry in os.scandir(directory) if entry.name.endswith(".seg") and entry.is_file()]
+
+
+def _json_document(path: Path) -> dict[str, Any]:
+    """The JSON object of a file whose last line holds its CRC; {} when it is missing or damaged."""
+    try:
+        return decode_document(path.read_bytes()) or {}
+    except (FileNotFoundError, IsADirectoryError):
+        return {}
+
+
+def _stream_document(directory: Path) -> dict[str, Any]:
+    """stream.json, or what the newest segment with a good header says of the stream."""
+    document = stream_meta(_json_document(directory / "stream.json"))
+    if document is not None:
+        return document
+    for path in sorted(_segment_paths(directory), reverse=True):
+        header = _read_header(path)
+        document = header_meta(header.meta, header.stream_id) if header is not None else None
+        if document is not None:
+            return document
+    return {}
+
+
+def _read_header(path: str) -> SegmentHeader | None:
+    """The header of a segment; None when it is damaged or not yet there."""
+    with open(path, "rb") as file:
+        prefix = file.read(HEADER_PREFIX_BYTES)
+        length = int.from_bytes(prefix[12:16], "little")
+        size = os.fstat(file.fileno()).st_size
+        if length > size:
+            return None
+        try:
+            return decode_header(prefix + file.read(max(0, length - len(prefix))))
+        except ValueError as error:
+            raise StoreVersionError(f"{path}: {error}; this release reads up to {FORMAT_VERSION}") from None
+
+
+@dataclass(frozen=True)
+class _Listed:
+    path: str
+    first_seq: int
+    header: SegmentHeader | None
+
+
+def _listing(directory: Path, stream: str, document: dict[str, Any]) -> tuple[list[_Listed], int]:
+    """The stream's segments in order, and the stream's id; segments of another stream are left out."""
+    listed = []
+    for path in _segment_paths(directory):
+        header = _read_header(path)
+        first_seq = segment_sequence(Path(path).name)
+        if first_seq is None or (header is not None and header.first_seq != first_seq):
+            log.warning("stream %r: %s is no segment of this place, ignored", stream, path)
+            continue
+        listed.append(_Listed(path, first_seq, header))
+    listed.sort(key=lambda entry: entry.first_seq)
+    ids = [entry.header.stream_id for entry in listed if entry.header]
+    stream_id = document.get("stream_id", ids[-1] if ids else None)
+    if listed and not isinstance(stream_id, int):
+        raise StoreReadError(f"stream {stream!r} is damaged: neither stream.json nor any segment header is readable")
+    own = [entry for entry in listed if entry.header is None or entry.header.stream_id == stream_id]
+    for entry in listed:
+        if entry not in own:
+            log.warning("stream %r: %s belongs to another stream, ignored", stream, entry.path)
+    return own, stream_id or 0
+
+
+def _snapshot(directory: Path, stream: str, account: str, document: dict[str, Any]) -> StreamSnapshot:
+    """Newest segment first: what deletes a message stands in its own segment or in a newer one.
+
+    Sequences that are in no segment, and that no deletion accounts for, were in one that is missing.
+    """
+    listed, stream_id = _listing(directory, stream, document)
+    parts: list[SegmentPart] = []
+    damaged: list[tuple[int, int]] = []
+    deleted = b""
+    newer: _Listed | None = None
+    for entry in reversed(listed):
+        header = entry.header
+        limit = _valid_before(entry, newer)
+        start = header.header_len if header else 0
+        segment = SegmentColumns(_mapped(entry.path), stream_id, entry.first_seq, start, limit)
+        deleted = merge_ranges(deleted + segment.deletions)
+        own = clip_ranges(deleted, entry.first_seq, segment.last_seq)
+        damage = list(segment.damaged)
+        if newer is not None:
+            damage.append((segment.last_seq + 1, newer.first_seq - 1))
+        torn = segment.torn_batches(deleted)
+        if torn:
+            damage = _unpacked(merge_ranges(_packed(damage + torn)))
+            own = merge_ranges(own + _packed(torn))
+        for first, last in damage:
+            damaged += _without(first, last, deleted)
+        segment.select(own)
+        messages, size, first_ns, last_ns = segment.summary()
+        limit = None if segment.sealed else segment.valid_end
+        parts.append(
+            SegmentPart(entry.path, stream, stream_id, entry.first_seq, segment.last_seq, start, limit,
+                        messages, size, first_ns, last_ns, own)
+        )  # fmt: skip
+        deleted = clip_ranges(deleted, 0, entry.first_seq - 1) if entry.first_seq else b""
+        newer = entry
+    if newer is not None:
+        damaged += _without(1, newer.first_seq - 1, deleted)
+    parts.reverse()
+    return StreamSnapshot(
+        stream,
+        account,
+        document.get("config", {}),
+        [part for part in parts if part.messages],
+        sum(part.messages for part in parts),
+        sum(part.size for part in parts),
+        next((part.first_seq for part in parts if part.messages), 0),
+        parts[-1].last_seq if parts else 0,
+        sorted(damaged),
+    )
+
+
+def _valid_before(entry: _Listed, newer: _Listed | None) -> int | None:
+    """Where the records of an abandoned segment end; None when the segment itself says so."""
+    if newer is None or newer.header is None or newer.header.previous_first_seq != entry.first_seq:
+        return None
+    return None if newer.header.valid_before == PREVIOUS_WAS_SEALED else newer.header.valid_before
+
+
+def _packed(ranges: list[tuple[int, int]]) -> bytes:
+    return b"".join(end.to_bytes(8, "little") for pair in ranges for end in pair)
+
+
+def _unpacked(ranges: bytes) -> list[tuple[int, int]]:
+    ends = [int.from_bytes(ranges[at : at + 8], "little") for at in range(0, len(ranges), 8)]
+    return list(zip(ends[::2], ends[1::2], strict=True))
+
+
+def _without(first: int, last: int, deleted: bytes) -> list[tuple[int, int]]:
+    """What of first..last is not deleted."""
+    left = []
+    touching = clip_ranges(deleted, first, last)
+    for at in range(0, len(touching), 16):
+        gap_first = int.from_bytes(touching[at : at + 8], "little")
+        gap_last = int.from_bytes(touching[at + 8 : at + 16], "little")
+        if first < gap_first:
+            left.append((first, gap_first - 1))
+        first = max(first, gap_last + 1)
+    if first <= last:
+        left.append((first, last))
+    return left
+
+
+def _mapped(path: str) -> mmap.mmap | bytes:
+    """The file's content; a segment that is being made may still be empty."""
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return b""
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _open_part(part: SegmentPart) -> SegmentColumns:
+    """The segment as it was planned; raises StoreReadError when it is gone."""
+    gone = StoreReadError(
+        f"segment {part.path} of stream {part.stream!r} was removed after this read was planned (retention, purge or "
+        "deletion of the stream); start the read again"
+    )
+    try:
+        header = _read_header(part.path)
+        data = _mapped(part.path)
+    except FileNotFoundError:
+        raise gone from None
+    if header is not None and header.stream_id != part.stream_id:
+        raise gone
+    segment = SegmentColumns(data, part.stream_id, part.first_seq, part.records_start, part.limit)
+    if part.limit is not None and segment.size < part.limit:
+        raise StoreReadError(f"segment {part.path} of stream {part.stream!r} was cut after this read was planned")
+    if part.limit is None and not segment.sealed:
+        raise StoreReadError(f"the footer of segment {part.path} was damaged after this read was planned; start again")
+    return segment
+
+
+def _select(part: SegmentPart, segment: SegmentColumns, query: Query) -> int:
+    return segment.select(
+        part.deleted, query.start_seq, query.end_seq, query.start_ns, query.end_ns, query.subject.encode()
+    )

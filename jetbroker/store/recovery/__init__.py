@@ -1,0 +1,1 @@
+"""What a start does with what it finds: `decisions` holds the table, `assemble` puts a log together."""
