@@ -45,7 +45,7 @@ $(VENV)/bin/python: | prerequisites
 
 # Only links to this directory (see setup.py); $(BUILT) compiles.
 $(CORE): pyproject.toml setup.py | $(VENV)/bin/python
-	$(PY) -m pip install --quiet "setuptools>=80" "Cython>=3.1"
+	$(PY) -m pip install --quiet "setuptools>=80" "Cython>=3.3"
 	JETBROKER_LINK_ONLY=1 $(PY) -m pip install --quiet --no-build-isolation --editable .
 	@touch $@
 
