@@ -1,6 +1,6 @@
 """CONNECT and INFO as Go's encoding/json reads them: keys in any case, unknown ones ignored, wrong types refused.
 
-Rules: core-observed.md section 2 of the protocol's reference, checked against nats-server 2.14.5.
+Rules: as nats-server 2.14.5 was observed to keep them (tests/differential/).
 """
 
 import json
