@@ -9,6 +9,7 @@ ARGS ?=
 WORKERS ?= 3
 
 SOURCES := $(shell find jetbroker -name '*.pyx' -o -name '*.pxd')
+STUBBED := $(shell find jetbroker -name '*.pyi' | sed 's/\.pyi$$//; s|/|.|g')
 FUZZ_SOURCES := $(shell find fuzz -name '*.pyx')
 CORE := $(VENV)/.jetbroker-core
 DEV := $(VENV)/.jetbroker-dev
@@ -20,7 +21,7 @@ FUZZ_BUILT := .build/fuzz.stamp
 help:
 	@echo "make run     build, then start the broker on $(CONFIG) (CONFIG=file)"
 	@echo "make test    the whole test suite (ARGS='-k name' for a part, WORKERS=0 for one process)"
-	@echo "make lint    ruff, cython-lint, mypy"
+	@echo "make lint    ruff, cython-lint, mypy, stubs against what is compiled"
 	@echo "make format  let ruff format the Python files"
 	@echo "make bench   the benchmarks (ARGS='--quick --only core')"
 	@echo "make demo    flights through streams into Spark"
@@ -71,11 +72,13 @@ run: build
 test: $(FUZZ_BUILT) $(DEV)
 	$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
-lint: $(DEV)
+lint: build $(DEV)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cython-lint jetbroker
 	$(VENV)/bin/mypy
+	@$(PY) -m mypy.stubtest --concise --ignore-missing-stub --ignore-disjoint-bases \
+		--mypy-config-file pyproject.toml $(STUBBED)
 
 format: $(DEV)
 	$(VENV)/bin/ruff format .

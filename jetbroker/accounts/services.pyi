@@ -4,7 +4,7 @@ from typing import Any
 from jetbroker.accounts.graph import ServiceImport
 from jetbroker.routing.router import Receiver, Router
 
-Describe = Callable[[Any, list[Any]], bytes]  # (connection or None, what was crossed) -> value of the header
+_Describe = Callable[[Any, list[Any]], bytes]  # (connection or None, what was crossed) -> value of the header
 
 class Responses(Receiver):
     router: Router
@@ -18,6 +18,6 @@ class ServiceReceiver(Receiver):
     rule: ServiceImport
     importer: Responses
     exporter: Responses
-    def __init__(self, rule: ServiceImport, importer: Responses, exporter: Responses, describe: Describe) -> None: ...
+    def __init__(self, rule: ServiceImport, importer: Responses, exporter: Responses, describe: _Describe) -> None: ...
 
 def with_request_info(block: bytes, value: bytes) -> bytes: ...

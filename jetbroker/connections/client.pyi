@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, final
 
 from jetbroker.auth.permissions import Permissions
 from jetbroker.connections.input import ClientInput
@@ -6,6 +6,7 @@ from jetbroker.connections.output import ClientOutput, Shared
 from jetbroker.errors import ProtocolError
 from jetbroker.routing.router import Router, Subscription
 
+@final
 class ClientProtocol(ClientInput):
     router: Router
     account: Any

@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, final
 
 from jetbroker.routing.router import Receiver
 from jetbroker.tick import Tick
@@ -15,8 +15,9 @@ class Shared:
     tracer: Any
     slow_consumers: int
     stalls: int
-    def __init__(self, tick: Tick, server: Any) -> None: ...
+    def __new__(cls, tick: Tick, server: Any) -> Shared: ...
     def set_control_line(self, max_control_line: int) -> None: ...
 
+@final
 class ClientOutput(Receiver):
     protocol: Any

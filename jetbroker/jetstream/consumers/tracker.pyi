@@ -1,6 +1,7 @@
 from jetbroker.jetstream.consumers.state import ConsumerState
 
 class AckTracker:
+    def __init__(self, policy: int, batch: object = None) -> None: ...
     policy: int
     delivered_cseq: int
     delivered_seq: int

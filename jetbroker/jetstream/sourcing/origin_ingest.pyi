@@ -5,7 +5,7 @@ from jetbroker.jetstream.streams.stream import Stream
 from jetbroker.routing.router import Receiver
 from jetbroker.routing.transform import Transform
 
-class Owner(Protocol):
+class _Owner(Protocol):
     """What an OriginIngest tells; never while a message is being delivered."""
 
     def moved(self) -> None: ...
@@ -21,7 +21,7 @@ class OriginIngest(Receiver):
     def __init__(
         self,
         stream: Stream,
-        owner: Owner,
+        owner: _Owner,
         index_name: str,
         transforms: list[Transform | None],
         batch: list[OriginIngest],

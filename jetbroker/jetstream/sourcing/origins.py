@@ -276,11 +276,11 @@ class Origin:
         self._direct = [js.router.subscribe(receiver, target, DIRECT_QUEUE) for target in (prefix, prefix + b".>")]
 
     def moved(self) -> None:
-        """See origin_ingest.Owner: this tick brought something."""
+        """See origin_ingest._Owner: this tick brought something."""
         self.origins.record_moved()
 
     def broke(self, refusal: ApiError | None) -> None:
-        """See origin_ingest.Owner: something is missing, or was refused."""
+        """See origin_ingest._Owner: something is missing, or was refused."""
         if self._deliveries is None:
             return
         if self.ingest.consumer_seq:

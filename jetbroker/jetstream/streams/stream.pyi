@@ -6,7 +6,7 @@ from jetbroker.jetstream.models.interest import StreamConsumer
 from jetbroker.store.log.stream_log import SubjectFilter
 from jetbroker.turns import Steps
 
-class StreamLogFace(Protocol):
+class _StreamLogFace(Protocol):
     """What of a log (store/log.pxd) Python may use."""
 
     first_seq: int
@@ -34,7 +34,7 @@ class Stream:
     name: str
     config: StreamConfig
     created_ns: int
-    log: StreamLogFace
+    log: _StreamLogFace
     consumers: dict[str, Any]
     offline: dict[str, str]
     running: bool

@@ -16,7 +16,7 @@ from jetbroker.store.log.stream_log cimport FLAG_BATCH, FLAG_BATCH_FIRST, FLAG_B
 cdef class BatchWalk:
     """Follows the batches of one segment; told of each record in order."""
 
-    def __init__(self):
+    def __cinit__(self):
         self.missing = []
         self.torn = []
 

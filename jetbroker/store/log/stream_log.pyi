@@ -3,15 +3,11 @@ from collections.abc import Callable, Generator, Iterable
 
 from jetbroker.tick import TickTask
 
-FLAG_MSG_ID: int
-READ_OK: int
-READ_MISSING: int
-READ_DAMAGED: int
-
 class SubjectState:
     subject: bytes
     count: int
     last: int
+    def __init__(self, subject: bytes) -> None: ...
 
 class SubjectFilter:
     patterns: tuple[bytes, ...]
@@ -38,6 +34,9 @@ class StreamLog(TickTask):
     bytes: int
     last_time_ns: int
     failed: Exception | None
+    async def commit(self) -> None:
+        """Wait until everything accepted so far, removals included, is committed. Raises StorageError."""
+    async def close(self) -> None: ...
     def first_of(self, state: SubjectState) -> int: ...
     def count_from(self, filter: SubjectFilter | None, start: int) -> int: ...
     def seq_at_time(self, time_ns: int) -> int: ...

@@ -166,6 +166,14 @@ cdef class CallbackObserver(LogObserver):
 cdef class StreamLog(TickTask):
     """The interface of a stream's log; FileLog and MemoryLog implement it."""
 
+    async def commit(self):
+        """Wait until everything accepted so far, removals included, is committed. Raises StorageError."""
+        raise NotImplementedError
+
+    async def close(self):
+        """Commit, and give up the files."""
+        raise NotImplementedError
+
     cdef uint64_t append(self, const char* subject, Py_ssize_t subject_len,
                          const char* headers, Py_ssize_t headers_len,
                          const char* payload, Py_ssize_t payload_len,
