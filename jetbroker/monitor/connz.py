@@ -87,7 +87,8 @@ async def connz(sources: Sources, query: Query) -> dict[str, Any]:
     key, reverse = _ORDERS[asked.sort]
     found.sort(key=_cid)
     if asked.sort != "cid":
-        found.sort(key=key, reverse=reverse)
+        now_ns = time.time_ns()
+        found.sort(key=lambda row: key(row, now_ns), reverse=reverse)
     rows: list[dict[str, Any]] = []
     room, left = Room(), limits.MONITOR_SUBSCRIPTIONS
     async for row in paced(page(found, asked.offset, min(asked.limit, limits.MONITOR_ROWS))):
@@ -159,26 +160,26 @@ def _active_ns(row: Row) -> int:
     return row.active_ns if isinstance(row, ClosedConnection) else wall_ns(row.active_ns)
 
 
-def _end_ns(row: Row) -> int:
-    return row.stopped_ns if isinstance(row, ClosedConnection) else time.time_ns()
+def _end_ns(row: Row, now_ns: int) -> int:
+    return row.stopped_ns if isinstance(row, ClosedConnection) else now_ns
 
 
-_ORDERS: dict[str, tuple[Callable[[Row], Any], bool]] = {
-    # name: (key, largest first)
-    "cid": (_cid, False),
-    "start": (_started_ns, False),
-    "subs": (lambda row: row.subscription_count, True),
-    "pending": (lambda row: row.pending_bytes, True),
-    "msgs_to": (lambda row: row.out_msgs, True),
-    "msgs_from": (lambda row: row.in_msgs, True),
-    "bytes_to": (lambda row: row.out_bytes, True),
-    "bytes_from": (lambda row: row.in_bytes, True),
-    "last": (_active_ns, True),
-    "idle": (lambda row: _end_ns(row) - _active_ns(row), True),
-    "uptime": (lambda row: _end_ns(row) - _started_ns(row), False),
+_ORDERS: dict[str, tuple[Callable[[Row, int], Any], bool]] = {
+    # name: (key of a row at one time for all of them, largest first)
+    "cid": (lambda row, _: _cid(row), False),
+    "start": (lambda row, _: _started_ns(row), False),
+    "subs": (lambda row, _: row.subscription_count, True),
+    "pending": (lambda row, _: row.pending_bytes, True),
+    "msgs_to": (lambda row, _: row.out_msgs, True),
+    "msgs_from": (lambda row, _: row.in_msgs, True),
+    "bytes_to": (lambda row, _: row.out_bytes, True),
+    "bytes_from": (lambda row, _: row.in_bytes, True),
+    "last": (lambda row, _: _active_ns(row), True),
+    "idle": (lambda row, now: _end_ns(row, now) - _active_ns(row), True),
+    "uptime": (lambda row, now: _end_ns(row, now) - _started_ns(row), False),
     "stop": (_end_ns, True),
-    "reason": (lambda row: row.reason if isinstance(row, ClosedConnection) else "", False),
-    "rtt": (lambda row: row.rtt_ns, True),
+    "reason": (lambda row, _: row.reason if isinstance(row, ClosedConnection) else "", False),
+    "rtt": (lambda row, _: row.rtt_ns, True),
 }
 
 
@@ -188,7 +189,7 @@ _ORDERS: dict[str, tuple[Callable[[Row], Any], bool]] = {
 def _row(row: Row, asked: Options, room: int) -> tuple[dict[str, Any], int]:
     """A connection as it is shown, and how many subscriptions stand in it."""
     host, port = split(row.peer)
-    end = _end_ns(row)
+    end = _end_ns(row, time.time_ns())
     started, active = _started_ns(row), _active_ns(row)
     shown: dict[str, Any] = {
         "cid": row.cid,
