@@ -34,7 +34,7 @@ from jetbroker.tick import Tick
 
 # What one crafted store may cost besides its size: a packed segment and its footer unpacked, and copied.
 MEMORY_BYTES = 2 * (SEGMENT_PLAIN_BYTES + SEGMENT_FOOTER_BYTES)
-SECONDS = 10.0  # of the processor for one input
+SECONDS = 30.0  # of the processor for one input, with a sanitizer, too
 LISTED = 100_000  # sequences in a row that are looked at one by one
 STATUS = Path("/proc/self/status")
 

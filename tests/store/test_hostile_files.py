@@ -416,7 +416,14 @@ def test_a_frame_that_claims_much_is_not_believed() -> None:
 
 
 @pytest.mark.parametrize(
-    "pairs", [[(0, 0), (2**40, 90)], [(60, 60), (1060, 2**50)], [(60, 90), (50, 60)], [(2**63, 1)]]
+    "pairs",
+    [
+        [(60, 2**64 - 8), (760, 90)],
+        [(0, 0), (2**40, 90)],
+        [(60, 60), (1060, 2**50)],
+        [(60, 90), (50, 60)],
+        [(2**63, 1)],
+    ],
 )
 def test_a_frame_index_that_lies_is_not_used(pairs: list[tuple[int, int]]) -> None:
     raw = b"record " * 100

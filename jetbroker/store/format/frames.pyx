@@ -147,7 +147,8 @@ cdef class FrameIndex:
         index.pairs = <const uint64_t*>(p + INDEX_HEADER)
         index.count = load_u32(p + 12)
         for i in range(index.count):
-            if index.raw_at(i + 1) <= index.raw_at(i) or index.file_at(i + 1) < index.file_at(i) + FRAME_HEADER:
+            if index.raw_at(i + 1) <= index.raw_at(i) or index.file_at(i) > index.file_at(i + 1) \
+                    or index.file_at(i + 1) - index.file_at(i) < FRAME_HEADER:
                 return None
         if index.raw_at(index.count) > PLAIN_BYTES or index.file_at(index.count) > end:
             return None
