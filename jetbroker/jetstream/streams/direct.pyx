@@ -8,9 +8,9 @@ the loop, fills its receiver's output at once, or keeps other requests waiting.
 from collections import deque
 
 from libc.stdint cimport int64_t, uint64_t
-from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from jetbroker.jetstream.publish.header_lines cimport append_header, append_number, append_time, begin_block
+from jetbroker.jetstream.timing.work_turns cimport monotonic_ns
 from jetbroker.routing.router cimport Receiver, Router, RouteSlot, Subscription, charge_publisher, get_origin
 from jetbroker.store.log.stream_log cimport (
     READ_DAMAGED, READ_MISSING, READ_OK, StoredMessage, SubjectFilter, SubjectState,
@@ -39,12 +39,6 @@ cdef int STATES_PER_PIECE = 1024
 cdef uint64_t SEQUENCES_PER_PIECE = 65_536
 cdef int LATER = -2                    # beside the results of a read: the search goes on in the next piece
 cdef SubjectFilter EVERYTHING = SubjectFilter()
-
-
-cdef int64_t now_ns() noexcept:
-    cdef timespec now
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return <int64_t>now.tv_sec * 1_000_000_000 + now.tv_nsec
 
 
 cdef class DirectJob:
@@ -128,7 +122,7 @@ cdef class DirectGet(Receiver):
         return job
 
     cdef bint _turn_is_over(self) noexcept:
-        return self.sent >= BYTES_PER_TICK or now_ns() >= self.ends_ns
+        return self.sent >= BYTES_PER_TICK or monotonic_ns() >= self.ends_ns
 
     cdef int run_tick(self) except -1:
         cdef DirectJob job
@@ -136,7 +130,7 @@ cdef class DirectGet(Receiver):
         cdef bint done
         self.refused = []
         self.sent = 0
-        self.ends_ns = now_ns() + <int64_t>limits.TURN_NS
+        self.ends_ns = monotonic_ns() + <int64_t>limits.TURN_NS
         for reply in refused:
             self.send_status(reply, b"429 Too Many Requests")
         while self.in_turn:
