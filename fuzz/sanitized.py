@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 COPY = ROOT / ".build" / "sanitized"
 PACKAGES = ("jetbroker", "fuzz")
 SOURCES = (".py", ".pyx", ".pxd")
+COMPILED = sysconfig.get_config_var("EXT_SUFFIX")  # read once: the first reading is not safe between threads
 FLAGS = (
     *("-shared", "-fPIC", "-O1", "-g1", "-w", "-fno-omit-frame-pointer", "-fno-strict-aliasing", "-fwrapv"),
     *("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
@@ -56,7 +57,7 @@ def copy_sources() -> None:
 
 def built(source: Path) -> Path:
     """The compiled module of a source."""
-    return source.with_suffix(sysconfig.get_config_var("EXT_SUFFIX"))
+    return source.with_suffix(COMPILED)
 
 
 @functools.cache
