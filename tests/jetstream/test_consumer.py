@@ -266,6 +266,32 @@ async def test_ack_all_finishes_everything_before(bench: ConsumerBench) -> None:
     assert positions(consumer)[1] == (4, 4)
 
 
+async def test_ack_all_of_very_many_leaves_the_rest_as_it_was(bench: ConsumerBench) -> None:
+    for _ in range(3000):
+        bench.publish("s.1", b"x")
+    await bench.turn()
+    consumer = bench.consumer(ack_policy="all", max_ack_pending=-1, ack_wait=10 * 10**9, max_deliver=2)
+    found = (await bench.pull({"batch": 3000})).take()
+    for at in (2998, 2600, 5):
+        await bench.ack(found[at], b"-NAK")
+    again = (await bench.pull({"batch": 3})).take()
+    assert [one.numbers[:2] for one in again] == [(2, 2999), (2, 2601), (2, 6)]
+    assert counts(consumer)[:2] == (3000, 3)
+    await bench.advance(6)
+    await bench.ack(found[2700], b"+WPI")
+    await bench.ack(found[2499])
+    assert positions(consumer)[1] == (2500, 2500)
+    assert counts(consumer)[:2] == (500, 2)
+    mailbox = await bench.pull({"batch": 3000})
+    await bench.advance(4.1)
+    back = [one.numbers[:2] for one in mailbox.take()]
+    assert back == [(2, seq) for seq in range(2501, 3001) if seq not in {2601, 2701, 2999}]
+    await bench.advance(6)
+    assert [one.numbers[:2] for one in mailbox.take()] == [(2, 2701)]
+    await bench.ack(found[2998])
+    assert positions(consumer)[1] == (2999, 2999)
+
+
 async def test_max_ack_pending_holds_new_messages_back(bench: ConsumerBench) -> None:
     await bench.fill(*SUBJECTS)
     bench.consumer(max_ack_pending=2)

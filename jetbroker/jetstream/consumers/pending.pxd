@@ -49,6 +49,7 @@ cdef class PendingMap:
     cdef int64_t next_deadline(self) noexcept         # 0: none
     cdef PendingEntry* pop_due(self, int64_t now_ns) noexcept
     cdef int clear(self) except -1                    # takes no longer when there are many
+    cdef int keep_newest(self, uint32_t kept) except -1
     cpdef list dump(self)
 
     cdef uint32_t _slot_of(self, uint64_t seq) noexcept
@@ -58,6 +59,9 @@ cdef class PendingMap:
     cdef bint _live(self, Due* deadline) noexcept
     cdef void _pop_heap(self) noexcept
     cdef int _compact_heap(self) except -1
+    cdef void _drop_stale(self) noexcept
+    cdef int _copy(self, PendingEntry* other) except -1
+    cdef void _exchange(self, PendingMap other) noexcept
 
 
 cdef class SequenceQueue:

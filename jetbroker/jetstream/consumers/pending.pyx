@@ -162,21 +162,24 @@ cdef class PendingMap:
 
     cdef int _compact_heap(self) except -1:
         """Make room in a full heap: drop stale pairs, and grow when most are live."""
-        cdef Py_ssize_t i, kept = 0
         cdef Due* grown
-        for i in range(self.heap_size):
-            if self._live(&self.heap[i]):
-                self.heap[kept] = self.heap[i]
-                kept += 1
-        self.heap_size = kept
-        heapify(self.heap, kept)
-        if kept * 2 >= self.heap_capacity:
+        self._drop_stale()
+        if self.heap_size * 2 >= self.heap_capacity:
             grown = <Due*>realloc(self.heap, max(<Py_ssize_t>64, self.heap_capacity * 2) * sizeof(Due))
             if grown == NULL:
                 raise MemoryError
             self.heap = grown
             self.heap_capacity = max(<Py_ssize_t>64, self.heap_capacity * 2)
         return 0
+
+    cdef void _drop_stale(self) noexcept:
+        cdef Py_ssize_t i, kept = 0
+        for i in range(self.heap_size):
+            if self._live(&self.heap[i]):
+                self.heap[kept] = self.heap[i]
+                kept += 1
+        self.heap_size = kept
+        heapify(self.heap, kept)
 
     cdef int _grow_pool(self) except -1:
         cdef uint32_t old = self.pool_size
@@ -222,6 +225,44 @@ cdef class PendingMap:
         self.count = self.exhausted = 0
         self.heap_size = 0
         return self._grow_pool()
+
+    cdef int keep_newest(self, uint32_t kept) except -1:
+        """All others leave at once, but for the exhausted ones: to take out each of very many takes longer."""
+        cdef PendingMap fresh = PendingMap()
+        cdef uint32_t i
+        cdef PendingEntry* entry = self.first()
+        for i in range(self.count - kept):
+            entry = self.next_of(entry)
+        while fresh.pool_size <= kept + self.exhausted:
+            fresh._grow_pool()
+        while entry != NULL:
+            fresh._copy(entry)
+            entry = self.next_of(entry)
+        for i in range(1, self.pool_size if self.exhausted else 1):
+            if self.entries[i].flags & ENTRY_EXHAUSTED:
+                fresh._copy(&self.entries[i])
+        self._exchange(fresh)
+        self._drop_stale()
+        return 0
+
+    cdef int _copy(self, PendingEntry* other) except -1:
+        cdef PendingEntry* entry = self.insert(other.seq, other.cseq)
+        entry.delivered_ns = other.delivered_ns
+        entry.deadline_ns = other.deadline_ns
+        entry.count = other.count
+        if other.flags & ENTRY_EXHAUSTED:
+            self.exhaust(entry)
+        else:
+            entry.flags = other.flags
+        return 0
+
+    cdef void _exchange(self, PendingMap other) noexcept:
+        """Take the other one's entries and leave it the own ones to be freed; the deadlines stay."""
+        self.entries, other.entries = other.entries, self.entries
+        self.table, other.table = other.table, self.table
+        self.pool_size, self.table_mask, self.free_head = other.pool_size, other.table_mask, other.free_head
+        self.oldest, self.newest = other.oldest, other.newest
+        self.count = other.count
 
     cpdef list dump(self):
         """Pending entries in order, then exhausted ones: (seq, consumer seq, deliveries, delivered ns, exhausted)."""

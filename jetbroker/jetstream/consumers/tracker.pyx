@@ -17,6 +17,7 @@ from jetbroker.saturate cimport add_int64, subtract_int64
 from jetbroker import limits
 
 cdef int DUE_AT_ONCE = limits.JS_DUE_AT_ONCE
+cdef uint32_t TAKEN_OUT = 1024  # one by one; when more leave at once, it is quicker to copy what stays
 
 
 cdef class AckTracker:
@@ -158,10 +159,15 @@ cdef class AckTracker:
                 self.floor_seq = seq
 
     cdef int _discard(self, PendingEntry* entry) except -1:
+        self._count_out(entry)
+        self.pending.discard(entry)
+        return 0
+
+    cdef int _count_out(self, PendingEntry* entry) except -1:
+        """It is about to leave the pending ones."""
         self.redelivered -= entry.count > 1
         if self.report_finished:
             self.finished.push(entry.seq)
-        self.pending.discard(entry)
         return 0
 
     cdef void _raise_floor(self, uint64_t cseq) noexcept:
@@ -213,13 +219,21 @@ cdef class AckTracker:
 
     cdef int _discard_up_to(self, uint64_t seq) except -1:
         cdef PendingEntry* entry = self.pending.first()
+        cdef uint32_t leaving = 0, i
         while entry != NULL and entry.seq <= seq:
-            self._discard(entry)
-            entry = self.pending.first()
+            self._count_out(entry)
+            leaving += 1
+            entry = self.pending.next_of(entry)
+        if leaving > TAKEN_OUT:
+            self.pending.keep_newest(self.pending.count - leaving)
+        else:
+            for _ in range(leaving):
+                self.pending.discard(self.pending.first())
         if self.pending.exhausted:
-            for exhausted_seq, _, _, _, exhausted in self.pending.dump():
-                if exhausted and exhausted_seq <= seq:
-                    self._discard(self.pending.find(exhausted_seq))
+            for i in range(1, self.pending.pool_size):
+                entry = &self.pending.entries[i]
+                if entry.flags & ENTRY_EXHAUSTED and entry.seq <= seq:
+                    self._discard(entry)
         return 0
 
     cdef bint nak(self, uint64_t seq, int64_t delay_ns, int64_t now_ns) except -1:
