@@ -63,12 +63,15 @@ cdef class Pages:
             and entries == load_u64(described + 32)
 
     cdef bint page(self, uint64_t number, int depth, uint64_t* entries, bint has_trees, bint is_free) noexcept:
-        cdef const char* p = self.data + number * self.size
+        cdef const char* p
         cdef uint64_t lower
         cdef uint64_t upper
         cdef uint64_t at
         cdef uint64_t i
-        if not self.meet(number, 1) or load_u64(p) != number or load_u16(p + 10) != (LEAF if depth == 1 else BRANCH):
+        if not self.meet(number, 1):
+            return False
+        p = self.data + number * self.size
+        if load_u64(p) != number or load_u16(p + 10) != (LEAF if depth == 1 else BRANCH):
             return False
         lower = load_u16(p + 12)
         upper = load_u16(p + 14)
