@@ -5,6 +5,8 @@ from jetbroker.store.format.blocks cimport BlockCache
 from jetbroker.store.log.commit cimport GroupCommit
 from jetbroker.store.disk cimport Disk
 from jetbroker.store.format.frames cimport FrameCache, FrameIndex
+from jetbroker.store.log.health cimport Health
+from jetbroker.store.log.removals cimport PendingRemovals
 from jetbroker.store.log.segment cimport Ranges, Segment
 from jetbroker.store.log.segmented cimport SegmentedLog
 from jetbroker.store.log.tail cimport Tail
@@ -50,9 +52,8 @@ cdef class FileLog(SegmentedLog):
     cdef public object erasing         # a future: messages removed from packed segments are overwritten; None: all are
     cdef Py_ssize_t loaded_bound       # sealed segments whose columns may stay in memory
 
-    cdef Ranges pending                # removals not yet in the tail
-    cdef Ranges in_flight              # in the tail, not yet written
-    cdef Ranges last_batch             # written with the last D record; repeated with the next
+    cdef readonly Health health
+    cdef PendingRemovals removals
 
     # every append and removal is a change; commits are counted in them
     cdef readonly uint64_t changes
@@ -69,17 +70,11 @@ cdef class FileLog(SegmentedLog):
     cdef set directories               # to be fsynced with the next round
     cdef set erased                    # segments with overwritten bytes, to be synced
     cdef set round_erased              # those that the round under way covers
-    cdef bint unwell                   # the disk refused, and no try has worked since
-    cdef bint trying                   # a try is under way
-    cdef bint paused                   # no file can be synced: nothing is written until the next try
     cdef bint must_roll                # the next segment's file could not be made
-    cdef object retry                  # when the next try is
-    cdef object reserve                # callables of the store: free / restore the disk space kept for deletions
     cdef public object on_sealed       # called with each sealed segment, or None
     cdef public object on_removed      # called with each segment that is dropped, or None
     cdef uint64_t changes_at_rest      # changes at the last call of rest()
     cdef object suspect                # sync_interval: the error that made the active file suspect, until it is left
-    cdef bint rewriting                # its data is in a new file that waits for its own fdatasync
     cdef Py_ssize_t rewrites
     cdef uint64_t successor_valid_before
     cdef readonly bint closed
@@ -87,8 +82,6 @@ cdef class FileLog(SegmentedLog):
     cdef uint64_t batches_end          # file offset behind the last batch in the active file
 
     cdef int refuse(self, str reason) except -1
-    cdef int tell_fault(self, str reason) except -1
-    cdef int works(self) except -1
     cdef int put_deletions(self) except -1
     cdef int put_own_record(self, int kind, const char* payload, Py_ssize_t n) except -1
     cdef int write_tail(self) except -1

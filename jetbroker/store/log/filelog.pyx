@@ -22,6 +22,8 @@ from jetbroker.store.format.records cimport (
     KIND_CONFIG, KIND_DELETIONS, PREVIOUS_SEALED, RECORD_HEADER, SIZE_MASK, TRAILER_BYTES,
     build_footer, crc32c_update, put_record, record_is_valid, record_length, record_seed,
 )
+from jetbroker.store.log.health cimport COMMITTED, GIVEN_UP, MOVING, PAUSED, SYNCED, TRIED, WORKS, Health
+from jetbroker.store.log.removals cimport PendingRemovals
 from jetbroker.store.log.segment cimport Ranges, Segment, footer_ranges, is_record_of
 from jetbroker.store.log.segmented cimport SegmentedLog
 from jetbroker.store.log.tail cimport Tail
@@ -64,16 +66,14 @@ cdef class FileLog(SegmentedLog):
         self.tail = Tail()
         self.blocks = BlockCache()
         self.loaded_bound = LOADED_SEGMENTS
-        self.pending = Ranges()
-        self.in_flight = Ranges()
-        self.last_batch = Ranges()
+        self.removals = PendingRemovals()
+        self.health = Health(Retry(tick.loop, self.try_again), group.faults, reserve)
         self.waiters = Waiters()
         self.unsynced = []
         self.unlinks = []
         self.directories = set()
         self.erased = set()
         self.round_erased = set()
-        self.reserve = reserve
         self.successor_valid_before = PREVIOUS_SEALED
 
     def start(self, uint64_t first_seq=1):
@@ -113,7 +113,8 @@ cdef class FileLog(SegmentedLog):
 
     cdef int flush(self) except -1:
         """Write everything accepted; on failure take the unwritten appends back and tell the observer."""
-        if self.closed or self.paused or (self.changes_written == self.changes and self.pending.count == 0):
+        if self.closed or self.health.state == PAUSED \
+                or (self.changes_written == self.changes and self.removals.pending.count == 0):
             return 0
         self.put_deletions()
         try:
@@ -121,15 +122,15 @@ cdef class FileLog(SegmentedLog):
         except OSError as error:
             self.write_failed(error)
             return 0
-        self.in_flight.clear()
+        self.removals.written()
         self.changes_written = self.changes
         self.written = self.last_seq
         if self.always:
             self.tail.trim()
             self.group.request(self)
             return 0
-        if self.trying:
-            self.works()
+        if self.health.state != WORKS:
+            self.health.take(COMMITTED)
         self.tail.forget_written()     # readers find it in the page cache
         self.advance_committed()
         if self.unsynced:
@@ -155,8 +156,8 @@ cdef class FileLog(SegmentedLog):
             await self.packer.erased(self)
         if self.changes_synced >= self.changes:
             return
-        if self.paused:
-            raise self.failed
+        if self.health.state == PAUSED:
+            raise self.health.failed
         change = self.changes
         future = self.waiters.add(self.tick.loop, change)
         if not self.scheduled:
@@ -170,16 +171,14 @@ cdef class FileLog(SegmentedLog):
     def begin_sync(self):
         """What the next round must sync; None when there is nothing."""
         from jetbroker.store.log.rewrite import abandon_suspects
-        if self.paused:
-            return None
-        if self.unwell and not self.always and self.retry.waits:
+        if self.health.state == PAUSED or (not self.always and self.health.state != WORKS and self.health.waits):
             return None
         if self.suspect is not None:
             abandon_suspects(self, self.suspect)
         self.flush()
         if self.suspect is not None or (<FileSegment>self.active).fd < 0:
             # there is no new file yet, and the old one is never synced again
-            self.try_later()
+            self.health.try_later()
             return None
         if self.changes_synced == self.changes_written and not self.erased:
             self.advance_committed()
@@ -189,7 +188,7 @@ cdef class FileLog(SegmentedLog):
                 self.open_segment(segment)
         except StorageError as error:
             self.waiters.fail(error)
-            self.try_later()
+            self.health.try_later()
             return None
         self.in_round = True
         self.round_changes = self.changes_written
@@ -215,9 +214,8 @@ cdef class FileLog(SegmentedLog):
         if error is not None:
             self.sync_failed(error)
             return
-        if self.unwell and (self.trying or self.rewriting or (self.failed is None and not self.always)):
-            self.works()
-        self.rewriting = False
+        if self.health.state != WORKS:
+            self.health.take(COMMITTED if self.always else SYNCED)
         for segment in [*self.unsynced, self.round_segment]:
             (<FileSegment>segment).temporary = None
             if segment is self.round_segment:
@@ -251,7 +249,7 @@ cdef class FileLog(SegmentedLog):
             abandon_suspects(self, error)
             return
         self.refuse(f"fdatasync failed: {error.strerror}")
-        if self.rewriting:
+        if self.health.state == MOVING:
             give_up(self, error)
             return
         try:
@@ -262,7 +260,7 @@ cdef class FileLog(SegmentedLog):
         except StorageError:
             # nothing has moved: the old file is not touched before that can be done
             self.suspect = error
-            self.paused = True
+            self.health.take(GIVEN_UP)
             return
         self.group.request(self)
 
@@ -322,26 +320,19 @@ cdef class FileLog(SegmentedLog):
 
     cdef int put_deletions(self) except -1:
         """One batch of D records: what is pending, and the batch before once more."""
-        cdef Ranges batch
+        cdef FileSegment active = <FileSegment>self.active
+        cdef Ranges batch = self.removals.next_batch()
         cdef Py_ssize_t at = 0
         cdef Py_ssize_t n
-        if self.pending.count == 0:
+        if batch is None:
             return 0
-        batch = Ranges()
-        batch.extend(self.last_batch)
-        batch.extend(self.pending)
-        batch.normalize()
         while at < batch.count:
             n = min(batch.count - at, RANGES_PER_RECORD)
             self.put_own_record(KIND_DELETIONS, <const char*>(batch.data + 2 * at), 16 * n)
             at += n
-        self.in_flight.extend(self.pending)
-        (<FileSegment>self.active).recorded.extend(batch)
-        if (<FileSegment>self.active).recorded.count > 100_000:
-            (<FileSegment>self.active).recorded.normalize()
-        self.last_batch.clear()
-        self.last_batch.extend(self.pending)
-        self.pending.clear()
+        active.recorded.extend(batch)
+        if active.recorded.count > 100_000:
+            active.recorded.normalize()
         return 0
 
     def write_config(self, dict meta not None):
@@ -367,51 +358,38 @@ cdef class FileLog(SegmentedLog):
 
     # --- failed writes ---
 
+    @property
+    def failed(self):
+        """None, or the StorageError that makes appends fail until writing works again."""
+        return self.health.failed
+
+    def fault(self, str reason not None):
+        """What the disk refuses, for those who are told of it."""
+        cdef FileSegment segment = <FileSegment>self.active
+        return Fault(self.meta.get("account", ""), self.meta.get("name", ""), "", segment.temporary or segment.path,
+                     reason)
+
     cdef int refuse(self, str reason) except -1:
         """Appends fail from now on, until a try succeeds."""
-        self.failed = StorageError(f"{self.directory}: {reason}")
-        return self.tell_fault(reason)
-
-    cdef int tell_fault(self, str reason) except -1:
-        cdef FileSegment segment = <FileSegment>self.active
-        self.unwell = True
-        self.trying = False
-        self.group.faults.begin(
-            self, Fault(self.meta.get("account", ""), self.meta.get("name", ""), "", segment.temporary or segment.path, reason))
-        self.try_later()
+        self.health.refuse(self.fault(reason), StorageError(f"{self.directory}: {reason}"))
         return 0
-
-    cdef int works(self) except -1:
-        """The disk takes everything again."""
-        self.unwell = self.trying = False
-        self.failed = None
-        self.retry.worked()
-        self.group.faults.over(self)
-        return 0
-
-    def try_later(self):
-        """There is a next try, after a pause."""
-        if self.retry is None:
-            self.retry = Retry(self.tick.loop, self.try_again)
-        self.retry.again()
 
     def try_again(self):
         """Find out whether writing works again: a record that says nothing goes the way of all others."""
         if self.closed:
             return
-        if self.failed is None:
+        if self.health.failed is None:
             self.group.request(self)   # only a sync failed
             return
-        if self.in_round or self.rewriting or (self.reserve is not None and not self.reserve.restore()):
-            self.try_later()
+        if self.in_round or self.health.state == MOVING or not self.health.has_reserve():
+            self.health.try_later()
             return
-        self.paused = False
         if self.always and self.suspect is not None:
             error = self.suspect
             self.suspect = None
             self.sync_failed(error)
             return
-        self.trying = True
+        self.health.take(TRIED)
         if self.must_roll and self.active.slots:
             try:
                 self.roll(self.last_seq + 1)
@@ -429,7 +407,7 @@ cdef class FileLog(SegmentedLog):
         try:
             self.disk.write_all((<FileSegment>self.active).fd, bytes(limits.STORAGE_PROBE_BYTES), end)
         except OSError as error:
-            self.tell_fault(f"{error.strerror or error}")
+            self.refuse(f"{error.strerror or error}")
             return False
         finally:
             self.cut_file(self.active, end)
@@ -438,8 +416,8 @@ cdef class FileLog(SegmentedLog):
     cdef int ready(self) except -1:
         if self.closed:
             raise StorageError(f"{self.directory}: the log is closed")
-        if self.failed is not None and not self.batch_seq:
-            raise self.failed
+        if self.health.failed is not None and not self.batch_seq:
+            raise self.health.failed
         return 0
 
     cdef int write_failed(self, object error) except -1:
@@ -499,8 +477,7 @@ cdef class FileLog(SegmentedLog):
     # --- segments ---
 
     cdef int note_removed(self, uint64_t first, uint64_t last) except -1:
-        self.pending.add(first, last)
-        return 0
+        return self.removals.add(first, last)
 
     cdef FileSegment new_segment(self, uint64_t first_seq, uint64_t valid_before, str path):
         cdef FileSegment segment
@@ -545,15 +522,15 @@ cdef class FileLog(SegmentedLog):
         except OSError as error:
             self.must_roll = True
             self.refuse(f"no new segment can be made: {error.strerror}")
-            raise self.failed from error
+            raise self.health.failed from error
         try:
             self.write_tail()
         except OSError as error:
             self.close_file(new)
             self.disk.unlink(new.path)
             self.write_failed(error)
-            raise self.failed from error
-        self.in_flight.clear()
+            raise self.health.failed from error
+        self.removals.written()
         try:
             self.seal(old)
         except OSError:
@@ -564,7 +541,7 @@ cdef class FileLog(SegmentedLog):
             old.retained_at = self.tail.unsynced_from()
             old.retained = self.tail.bytes_from(old.retained_at)
         self.unsynced.append(old)
-        self.last_batch.clear()
+        self.removals.new_file()
         self.start_segment(new)
         if self.on_sealed is not None:
             self.on_sealed(old)
@@ -636,7 +613,7 @@ cdef class FileLog(SegmentedLog):
                 gap_last = first - 1
         ranges.add(gap_first, gap_last)
         ranges.normalize()
-        self.pending.extend(ranges)
+        self.removals.extend(ranges)
         self.unlinks.append((self.changes + 1, segment))
         if segment in self.unsynced and not (self.in_round and self.round_segment is segment):
             self.unsynced.remove(segment)
@@ -751,7 +728,7 @@ cdef class FileLog(SegmentedLog):
         stored = self.changes_synced if self.always else self.changes_written
         idle = self.changes == self.changes_at_rest == stored
         self.changes_at_rest = self.changes
-        if idle and self.tail.capacity and not self.in_round and self.failed is None and not self.rewriting:
+        if idle and self.tail.capacity and not self.in_round and self.health.failed is None:
             self.tail.give_back()
 
     async def close(self):
@@ -769,10 +746,8 @@ cdef class FileLog(SegmentedLog):
     def abandon(self):
         """Close the files without writing anything more."""
         self.closed = True
-        if self.retry is not None:
-            self.retry.cancel()
+        self.health.close()
         self.group.forget(self)
-        self.group.faults.forget(self)
         for segment in [*self.segments, *[s for _, s in self.unlinks]]:
             self.close_file(segment)
         self.blocks.clear()

@@ -11,6 +11,7 @@ from jetbroker.store.format import records as store_format
 from jetbroker.store.log.scan import walk_records
 
 from jetbroker.store.log.filelog cimport FileLog, FileSegment
+from jetbroker.store.log.health cimport GIVEN_UP, MOVED
 from jetbroker.store.format.records cimport PREVIOUS_SEALED
 from jetbroker.store.log.stream_log cimport SubjectState
 from jetbroker.store.log.segment cimport Ranges
@@ -48,11 +49,11 @@ def rewrite_unsynced(FileLog log not None):
     log.active = new
     log.segments.append(new)
     log.recent = None
-    log.rewriting = True
+    log.health.take(MOVED)
     log.changes_written = log.changes
     log.written = log.last_seq
-    log.in_flight.clear()
-    log.last_batch.clear()
+    log.removals.written()
+    log.removals.new_file()
     log.write_tail()
 
 
@@ -70,7 +71,7 @@ cdef bytes unsynced_records(FileLog log):
 
 def range_records(FileLog log not None, Ranges ranges not None, uint64_t seq):
     """D records of `ranges`, as of sequence `seq`."""
-    pairs = [(ranges.data[2 * i], ranges.data[2 * i + 1]) for i in range(ranges.count)]
+    pairs = ranges.pairs()
     return b"".join([store_format.encode_deletions(log.stream_id, seq, log.last_time_ns, pairs[i:i + 65536])
                      for i in range(0, len(pairs), 65536)])
 
@@ -156,9 +157,10 @@ def abandon_suspects(FileLog log not None, error):
     cdef FileSegment segment
     cdef FileSegment new
     if log.suspect is None:
-        log.tell_fault(f"fdatasync failed: {error.strerror}; messages since the last one may be lost if the power fails")
+        log.health.doubt(log.fault(
+            f"fdatasync failed: {error.strerror}; messages since the last one may be lost if the power fails"))
         for segment in log.unsynced:
-            log.pending.extend(log.recorded_ranges(segment))
+            log.removals.extend(log.recorded_ranges(segment))
         if log.round_segment is not old:
             log.unsynced = log.unsynced[log.unsynced.index(log.round_segment) + 1:]
             log.changed()
@@ -177,11 +179,11 @@ def abandon_suspects(FileLog log not None, error):
         log.make_file(new)
     except OSError:
         # a later round tries again
-        log.try_later()
+        log.health.try_later()
         log.changed()
         return
     log.suspect = None
-    log.pending.extend(old.recorded)
+    log.removals.extend(old.recorded)
     if new.temporary is None:
         old.sealed = True
     else:
@@ -190,7 +192,7 @@ def abandon_suspects(FileLog log not None, error):
             log.discard_file(old)
         else:
             log.close_file(old)
-    log.last_batch.clear()
+    log.removals.new_file()
     log.recent = None
     log.start_segment(new)
     log.changed()
@@ -201,8 +203,7 @@ def give_up(FileLog log not None, error):
     cdef FileSegment segment = <FileSegment>log.active
     cdef uint64_t first_lost = segment.first_seq
     cdef bint lost = segment.slots > 0
-    log.rewriting = False
-    log.pending.extend(segment.recorded)
+    log.removals.extend(segment.recorded)
     segment.recorded.clear()
     if lost:
         log.take_back(first_lost)
@@ -212,10 +213,10 @@ def give_up(FileLog log not None, error):
     segment.subjects = 0
     # what could not be synced is never synced again: the next try makes a file anew
     log.discard_file(segment)
-    log.paused = True
+    log.health.take(GIVEN_UP)
     log.written = log.last_seq
     for state in log.subjects.values():
         (<SubjectState>state).segment_tag = 0
     log.waiters.fail(StorageError(f"{log.directory}: {error.strerror}"))
     if lost and log.observer is not None:
-        log.observer.on_write_failed(first_lost, log.failed)
+        log.observer.on_write_failed(first_lost, log.health.failed)

@@ -109,6 +109,10 @@ cdef class Ranges:
         self.count = k + 1
         return 0
 
+    def pairs(self):
+        """[(first, last)]."""
+        return [(self.data[2 * i], self.data[2 * i + 1]) for i in range(self.count)]
+
 
 cdef class Segment:
     """A run of sequences: slot i belongs to first_seq + i."""

@@ -166,6 +166,11 @@ cdef class CallbackObserver(LogObserver):
 cdef class StreamLog(TickTask):
     """The interface of a stream's log; FileLog and MemoryLog implement it."""
 
+    @property
+    def failed(self):
+        """None, or the StorageError that makes appends fail until writing works again."""
+        return None
+
     async def commit(self):
         """Wait until everything accepted so far, removals included, is committed. Raises StorageError."""
         raise NotImplementedError

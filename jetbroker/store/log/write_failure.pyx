@@ -1,7 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """After a failed write: what is not in the file is taken back, removals are written on the space kept for them."""
-from bisect import bisect_left, bisect_right
-
 from libc.stdint cimport uint16_t, uint64_t
 
 from jetbroker.errors import StorageError
@@ -9,7 +7,7 @@ from jetbroker.errors import StorageError
 from jetbroker.store.log.filelog cimport FileLog, FileSegment
 from jetbroker.store.format.records cimport OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, record_flags, record_length
 from jetbroker.store.log.stream_log cimport FLAG_BATCH_FIRST, FLAG_BATCH, FLAG_BATCH_LAST, SubjectState
-from jetbroker.store.log.segment cimport Ranges, Segment
+from jetbroker.store.log.segment cimport Segment
 
 
 def write_failed(FileLog log not None, error):
@@ -18,31 +16,21 @@ def write_failed(FileLog log not None, error):
     cdef Py_ssize_t slot = whole_batches(log, written_slots(log))
     cdef uint64_t boundary
     cdef uint64_t first_lost = 0
-    cdef Ranges kept
-    cdef Py_ssize_t i
     log.refuse(f"{error.strerror or error}")
     first_lost = segment.first_seq + slot
     boundary = written_boundary(log, slot)
-    kept = Ranges()
-    kept.extend(log.in_flight)
-    kept.extend(log.pending)
-    log.in_flight.clear()
-    log.last_batch.clear()
-    log.pending.clear()
     if first_lost <= log.last_seq:
         log.take_back(first_lost)
-        log.waiters.fail(log.failed)
+        log.waiters.fail(log.health.failed)
     else:
         first_lost = 0
-    for i in range(kept.count):
-        if kept.data[2 * i] <= log.last_seq:
-            log.pending.add(kept.data[2 * i], min(kept.data[2 * i + 1], log.last_seq))
+    log.removals.take_back(log.last_seq)
     log.tail.cut(boundary)
     segment.end = boundary
     log.cut_file(segment, boundary)
     log.written = log.last_seq
     if first_lost and log.observer is not None:
-        log.observer.on_write_failed(first_lost, log.failed)
+        log.observer.on_write_failed(first_lost, log.health.failed)
     write_reserved(log)
 
 
@@ -108,8 +96,8 @@ def write_reserved(FileLog log not None):
     Appends that were written wholly, in front of the one that was not, are committed with them.
     """
     cdef uint64_t boundary = log.tail.end()
-    if log.reserve is not None and (log.pending.count or log.waiters.waiting):
-        log.reserve.free()
+    if log.removals.pending.count or log.waiters.waiting:
+        log.health.use_reserve()
     log.put_deletions()
     try:
         log.write_tail()
@@ -118,12 +106,10 @@ def write_reserved(FileLog log not None):
             log.cut_file(<FileSegment>log.active, boundary)
         log.tail.cut(boundary)
         (<FileSegment>log.active).end = boundary
-        log.pending.extend(log.in_flight)
-        log.in_flight.clear()
-        log.last_batch.clear()
+        log.removals.take_back(log.last_seq)
         log.waiters.fail(StorageError(f"{log.directory}: {error.strerror or error}"))
         return
-    log.in_flight.clear()
+    log.removals.written()
     log.changes_written = log.changes
     if log.always:
         log.group.request(log)
@@ -144,7 +130,7 @@ def restore(FileLog log not None, list sequences not None):
     cdef uint64_t cost
     cdef Py_ssize_t slot
     cdef int restored = 0
-    unremove(log, back)
+    log.removals.undo(back)
     for seq in back:
         segment = log.segment_of(seq)
         if segment is None:
@@ -171,23 +157,3 @@ def restore(FileLog log not None, list sequences not None):
         log.account(1, cost)
         restored += 1
     return restored
-
-
-def unremove(FileLog log not None, list back not None):
-    """Take these sequences (sorted) out of the removals that wait to be written."""
-    cdef Ranges left = Ranges()
-    cdef uint64_t first
-    cdef uint64_t last
-    cdef uint64_t seq
-    cdef Py_ssize_t i
-    log.pending.normalize()
-    for i in range(log.pending.count):
-        first = log.pending.data[2 * i]
-        last = log.pending.data[2 * i + 1]
-        for seq in back[bisect_left(back, first):bisect_right(back, last)]:
-            if first < seq:
-                left.add(first, seq - 1)
-            first = seq + 1
-        if first <= last:
-            left.add(first, last)
-    log.pending = left
