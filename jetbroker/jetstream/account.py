@@ -7,15 +7,17 @@ A change is finished, and answered, only when the store says that it is durable.
 import time
 import traceback
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from jetbroker import limits
 from jetbroker.config.durations import format_duration
 from jetbroker.config.options import TIER, AccountJetStreamOptions
 from jetbroker.errors import StorageError
-from jetbroker.forms.gojson import dumps
-from jetbroker.forms.gotext import Timestamp, format_time
+from jetbroker.forms.gotext import Timestamp
 from jetbroker.jetstream.consumers.consumer import Consumer, filter_steps
+from jetbroker.jetstream.host.host import Host
+from jetbroker.jetstream.host.usage import AccountUsage
 from jetbroker.jetstream.models.config import ConsumerConfig, StreamConfig
 from jetbroker.jetstream.models.consumer_config import (
     EPHEMERAL_INACTIVE_THRESHOLD,
@@ -26,7 +28,7 @@ from jetbroker.jetstream.models.consumer_config import (
     refuse_unsupported_consumer,
     sourcing_consumer_config,
 )
-from jetbroker.jetstream.models.contracts import AccountLimits, ServerInfo, ServerReservations
+from jetbroker.jetstream.models.contracts import AccountLimits, ServerReservations
 from jetbroker.jetstream.models.errors import api_error
 from jetbroker.jetstream.models.metadata import consumer_level, stored_metadata
 from jetbroker.jetstream.models.names import ORIGIN_POSITIONS, random_name
@@ -35,19 +37,15 @@ from jetbroker.jetstream.models.stream_config import check_stream_config, check_
 from jetbroker.jetstream.models.subject_index import SubjectIndex, TooManySteps
 from jetbroker.jetstream.streams.removals import enforce_limits
 from jetbroker.jetstream.streams.stream import Stream
-from jetbroker.routing.router import Router
 from jetbroker.store.log.memlog import MemoryLog
 from jetbroker.store.log.stream_log import SubjectFilter, subject_filter_steps
 from jetbroker.store.store import RecoveredConsumer, RecoveredStream, Store
-from jetbroker.tick import Tick
 from jetbroker.turns import at_once, in_turns
 
 if TYPE_CHECKING:
     from jetbroker.jetstream.sourcing.origins import Origins
-    from jetbroker.logs.logger import Logger
     from jetbroker.store.log.statelog import StateLog
 
-_ID_LENGTH = 22
 DELETED = "Consumer Deleted"  # what pulls that wait are told
 SHUTDOWN = "Server Shutdown"
 KEPT = "its files are kept until"  # what is offline is deleted
@@ -81,31 +79,25 @@ class JetStream:
 
     def __init__(
         self,
-        router: Router,
-        account_name: str,
+        host: Host,
         store: Store,
-        tick: Tick,
         options: AccountJetStreamOptions | None,
-        server_info: ServerInfo,
-        log: "Logger",
         *,
         strict: bool = True,
         server: ServerReservations | None = None,
     ) -> None:
         from jetbroker.jetstream.api.dispatch import Api
 
-        self.router = router
-        self.account_name = account_name
+        self.host = host
+        self.log = host.log
+        self.account_name = host.account_name
         self.store = store
-        self.tick = tick
         self.enabled = options is not None and options.enabled
-        self.limits = account_limits(options) if options is not None else AccountLimits()
         self.tiers = tier_limits(options)
-        self.server_info = server_info
-        self.log = log
         self.strict = strict
-        self.server = server or ServerReservations()
         self.streams: dict[str, Stream] = {}
+        own_limits = account_limits(options) if options is not None else AccountLimits()
+        self.usage = AccountUsage(self.streams, own_limits, server or ServerReservations())
         self.offline: dict[str, str] = {}  # streams that could not be brought back, and why
         self.subjects = SubjectIndex()
         self.api = Api(self)
@@ -121,7 +113,7 @@ class JetStream:
 
     def follow(self, options: AccountJetStreamOptions) -> None:
         """Other limits hold from now on; what is beyond them stays."""
-        self.limits = account_limits(options)
+        self.usage.limits = account_limits(options)
         self.tiers = tier_limits(options)
 
     async def stop(self) -> None:
@@ -131,7 +123,7 @@ class JetStream:
             for consumer in list(stream.consumers.values()):
                 consumer.stop(SHUTDOWN)
             stream.stop()
-            self._reserve(stream.config, -1)
+            self.usage.reserve(stream.config, -1)
 
     def _restore(self, recovered: RecoveredStream) -> None:
         """Bring a stream back; one that cannot be is offline: its files stay as they are."""
@@ -143,7 +135,15 @@ class JetStream:
             config = stored_stream_config(recovered.config)
             self.log.info(f"  Starting restore for stream {who}")
             began = time.monotonic()
-            stream = Stream(self, config, recovered.log, recovered.created_ns)
+            positions = next((entry.state_log for entry in recovered.consumers if entry.name == ORIGIN_POSITIONS), None)
+            stream = Stream(
+                self.host,
+                self.usage,
+                config,
+                recovered.log,
+                recovered.created_ns,
+                make_origins=partial(self._make_origins, positions),
+            )
             took = format_duration(round(time.monotonic() - began, 3))
             self.log.info(f"  Restored {recovered.log.messages:,} messages for stream {who} in {took}")
             restored = self._restore_consumers(stream, recovered.consumers)
@@ -174,7 +174,6 @@ class JetStream:
                 continue
             stream.add_consumer(consumer)
             restored.append(consumer)
-        stream.origin_positions = next((entry.state_log for entry in found if entry.name == ORIGIN_POSITIONS), None)
         return restored
 
     def _start_restored(self, consumer: Consumer) -> None:
@@ -199,18 +198,20 @@ class JetStream:
             self.log.debug("".join(traceback.format_exception(error)).rstrip())
 
     def _enter(self, stream: Stream) -> None:
-        self._reserve(stream.config, 1)
+        self.usage.reserve(stream.config, 1)
         self.streams[stream.name] = stream
 
     def _leave(self, stream: Stream) -> None:
         del self.streams[stream.name]
-        self._reserve(stream.config, -1)
+        self.usage.reserve(stream.config, -1)
 
     # --- streams ---
 
     async def create_stream(self, config: StreamConfig, *, pedantic: bool = False) -> Stream:
         """The stream of this configuration, made when there is none. Raises ApiError."""
-        config = await in_turns(check_stream_config(config, self.limits, pedantic=pedantic, find_stream=self.config_of))
+        config = await in_turns(
+            check_stream_config(config, self.usage.limits, pedantic=pedantic, find_stream=self.config_of)
+        )
         existing = self.streams.get(config.name)
         if existing is not None:
             if existing.config != config:
@@ -219,10 +220,10 @@ class JetStream:
         self._refuse_offline(config.name)
         if self.tiers and TIER not in self.tiers:
             raise api_error("no_limits")
-        if 0 <= self.limits.max_streams <= len(self.streams) + len(self.offline):
+        if 0 <= self.usage.limits.max_streams <= len(self.streams) + len(self.offline):
             raise api_error("maximum_streams_limit")
         await self._check_overlap(config)
-        self._check_reservation(config, None)
+        self.usage.check_reservation(config, None)
         refuse_unsupported_stream(config)
         created_ns = time.time_ns()
         own_subjects = await in_turns(subject_filter_steps([subject.encode() for subject in config.subjects]))
@@ -233,7 +234,8 @@ class JetStream:
             )
         except StorageError as error:
             raise api_error("stream_create", err=str(error)) from error
-        stream = Stream(self, config, log, created_ns, own_subjects)
+        origins = partial(self._make_origins, None)
+        stream = Stream(self.host, self.usage, config, log, created_ns, own_subjects, origins)
         try:
             await in_turns(stream.starting())
         except Exception:
@@ -242,39 +244,41 @@ class JetStream:
             raise
         self._enter(stream)
         await in_turns(self.subjects.add(stream.name, config.subjects))
-        self._stream_advisory("CREATED", config.name, "create")
+        self.host.advisories.stream("CREATED", config.name, "create")
         return stream
 
     def _try_stream(self, config: StreamConfig, own_subjects: SubjectFilter) -> None:
         """Nothing is written of a configuration that no stream can be built from."""
-        Stream(self, config, MemoryLog(self.tick), 0, own_subjects)
+        Stream(self.host, self.usage, config, MemoryLog(self.host.tick), 0, own_subjects)
 
     async def update_stream(self, config: StreamConfig, *, pedantic: bool = False) -> Stream:
         """Give an existing stream this configuration. Raises ApiError."""
         stream = self.stream(config.name)
         config = await in_turns(
-            check_stream_config(config, self.limits, pedantic=pedantic, creating=False, find_stream=self.config_of)
+            check_stream_config(
+                config, self.usage.limits, pedantic=pedantic, creating=False, find_stream=self.config_of
+            )
         )
         old = stream.config
         check_stream_update(old, config)
         refuse_unsupported_stream(config)
         if config.subjects != old.subjects:
             await self._check_overlap(config)
-        self._check_reservation(config, old)
+        self.usage.check_reservation(config, old)
         self._check_consumer_limits(stream, config)
         self._try_stream(config, stream.own_subjects)  # which are made, and tried, when it is applied
         try:
             await self.store.update_stream(self.account_name, config.name, config.to_json())
         except StorageError as error:
             raise api_error("stream_update", err=str(error)) from error
-        self._reserve(old, -1)
-        self._reserve(config, 1)
+        self.usage.reserve(old, -1)
+        self.usage.reserve(config, 1)
         await in_turns(stream.applying(config))
         if config.subjects != old.subjects:
             await in_turns(self.subjects.remove(old.name, old.subjects))
             await in_turns(self.subjects.add(config.name, config.subjects))
         await enforce_limits(stream)
-        self._stream_advisory("UPDATED", config.name, "modify")
+        self.host.advisories.stream("UPDATED", config.name, "modify")
         return stream
 
     async def delete_stream(self, name: str) -> None:
@@ -293,7 +297,7 @@ class JetStream:
         except StorageError as error:
             raise api_error("stream_delete", err=str(error)) from error
         self.offline.pop(name, None)
-        self._stream_advisory("DELETED", name, "delete")
+        self.host.advisories.stream("DELETED", name, "delete")
 
     async def _check_overlap(self, config: StreamConfig) -> None:
         known = self.subjects.bounded(limits.JS_OVERLAP_STEPS)
@@ -311,11 +315,16 @@ class JetStream:
             raise api_error("stream_not_found")
         return stream
 
-    def origins_of(self, stream: Stream) -> "Origins":
+    def _make_origins(self, positions: "StateLog | None", stream: Stream) -> "Origins":
         """Where the messages of a mirror, or of a stream with sources, come from."""
         from jetbroker.jetstream.sourcing.origins import Origins  # most brokers do without
 
-        return Origins(stream, stream.origin_positions)
+        def begin_log() -> "StateLog":
+            return self.store.begin_consumer(
+                self.account_name, stream.name, ORIGIN_POSITIONS, {}, stream.created_ns, False
+            )
+
+        return Origins(stream, positions, begin_log)
 
     def config_of(self, name: str) -> StreamConfig | None:
         """The configuration of the stream of this name, None when there is none."""
@@ -338,8 +347,8 @@ class JetStream:
         if config.direct and config.sourcing and config.name:
             config = sourcing_consumer_config(config, stream.config)
         given = config
-        config = default_consumer_config(config, stream.config, self.limits, pedantic=pedantic)
-        await in_turns(check_consumer_config(config, stream.config, self.limits))
+        config = default_consumer_config(config, stream.config, self.usage.limits, pedantic=pedantic)
+        await in_turns(check_consumer_config(config, stream.config, self.usage.limits))
         name = config.durable_name or config.name
         if stream.config.retention == "workqueue":
             others = [other.config for other in stream.consumers.values() if not name or other.name != name]
@@ -373,7 +382,7 @@ class JetStream:
             stream.remove_consumer(consumer)
             raise
         consumer.start()
-        self._consumer_advisory("CREATED", stream.name, name, "create")
+        self.host.advisories.consumer("CREATED", stream.name, name, "create")
         return consumer
 
     def _keep_consumer(self, stream: Stream, consumer: Consumer) -> None:
@@ -453,6 +462,10 @@ class JetStream:
         if until != old.pause_until:
             self.tell_pause(consumer)
 
+    def tell_pause(self, consumer: Consumer) -> None:
+        """Tell whoever listens whether this consumer is paused, and until when."""
+        self.host.advisories.pause(consumer.stream_name, consumer.name, consumer.pause_fields())
+
     async def take_back_consumer(self, stream: Stream, consumer: Consumer) -> None:
         """There is no consumer whose creation was answered with an error."""
         if not self._is_there(stream, consumer):
@@ -482,7 +495,7 @@ class JetStream:
             except StorageError as error:
                 raise api_error("stream_general_error", err=str(error)) from error
         await stream.commit()
-        self._consumer_advisory("DELETED", stream.name, name, "delete")
+        self.host.advisories.consumer("DELETED", stream.name, name, "delete")
 
     def consumer(self, stream: Stream, name: str) -> Consumer:
         """The consumer of this name. Raises ApiError 10014, or 10195 when it is offline."""
@@ -521,7 +534,7 @@ class JetStream:
     def _check_consumer_count(self, stream: Stream, config: ConsumerConfig) -> None:
         """What mirrors and sources make does not count against the limits, but where there are any it is bounded."""
         in_stream = stream.config.max_consumers
-        in_account = self.limits.max_consumers
+        in_account = self.usage.limits.max_consumers
         others = [other.config for other in stream.consumers.values()]
         sourcing = sum(other.direct or other.sourcing for other in others)
         if config.direct or config.sourcing:
@@ -530,50 +543,8 @@ class JetStream:
             return
         if 0 < in_stream <= len(others) - sourcing + len(stream.offline):
             raise api_error("maximum_consumers_limit")
-        if in_account >= 0 and self.consumer_count() >= in_account:
+        if in_account >= 0 and self.usage.consumer_count() >= in_account:
             raise api_error("maximum_consumers_limit")
-
-    # --- limits and usage ---
-
-    def consumer_count(self) -> int:
-        """Consumers of all streams."""
-        return sum(len(stream.listed_consumers()) + len(stream.offline) for stream in self.streams.values())
-
-    def used_bytes(self, storage: str) -> int:
-        """Bytes stored by the account's streams of this storage."""
-        return sum(stream.log.bytes for stream in self.streams.values() if stream.config.storage == storage)
-
-    def reserved_bytes(self, storage: str) -> int:
-        """Sum of max_bytes of the account's streams of this storage."""
-        configs = (stream.config for stream in self.streams.values())
-        return sum(config.max_bytes for config in configs if config.storage == storage and config.max_bytes > 0)
-
-    def has_room(self, storage: str, size: int) -> bool:
-        """True when the account may store `size` bytes more."""
-        limit = self.limits.max_storage if storage == "file" else self.limits.max_memory
-        return limit < 0 or self.used_bytes(storage) + size <= limit
-
-    def _reserve(self, config: StreamConfig, sign: int) -> None:
-        if config.max_bytes <= 0:
-            return
-        if config.storage == "file":
-            self.server.reserved_storage += sign * config.max_bytes
-        else:
-            self.server.reserved_memory += sign * config.max_bytes
-
-    def _check_reservation(self, config: StreamConfig, old: StreamConfig | None) -> None:
-        """max_bytes is reserved: all of them together must fit the account and the server."""
-        if config.max_bytes <= 0 or (old is not None and config.max_bytes <= old.max_bytes):
-            return
-        is_file = config.storage == "file"
-        more = config.max_bytes - (old.max_bytes if old is not None and old.max_bytes > 0 else 0)
-        server = self.server
-        of_account = self.limits.max_storage if is_file else self.limits.max_memory
-        of_server = server.max_storage if is_file else server.max_memory
-        reserved = server.reserved_storage if is_file else server.reserved_memory
-        too_much = 0 <= of_account < self.reserved_bytes(config.storage) + more
-        if too_much or 0 <= of_server < reserved + more:
-            raise api_error("storage_resources_exceeded" if is_file else "memory_resources_exceeded")
 
     def _check_consumer_limits(self, stream: Stream, config: StreamConfig) -> None:
         cap = config.consumer_limits.max_ack_pending
@@ -583,38 +554,3 @@ class JetStream:
         if violating:
             text = f"change to limits violates consumers: {', '.join(sorted(violating))}"
             raise api_error("stream_update", err=text)
-
-    # --- advisories ---
-
-    def publish_advisory(self, subject: str, fields: dict[str, Any], kind: str = "") -> None:
-        """Tell whoever listens on `subject`; `kind` is the end of the type, when `fields` has none."""
-        target = subject.encode()
-        if not self.router.interested(target):
-            return
-        advisory = {
-            "type": f"io.nats.jetstream.advisory.v1.{kind}",
-            "id": random_name(_ID_LENGTH),
-            "timestamp": format_time(time.time_ns()),
-        }
-        self.router.publish_bytes(target, None, b"", dumps(advisory | fields))
-
-    def _stream_advisory(self, event: str, name: str, action: str) -> None:
-        fields = {"stream": name, "action": action} | self._domain()
-        self._advise_later(f"$JS.EVENT.ADVISORY.STREAM.{event}.{name}", fields, "stream_action")
-
-    def _consumer_advisory(self, event: str, stream: str, name: str, action: str) -> None:
-        fields = {"stream": stream, "consumer": name, "action": action} | self._domain()
-        self._advise_later(f"$JS.EVENT.ADVISORY.CONSUMER.{event}.{stream}.{name}", fields, "consumer_action")
-
-    def tell_pause(self, consumer: Consumer) -> None:
-        """Tell whoever listens whether this consumer is paused, and until when."""
-        name = consumer.stream_name, consumer.name
-        fields = {"stream": name[0], "consumer": name[1]} | consumer.pause_fields() | self._domain()
-        self._advise_later(f"$JS.EVENT.ADVISORY.CONSUMER.PAUSE.{name[0]}.{name[1]}", fields, "consumer_pause")
-
-    def _advise_later(self, subject: str, fields: dict[str, Any], kind: str) -> None:
-        """Behind the reply: a stream that captures its own advisories still shows the state before them."""
-        self.tick.loop.call_soon(self.publish_advisory, subject, fields, kind)
-
-    def _domain(self) -> dict[str, str]:
-        return {"domain": self.server_info.domain} if self.server_info.domain else {}

@@ -14,6 +14,7 @@ from jetbroker.accounts.account import Account
 from jetbroker.config.options import Options
 from jetbroker.jetstream.models.api_level import API_LEVEL
 from jetbroker.jetstream.models.contracts import BatchLimits, ServerInfo, ServerReservations
+from jetbroker.jetstream.timing.work_turns import WorkTurns
 from jetbroker.logs.logger import Logger
 from jetbroker.routing.mapping import domain_mappings
 from jetbroker.routing.router import CallbackReceiver, Router, Subscription
@@ -40,6 +41,7 @@ class JetStreamServer:
         self.accounts = accounts
         self.info = ServerInfo(**facts)
         self.reservations = ServerReservations()
+        self._turns = WorkTurns(tick)
         self.log = log
         self.store: Store | None = None
         self._domain = domain_mappings(options.jetstream.domain) if options.jetstream.domain else None
@@ -137,20 +139,19 @@ class JetStreamServer:
     async def _end_account(self, name: str, store: Store) -> None:
         jetstream = self.by_account.pop(name)
         await jetstream.stop()
-        jetstream.router.jetstream = jetstream.router.domain = None
+        jetstream.host.router.jetstream = jetstream.host.router.domain = None
         await store.close_account(name)
 
     async def _start_account(self, account: Account, store: Store) -> None:
         from jetbroker.jetstream.account import JetStream
+        from jetbroker.jetstream.host.advisories import Advisories
+        from jetbroker.jetstream.host.host import Host
 
+        advisories = Advisories(account.router, self.info.domain)
         jetstream = JetStream(
-            account.router,
-            account.name,
+            Host(account.router, self._turns, self.info, self.log, advisories),
             store,
-            self.tick,
             account.jetstream_options,
-            self.info,
-            self.log,
             strict=self.options.jetstream.strict,
             server=self.reservations,
         )

@@ -93,10 +93,10 @@ def _config(server: "JetStreamServer") -> dict[str, Any]:
 
 def _stats(server: "JetStreamServer | None", level: int) -> dict[str, Any]:
     enabled = _enabled(server)
-    reserved = enabled[0].server if enabled else None
+    reserved = enabled[0].usage.server if enabled else None
     return {
-        "memory": sum(jetstream.used_bytes("memory") for jetstream in enabled),
-        "storage": sum(jetstream.used_bytes("file") for jetstream in enabled),
+        "memory": sum(jetstream.usage.used_bytes("memory") for jetstream in enabled),
+        "storage": sum(jetstream.usage.used_bytes("file") for jetstream in enabled),
         "reserved_memory": reserved.reserved_memory if reserved is not None else 0,
         "reserved_storage": reserved.reserved_storage if reserved is not None else 0,
         "accounts": len(enabled),
@@ -129,11 +129,11 @@ async def _account(jetstream: "JetStream", asked: _Asked) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "name": jetstream.account_name,
         "id": jetstream.account_name,
-        "memory": jetstream.used_bytes("memory"),
-        "storage": jetstream.used_bytes("file"),
+        "memory": jetstream.usage.used_bytes("memory"),
+        "storage": jetstream.usage.used_bytes("file"),
         # nats-server shows the account's limits here, and none of them as an unsigned -1
-        "reserved_memory": jetstream.limits.max_memory % _UINT64,
-        "reserved_storage": jetstream.limits.max_storage % _UINT64,
+        "reserved_memory": jetstream.usage.limits.max_memory % _UINT64,
+        "reserved_storage": jetstream.usage.limits.max_storage % _UINT64,
         "accounts": 0,
         "ha_assets": 0,
         "api": _api(0, [jetstream]),
@@ -152,7 +152,7 @@ async def _stream(jetstream: "JetStream", stream: "Stream", asked: _Asked) -> di
     shown: dict[str, Any] = {
         "name": stream.name,
         "created": format_time(stream.created_ns),
-        "cluster": {"leader": jetstream.server_info.server_name},
+        "cluster": {"leader": jetstream.host.server_info.server_name},
     }
     if asked.config:
         shown["config"] = stream.config.to_json()

@@ -35,14 +35,12 @@ async def until(holds: Callable[[], object]) -> None:
 
 
 class Bench(StreamBench):
-    """Notes the advisories."""
+    """With limits of batches."""
 
     def __init__(self, directory: Path, batches: BatchLimits | None = None, **options: Any) -> None:
         super().__init__(directory, **options)
-        self.advisories: list[tuple[str, dict[str, Any], str]] = []
-        self.js.publish_advisory = lambda *advisory: self.advisories.append(advisory)
         if batches is not None:
-            self.js.server.batches = batches
+            self.usage.server.batches = batches
 
 
 async def empty(queue: asyncio.Queue[tuple[bytes, bytes]]) -> bool:
@@ -60,7 +58,7 @@ async def test_a_batch_without_news_is_given_up(tmp_path: Path) -> None:
     assert bench.advisories == [
         (ADVISORY, {"stream": "S", "batch": "b", "reason": "timeout"}, "stream_batch_abandoned")
     ]
-    assert (bench.js.server.open_batches, bench.js.server.staged_bytes) == (0, 0)
+    assert (bench.usage.server.open_batches, bench.usage.server.staged_bytes) == (0, 0)
     assert (await bench.ask("s.a", b"x", part("b", 2, "1")))["error"]["err_code"] == 10176
     await bench.close()
 
@@ -85,7 +83,7 @@ async def test_bounds_of_the_server_and_of_memory(tmp_path: Path) -> None:
     for batch in ("a", "b"):
         assert await empty(bench.send("s.a", large, part(batch, 1)))
     assert (await bench.ask("s.a", b"", part("c", 1)))["error"]["err_code"] == 10210
-    kept = bench.js.server.staged_bytes
+    kept = bench.usage.server.staged_bytes
     assert kept > 2 * len(large)
     seq = 1
     while True:
@@ -96,9 +94,9 @@ async def test_bounds_of_the_server_and_of_memory(tmp_path: Path) -> None:
     assert json.loads(answer[1])["error"]["err_code"] == 10023
     assert seq * len(large) >= limits.JS_BATCH_BYTES - len(large)
     assert bench.advisories[-1][1] == {"stream": "S", "batch": "a", "reason": "large"}
-    assert (bench.js.server.open_batches, bench.js.server.staged_bytes) == (1, kept // 2)
+    assert (bench.usage.server.open_batches, bench.usage.server.staged_bytes) == (1, kept // 2)
     stream.stop()
-    assert (bench.js.server.open_batches, bench.js.server.staged_bytes) == (0, 0)
+    assert (bench.usage.server.open_batches, bench.usage.server.staged_bytes) == (0, 0)
     await bench.close()
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from jetbroker.jetstream.streams.stream import Stream
 from jetbroker.store.store import Store
 from tests.store.support import ACCOUNT, FaultyDisk, Told, kill, walk, works
 from tests.support.streams import ANSWER_SECONDS, StreamBench, stream_config
@@ -58,8 +57,7 @@ class Faulty:
         self.store = Store.open(self.path, self.bench.tick, segment_bytes=2000, disk=self.disk, log=self.told)
         (found,) = self.store.recover(ACCOUNT)
         self.log = found.log
-        self.bench.stream = Stream(self.bench.js, self.config, self.log, 1)  # type: ignore[arg-type]
-        self.bench.stream.start()
+        self.bench.start_stream(self.config, self.log)
 
     async def publish(self, numbers: range, draw: Callable[[], int]) -> list[tuple[int, Any]]:
         """Many at once, with any headers; each one's answer."""

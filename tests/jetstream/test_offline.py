@@ -13,8 +13,11 @@ import pytest
 from jetbroker import limits
 from jetbroker.config.options import AccountJetStreamOptions
 from jetbroker.jetstream import account as engine
+from jetbroker.jetstream.host.advisories import Advisories
+from jetbroker.jetstream.host.host import Host
 from jetbroker.jetstream.models.config import ConsumerConfig, StreamConfig
 from jetbroker.jetstream.models.contracts import ServerInfo
+from jetbroker.jetstream.timing.work_turns import WorkTurns
 from jetbroker.logs.logger import Logger
 from jetbroker.routing.router import Router
 from jetbroker.store.disk import Disk
@@ -248,9 +251,9 @@ async def test_what_cannot_be_built_is_not_written(tmp_path: Path, monkeypatch: 
     tick = Tick(asyncio.get_running_loop())
     store = Store.open(str(tmp_path), tick)
     info = ServerInfo("n", "id", "2.14.5", "")
-    js = engine.JetStream(
-        Router("$G", tick), "$G", store, tick, AccountJetStreamOptions(), info, cast(Logger, SimpleNamespace())
-    )
+    router = Router("$G", tick)
+    host = Host(router, WorkTurns(tick), info, cast(Logger, SimpleNamespace()), Advisories(router, ""))
+    js = engine.JetStream(host, store, AccountJetStreamOptions())
     await js.start()
     stream = await js.create_stream(StreamConfig(name="S", subjects=["s"]))
     config = ConsumerConfig(name="c", durable_name="c", ack_policy="explicit")

@@ -6,7 +6,6 @@ import asyncio
 import errno
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -15,7 +14,6 @@ import pytest
 from jetbroker.forms.gotext import MILLISECOND
 from jetbroker.jetstream.sourcing import origins
 from jetbroker.routing.router import CallbackReceiver
-from jetbroker.store.log.statelog import StateLog
 from tests.store.support import FaultyDisk
 from tests.support.streams import StreamBench
 
@@ -30,13 +28,8 @@ class PlayedOrigin:
         self.requests: asyncio.Queue[tuple[str, bytes, dict[str, Any]]] = asyncio.Queue()
         self.answers: asyncio.Queue[tuple[bytes, bytes]] = asyncio.Queue()
         self.deliver_subject = b""
-        bench.js.log = SimpleNamespace(warn=lambda line: None)
-        bench.js.store = SimpleNamespace(begin_consumer=self._begin_consumer)
         for pattern, take in ((b"$JS.API.CONSUMER.>", self._asked), (b"$JS.FC.>", self._flow)):
             bench.router.subscribe(CallbackReceiver(bench.tick, take), pattern)
-
-    def _begin_consumer(self, account: str, stream: str, name: str, *rest: object) -> StateLog:
-        return StateLog.in_memory(self.bench.tick, {"name": name, "config": {}})
 
     def _asked(self, subject: bytes, reply: bytes | None, headers: bytes, payload: bytes, origin: object) -> None:
         if reply is not None:

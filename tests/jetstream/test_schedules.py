@@ -18,7 +18,6 @@ import pytest
 from jetbroker.forms.gotext import format_time
 from jetbroker.jetstream.publish import schedule_headers, schedules
 from jetbroker.jetstream.publish.schedule_patterns import EARLIEST, NEVER_DUE, Cron, load_zone, parse_pattern
-from jetbroker.jetstream.streams.stream import Stream
 from jetbroker.store.store import Store
 from tests.jetstream.test_ttl import FullDisk, header, stored
 from tests.support.streams import StreamBench, stream_config
@@ -267,9 +266,7 @@ class Restarts:
             if recovered
             else await self.store.create_stream("$G", "S", config.to_json(), "file", time.time_ns())
         )
-        self.bench.stream = Stream(self.bench.js, config, log, 1)
-        self.bench.stream.start()
-        return self.bench.stream
+        return self.bench.start_stream(config, log)
 
     async def close(self) -> None:
         self.bench.stream.stop()

@@ -12,7 +12,6 @@ import pytest
 
 from jetbroker.errors import SequenceError
 from jetbroker.jetstream.api.pages import first_of, subjects_page
-from jetbroker.jetstream.streams.stream import Stream
 from jetbroker.store.disk import ObservedDisk
 from jetbroker.turns import at_once
 from tests.support.streams import StreamBench, stream_config
@@ -105,8 +104,7 @@ async def test_ids_are_known_again_after_a_restart(bench: StreamBench, storage: 
         await bench.ask("s.x", b"", WITH_ID % name)
     await bench.ask("s.x", b"none")
     before.stop()
-    bench.stream = Stream(bench.js, before.config, before.log, 1)
-    bench.stream.start()
+    bench.start_stream(before.config, before.log)
     assert await bench.ask("s.x", b"", WITH_ID % b"b") == {"stream": "S", "seq": 2, "duplicate": True}
     assert (await bench.ask("s.x", b"", WITH_ID % b"d"))["seq"] == 5
     assert await bench.ask("s.x", b"", WITH_ID % b"d") == {"stream": "S", "seq": 5, "duplicate": True}

@@ -176,7 +176,7 @@ async def test_with_discard_new_stored_messages_stay_under_a_lower_limit(tmp_pat
 
 async def test_an_account_limit_refuses_what_does_not_fit(tmp_path: Path) -> None:
     bench = StreamBench(tmp_path)
-    bench.js.limits.max_memory = 1_000
+    bench.usage.limits.max_memory = 1_000
     stream = bench.open()
     accepted = 0
     while "error" not in (answer := await bench.ask("s.a", b"x" * 80)):
@@ -192,7 +192,7 @@ async def test_an_account_limit_refuses_what_does_not_fit(tmp_path: Path) -> Non
 
 async def test_a_full_server_refuses(tmp_path: Path) -> None:
     bench = StreamBench(tmp_path)
-    bench.js.server.max_memory = 100
+    bench.usage.server.max_memory = 100
     bench.open()
     assert (await bench.ask("s.a", b"x" * 100))["seq"] == 1
     assert (await bench.ask("s.a"))["error"] == {

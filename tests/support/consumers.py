@@ -80,9 +80,7 @@ class ConsumerBench(StreamBench):
     def __init__(self, directory: Path, interval: float | None = None) -> None:
         super().__init__(directory, interval)
         self.clock = Clock()
-        self.advisories: list[tuple[str, dict[str, Any]]] = []
         self.errors: list[dict[str, Any]] = []
-        self.js.publish_advisory = lambda subject, fields: self.advisories.append((subject, fields))
         self.tick.loop.set_exception_handler(lambda loop, context: self.errors.append(context))
         self.inactive: list[str] = []
 

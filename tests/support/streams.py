@@ -7,18 +7,24 @@ import itertools
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+from jetbroker.jetstream.host.advisories import Advisories
+from jetbroker.jetstream.host.host import Host
+from jetbroker.jetstream.host.usage import AccountUsage
 from jetbroker.jetstream.models.config import StreamConfig
-from jetbroker.jetstream.models.contracts import AccountLimits, ServerReservations
+from jetbroker.jetstream.models.contracts import AccountLimits, ServerInfo, ServerReservations
 from jetbroker.jetstream.models.stream_config import check_stream_config
 from jetbroker.jetstream.sourcing.origins import Origins
 from jetbroker.jetstream.streams.stream import Stream
+from jetbroker.jetstream.timing.work_turns import WorkTurns
+from jetbroker.logs.logger import Logger
 from jetbroker.routing.router import CallbackReceiver, Router
 from jetbroker.store.disk import Disk
 from jetbroker.store.log.commit import GroupCommit
 from jetbroker.store.log.filelog import FileLog
 from jetbroker.store.log.memlog import MemoryLog
+from jetbroker.store.log.statelog import StateLog
 from jetbroker.tick import Tick
 from jetbroker.turns import at_once
 
@@ -44,18 +50,16 @@ class StreamBench:
         self.tick = Tick(asyncio.get_running_loop())
         self.router = Router("$G", self.tick)
         self.warnings: list[str] = []
-        self.js = SimpleNamespace(
-            log=SimpleNamespace(warn=self.warnings.append),
-            router=self.router,
-            tick=self.tick,
-            account_name="$G",
-            server_info=SimpleNamespace(domain=domain),
-            limits=AccountLimits(),
-            server=ServerReservations(),
-            streams={},
-            used_bytes=lambda storage: self.stream.log.bytes,
-            origins_of=lambda stream: Origins(stream, stream.origin_positions),
+        self.advisories: list[tuple[Any, ...]] = []
+        self.host = Host(
+            self.router,
+            WorkTurns(self.tick),
+            ServerInfo("name", "id", "2.14.5", domain),
+            cast(Logger, SimpleNamespace(warn=self.warnings.append)),
+            cast(Advisories, SimpleNamespace(publish=lambda *advisory: self.advisories.append(advisory))),
         )
+        self.streams: dict[str, Stream] = {}
+        self.usage = AccountUsage(self.streams, AccountLimits(), ServerReservations())
         self.disk = disk or Disk()
         self.group = GroupCommit(self.tick, self.disk, interval)
         self.stream: Any = None
@@ -83,9 +87,18 @@ class StreamBench:
         if self.stream is not None:
             self.stream.stop()
         config = stream_config(**fields)
-        self.stream = Stream(self.js, config, self.make_log(config), 1)
+        return self.start_stream(config, self.make_log(config))
+
+    def start_stream(self, config: StreamConfig, log: Any) -> Any:
+        """Start a stream with this log, which may hold messages."""
+        self.stream = Stream(self.host, self.usage, config, log, 1, make_origins=self.make_origins)
+        self.streams[config.name] = self.stream
         self.stream.start()
         return self.stream
+
+    def make_origins(self, stream: Stream) -> Origins:
+        """Where the stream copies messages from; positions are kept in memory."""
+        return Origins(stream, None, lambda: StateLog.in_memory(self.tick, {"name": "positions", "config": {}}))
 
     def send(self, subject: str, payload: bytes = b"", headers: bytes = b"") -> asyncio.Queue[Answer]:
         """Publish with a reply subject; answers arrive in the queue."""

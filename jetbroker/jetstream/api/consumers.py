@@ -61,7 +61,7 @@ async def consumer_info(js: "JetStream", consumer: "Consumer") -> dict[str, Any]
     """ConsumerInfo as replies about one consumer show it."""
     await in_turns(consumer.counting())
     info: dict[str, Any] = consumer.info()
-    info["config"]["metadata"] = shown_metadata(consumer.config.metadata, js.server_info.version)
+    info["config"]["metadata"] = shown_metadata(consumer.config.metadata, js.host.server_info.version)
     return info
 
 

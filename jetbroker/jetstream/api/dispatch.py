@@ -77,6 +77,7 @@ class Api:
 
     def __init__(self, js: "JetStream") -> None:
         self.js = js
+        self.host = js.host
         self.requests_total = 0
         self.errors_total = 0
         self._changes = Lane(self._run)
@@ -88,16 +89,16 @@ class Api:
 
     def start(self) -> None:
         """Subscribe and begin to answer."""
-        receiver = CallbackReceiver(self.js.tick, self._received)
+        receiver = CallbackReceiver(self.host.tick, self._received)
         for subject in _SUBJECTS:
-            self._subscriptions.append(self.js.router.subscribe(receiver, (PREFIX + subject).encode()))
-        self._subscriptions.append(self.js.router.subscribe(SilentReceiver(), f"{PREFIX}>".encode()))
+            self._subscriptions.append(self.host.router.subscribe(receiver, (PREFIX + subject).encode()))
+        self._subscriptions.append(self.host.router.subscribe(SilentReceiver(), f"{PREFIX}>".encode()))
         self._workers = [asyncio.create_task(lane.work()) for lane in (self._changes, self._infos)]
 
     async def stop(self) -> None:
         """Take no more requests, drop those that wait; one that is being handled is finished."""
         for subscription in self._subscriptions:
-            self.js.router.unsubscribe(subscription)
+            self.host.router.unsubscribe(subscription)
         self._subscriptions = []
         for lane in (self._changes, self._infos):
             lane.stop()
@@ -144,10 +145,10 @@ class Api:
             return
         if not dropped:
             return  # what waits waits for the disk
-        self.js.log.warn(f"JetStream API queue limit reached, dropping {dropped} requests")
-        info = self.js.server_info
+        self.host.log.warn(f"JetStream API queue limit reached, dropping {dropped} requests")
+        info = self.host.server_info
         fields = {"server": info.server_name, "dropped": dropped}
-        self.js.publish_advisory("$JS.EVENT.ADVISORY.API.LIMIT_REACHED", fields, "api_limit_reached")
+        self.host.advisories.publish("$JS.EVENT.ADVISORY.API.LIMIT_REACHED", fields, "api_limit_reached")
 
     # --- at work ---
 
@@ -156,7 +157,7 @@ class Api:
         try:
             await job()
         except Exception:
-            self.js.log.error(f"JetStream API of {self.js.account_name}:\n{traceback.format_exc().rstrip()}")
+            self.host.log.error(f"JetStream API of {self.js.account_name}:\n{traceback.format_exc().rstrip()}")
 
     async def _handle(self, endpoint: Endpoint, request: Request, size: int) -> None:
         response: dict[str, Any] = {"type": f"io.nats.jetstream.api.v1.{endpoint.kind}_response"}
@@ -166,7 +167,7 @@ class Api:
         except ApiError as error:
             answer = {"error": error.to_json()} | endpoint.zeros
         except Exception as error:
-            self.js.log.error(f"JetStream API {request.subject}:\n{traceback.format_exc().rstrip()}")
+            self.host.log.error(f"JetStream API {request.subject}:\n{traceback.format_exc().rstrip()}")
             fault = wrap_error("stream_general_error", RuntimeError(f"internal error: {type(error).__name__}"))
             answer = {"error": fault.to_json()} | endpoint.zeros
         # an INFO request tells of those before it
@@ -201,7 +202,7 @@ class Api:
             self.errors_total += 1
         body = dumps(response)
         if request.reply is not None:
-            self.js.router.publish_bytes(request.reply, None, b"", body)
+            self.host.router.publish_bytes(request.reply, None, b"", body)
         if not (endpoint.of_consumer or (endpoint.is_quiet and "error" not in response)):
             self._audit(request, body)
 
@@ -217,26 +218,26 @@ class Api:
     def _audit(self, request: Request, body: bytes) -> None:
         """Who asked what, for whoever listens."""
         subject = "$JS.EVENT.ADVISORY.API"
-        if not self.js.router.interested(subject.encode()):
+        if not self.host.router.interested(subject.encode()):
             return
         fields: dict[str, Any] = {
-            "server": self.js.server_info.server_name,
+            "server": self.host.server_info.server_name,
             "client": self._client(request.origin),
             "subject": request.subject,
         }
         if request.body:
             fields["request"] = request.body.decode("utf-8", "replace")
         fields["response"] = body.decode()
-        if self.js.server_info.domain:
-            fields["domain"] = self.js.server_info.domain
-        self.js.publish_advisory(subject, fields, "api_audit")
+        if self.host.server_info.domain:
+            fields["domain"] = self.host.server_info.domain
+        self.host.advisories.publish(subject, fields, "api_audit")
 
     def _client(self, origin: Origin | None) -> dict[str, Any]:
         """Who asked, as nats-server describes a connection; empty fields are left out."""
         account = {"acc": self.js.account_name}
         if origin is None:
             return account
-        start_ns = time.time_ns() - int((self.js.tick.loop.time() - origin.opened_at) * 1e9)
+        start_ns = time.time_ns() - int((self.host.tick.loop.time() - origin.opened_at) * 1e9)
         facts = {
             "start": format_time(start_ns),
             "host": split(origin.peer)[0],
@@ -247,6 +248,6 @@ class Api:
             "lang": origin.lang,
             "ver": origin.version,
             "rtt": getattr(origin, "rtt_ns", 0),
-            "server": self.js.server_info.server_name,
+            "server": self.host.server_info.server_name,
         }
         return {name: value for name, value in facts.items() if value} | {"kind": "Client", "client_type": "nats"}

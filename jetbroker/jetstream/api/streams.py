@@ -97,17 +97,17 @@ class MessageGetRequest:
 async def account_info(js: "JetStream", request: Request) -> dict[str, Any]:
     """INFO."""
     used = {
-        "memory": js.used_bytes("memory"),
-        "storage": js.used_bytes("file"),
-        "reserved_memory": js.reserved_bytes("memory"),
-        "reserved_storage": js.reserved_bytes("file"),
+        "memory": js.usage.used_bytes("memory"),
+        "storage": js.usage.used_bytes("file"),
+        "reserved_memory": js.usage.reserved_bytes("memory"),
+        "reserved_storage": js.usage.reserved_bytes("file"),
         "streams": len(js.streams) + len(js.offline),
-        "consumers": js.consumer_count(),
+        "consumers": js.usage.consumer_count(),
     }
     nothing = AccountLimits(**dict.fromkeys(_COUNTED, 0), max_bytes_required=False)
-    reply: dict[str, Any] = {**used, "limits": _limits(nothing if js.tiers else js.limits)}
-    if js.server_info.domain:
-        reply["domain"] = js.server_info.domain
+    reply: dict[str, Any] = {**used, "limits": _limits(nothing if js.tiers else js.usage.limits)}
+    if js.host.server_info.domain:
+        reply["domain"] = js.host.server_info.domain
     reply["api"] = {"level": API_LEVEL, "total": js.api.requests_total, "errors": js.api.errors_total}
     unused = dict.fromkeys(used, 0)
     tiers = {name: {**(used if name == TIER else unused), "limits": _limits(tier)} for name, tier in js.tiers.items()}
@@ -135,7 +135,7 @@ def _limits(allowed: AccountLimits) -> dict[str, Any]:
 def stream_info(js: "JetStream", stream: "Stream", *, state: dict[str, Any] | None = None) -> dict[str, Any]:
     """StreamInfo as CREATE and UPDATE show it."""
     config = stream.config.to_json()
-    config["metadata"] = shown_metadata(stream.config.metadata, js.server_info.version)
+    config["metadata"] = shown_metadata(stream.config.metadata, js.host.server_info.version)
     return {
         "config": config,
         "created": format_time(stream.created_ns),
@@ -159,7 +159,9 @@ async def _create(js: "JetStream", request: Request) -> dict[str, Any]:
 async def _update(js: "JetStream", request: Request) -> dict[str, Any]:
     body = read_body(js, StreamConfigRequest, "StreamConfigRequest", request.body)
     await in_turns(
-        check_stream_config(body.config, js.limits, pedantic=body.pedantic, creating=False, find_stream=js.config_of)
+        check_stream_config(
+            body.config, js.usage.limits, pedantic=body.pedantic, creating=False, find_stream=js.config_of
+        )
     )
     if body.config.name != request.tokens[2]:
         raise api_error("stream_mismatch")
@@ -214,9 +216,9 @@ async def _info(js: "JetStream", request: Request) -> dict[str, Any]:
             paging = {"total": total, "offset": offset, "limit": limits.JS_SUBJECTS_PAGE}
     info = stream_info(js, stream, state=stream.state(asked.deleted_details, subjects))
     behind = {key: info.pop(key) for key in ("mirror", "sources", "ts") if key in info}
-    if js.server_info.domain:
-        info["domain"] = js.server_info.domain
-    return paging | info | {"cluster": {"leader": js.server_info.server_name}} | behind
+    if js.host.server_info.domain:
+        info["domain"] = js.host.server_info.domain
+    return paging | info | {"cluster": {"leader": js.host.server_info.server_name}} | behind
 
 
 async def _delete(js: "JetStream", request: Request) -> dict[str, Any]:

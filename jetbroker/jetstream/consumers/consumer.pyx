@@ -3,6 +3,7 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint64_t
 
+from jetbroker.jetstream.host.host cimport Host
 from jetbroker.jetstream.consumers.state cimport StateBatch
 from jetbroker.jetstream.consumers.cursor cimport StreamCursor
 from jetbroker.jetstream.consumers.delivery cimport ConsumerDelivery
@@ -12,7 +13,7 @@ from jetbroker.jetstream.consumers.push cimport FlowControl, RateLimit
 from jetbroker.jetstream.consumers.state_writer cimport StateWriter
 from jetbroker.forms.timestamps cimport format_timestamp, wall_clock_ns
 from jetbroker.jetstream.consumers.tracker cimport POLICY_ALL, POLICY_EXPLICIT, POLICY_NONE, AckTracker
-from jetbroker.jetstream.timing.work_turns cimport Worker, turns_of
+from jetbroker.jetstream.timing.work_turns cimport Worker
 from jetbroker.routing.router cimport charge_publisher
 from jetbroker.saturate cimport add_int64, subtract_int64
 from jetbroker.store.log.stream_log cimport SubjectFilter
@@ -67,7 +68,7 @@ cdef class LookAhead(Worker):
 
     def __init__(self, Consumer consumer not None) -> None:
         self.consumer = consumer
-        self.turns = turns_of(consumer.js.server, consumer.tick)
+        self.turns = consumer.host.turns
 
     cdef bint work(self, int64_t until_ns) except -1:
         if not self.consumer.running:
@@ -88,16 +89,16 @@ cdef class Consumer(ConsumerDelivery):
 
     def __init__(self, stream, config, state_log, int64_t created_ns, str name="", clock=None,
                  SubjectFilter matching=None) -> None:
-        cdef object js = stream.js
+        cdef Host host = stream.host
         self.stream = stream
-        self.js = js
+        self.host = host
         self.config = config
         self.name = name or config.name or config.durable_name
         self.stream_name = stream.name
         self.created_ns = created_ns
         self.clock = clock
-        self.router = js.router
-        self.tick = js.tick
+        self.router = host.router
+        self.tick = host.tick
         self.log = stream.log
         self.state_log = state_log
         self.is_push = bool(config.deliver_subject)
@@ -206,7 +207,7 @@ cdef class Consumer(ConsumerDelivery):
         return min(log.seq_at_time(self.created_ns), last + 1) if self.state_log is not None else last + 1
 
     def _cursor_at(self, uint64_t start) -> StreamCursor:
-        return StreamCursor(self.log, self.filter, start, turns_of(self.js.server, self.tick))
+        return StreamCursor(self.log, self.filter, start, self.host.turns)
 
     def placing(self):
         """Find where a new consumer begins, in steps (see turns.py); start() does what is left of it at once."""
@@ -260,8 +261,8 @@ cdef class Consumer(ConsumerDelivery):
         self.running = True
         prefix = f"$JS.ACK.{self.stream_name}.{self.name}.".encode()
         if self.tracker.policy != POLICY_NONE and not self.acks_on_flow:
-            domain = getattr(self.js.server_info, "domain", None) or "_"
-            tokens = domain.encode(), texts.account_hash(self.js.account_name)
+            domain = self.host.server_info.domain or "_"
+            tokens = domain.encode(), texts.account_hash(self.host.account_name)
             long_prefix = prefix.replace(b"$JS.ACK.", b"$JS.ACK.%b.%b." % tokens, 1)
             self._subscribe(AckReceiver(self, len(prefix)), prefix + b"*.*.*.*.*")
             self._subscribe(AckReceiver(self, len(long_prefix)), long_prefix + b"*.*.*.*.>")
@@ -647,7 +648,7 @@ cdef class Consumer(ConsumerDelivery):
 
     def _advise(self, str subject, str kind, dict fields) -> None:
         family, version = ("METRIC", "metric.v1") if kind == "consumer_ack" else ("ADVISORY", "advisory.v1")
-        self.js.publish_advisory(f"$JS.EVENT.{family}.CONSUMER.{subject}", {
+        self.host.advisories.publish(f"$JS.EVENT.{family}.CONSUMER.{subject}", {
             "type": f"io.nats.jetstream.{version}.{kind}",
             "stream": self.stream_name,
             "consumer": self.name,
@@ -679,7 +680,7 @@ cdef class Consumer(ConsumerDelivery):
             self.writer.replace(self._snapshot())
         except StorageError as error:
             # nothing is lost: the log only goes on growing
-            self.js.log.warn(f"Consumer {self.stream_name!r} > {self.name!r}: {error}")
+            self.host.log.warn(f"Consumer {self.stream_name!r} > {self.name!r}: {error}")
 
     def _snapshot(self) -> bytes:
         """The present state. Times of deliveries are kept as wall times, for they outlive this process."""

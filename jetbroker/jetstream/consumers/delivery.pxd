@@ -1,6 +1,7 @@
 """The hot half of a consumer: finding the next message, sending it, taking acks."""
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from jetbroker.jetstream.host.host cimport Host
 from jetbroker.jetstream.consumers.acks cimport AckNumbers
 from jetbroker.jetstream.consumers.state cimport StateBatch
 from jetbroker.jetstream.consumers.cursor cimport StreamCursor
@@ -46,7 +47,7 @@ cdef class ConsumerDelivery(ConsumerEvents):
     cdef readonly object state_log
     cdef public object on_inactive         # callback(consumer): inactive_threshold has passed
     cdef public object clock               # monotonic ns source for tests; None: the system's
-    cdef object js
+    cdef Host host
     cdef Tick tick
     cdef Router router
     cdef StreamLog log

@@ -36,8 +36,7 @@ class BatchLimits:
 class ServerReservations:
     """What all accounts of the server share. Sizes in bytes; -1: unlimited.
 
-    `open_batches` and `staged_bytes`: atomic batches under way and the memory their messages take. `turns`: the
-    WorkTurns of all streams, made by the first that needs them.
+    `open_batches` and `staged_bytes`: atomic batches under way and the memory their messages take.
     """
 
     max_memory: int = UNLIMITED
@@ -47,7 +46,6 @@ class ServerReservations:
     batches: BatchLimits = BatchLimits()
     open_batches: int = 0
     staged_bytes: int = 0
-    turns: Any = None
 
 
 @dataclass

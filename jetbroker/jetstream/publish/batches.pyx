@@ -97,7 +97,7 @@ cdef class AtomicBatches:
 
     def __init__(self, Ingest ingest not None) -> None:
         self.ingest = ingest
-        self.server = ingest.js.server
+        self.server = ingest.usage.server
         self.staged = {}
 
     def __len__(self) -> int:
@@ -142,7 +142,7 @@ cdef class AtomicBatches:
             return api_error("insufficient_resources")
         if ingest.account_bytes >= 0:
             cost = ingest._cost(len(subject), len(headers), len(payload))
-            if ingest.js.used_bytes(ingest.storage) + cost > ingest.account_bytes:
+            if ingest.usage.used_bytes(ingest.storage) + cost > ingest.account_bytes:
                 return api_error("account_resources_exceeded")
         if ingest.max_msg_size >= 0 and size > ingest.max_msg_size:
             return api_error("stream_message_exceeds_maximum")
@@ -237,10 +237,10 @@ cdef class AtomicBatches:
         self.forget(batch)
         name = self.ingest.name.decode()
         fields = {"stream": name}
-        if self.ingest.js.server_info.domain:
-            fields["domain"] = self.ingest.js.server_info.domain
+        if self.ingest.host.server_info.domain:
+            fields["domain"] = self.ingest.host.server_info.domain
         fields |= {"batch": batch.id, "reason": reason}
-        self.ingest.js.publish_advisory(
+        self.ingest.host.advisories.publish(
             f"$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.{name}", fields, "stream_batch_abandoned")
         return 0
 

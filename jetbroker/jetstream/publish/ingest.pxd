@@ -1,6 +1,7 @@
 """A stream's way in: every publish on its subjects is checked, appended to the log, and acked once committed."""
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
+from jetbroker.jetstream.host.host cimport Host
 from jetbroker.jetstream.publish.dedup cimport DedupWindow
 from jetbroker.jetstream.publish.pub_acks cimport PubAckQueue
 from jetbroker.jetstream.publish.headers cimport PublishHeaders, Text
@@ -24,6 +25,7 @@ cdef class SubjectEntry:
 
 
 cdef class Ingest(Receiver):
+    cdef Host host
     cdef Tick tick
     cdef Router router
     cdef StreamLog log
@@ -65,7 +67,7 @@ cdef class Ingest(Receiver):
     cdef object overdue                # Overdue, None until there is something to be removed in turns
     cdef object schedules              # Schedules, None for most streams
     # room in the account and on the server
-    cdef object js
+    cdef object usage                  # AccountUsage
     cdef str storage
     cdef StoreTotals totals            # of all streams of this storage
     cdef int64_t server_bytes          # their limit, -1: none

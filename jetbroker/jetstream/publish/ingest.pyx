@@ -11,6 +11,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint16_t, uint64_t
 from libc.string cimport memcmp, memmove, memset
 
+from jetbroker.jetstream.host.host cimport Host
 from jetbroker.jetstream.publish.dedup cimport DedupWindow
 from jetbroker.jetstream.models.interest cimport StreamConsumer
 from jetbroker.jetstream.publish.last_match cimport last_match
@@ -21,7 +22,7 @@ from jetbroker.jetstream.publish.headers cimport (
 from jetbroker.jetstream.publish.republish cimport Republisher
 from jetbroker.forms.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.publish.ttl cimport TTL_INVALID, TTL_NONE, TtlHeap, expiry_ns, parse_ttl
-from jetbroker.jetstream.timing.work_turns cimport monotonic_ns, turns_of
+from jetbroker.jetstream.timing.work_turns cimport monotonic_ns
 from jetbroker.routing.router cimport Receiver, RouteSlot, Subscription, charge_publisher
 from jetbroker.routing.transform cimport Transform
 from jetbroker.store.log.flagged cimport next_stored
@@ -72,21 +73,20 @@ cdef class SubjectEntry:
 cdef class Ingest(Receiver):
     """The receiver behind a stream's subscriptions."""
 
-    def __init__(self, object js, StreamLog log not None, object config) -> None:
+    def __init__(self, Host host not None, object usage, StreamLog log not None, object config) -> None:
         cdef str name = config.name
-        cdef str domain = js.server_info.domain
-        self.js = js
-        self.router = js.router
-        self.tick = js.tick
+        cdef str domain = host.server_info.domain
+        self.host, self.usage = host, usage
+        self.router = host.router
+        self.tick = host.tick
         self.log = log
         self.name = name.encode()
         self.storage = config.storage
         self.totals = log.totals
-        self.server_bytes = js.server.max_memory if config.storage == "memory" else js.server.max_storage
-        self.account_bytes = js.limits.max_memory if config.storage == "memory" else js.limits.max_storage
+        self.account_bytes, self.server_bytes = usage.limits_of(config.storage)
         ack = orjson.dumps({"stream": name, "domain": domain} if domain else {"stream": name})
         self.acks = PubAckQueue(self.router, ack.removesuffix(b"}") + b',"seq":')
-        self.dedup = DedupWindow(log, turns_of(js.server, js.tick), config.duplicate_window)
+        self.dedup = DedupWindow(log, host.turns, config.duplicate_window)
         self.ttls = TtlHeap(log)
         self.last_msg_id = b""
         self.refusals = []
@@ -126,7 +126,7 @@ cdef class Ingest(Receiver):
         if transform is not None and transform.dest:
             self.transform = Transform(transform.src.encode(), transform.dest.encode())
         if config.republish is not None and self.republisher is None:
-            self.republisher = Republisher(self.router, self.name, self.js.log)
+            self.republisher = Republisher(self.router, self.name, self.host.log)
         if self.republisher is not None:
             self.republisher.configure(config.republish)
         self.dedup.resize(config.duplicate_window)
@@ -462,10 +462,10 @@ cdef class Ingest(Receiver):
         """May the account store `size` bytes more?"""
         cdef int64_t room
         if <int64_t>size > self.account_credit:
-            room = self.account_bytes - <int64_t>self.js.used_bytes(self.storage)
+            room = self.account_bytes - <int64_t>self.usage.used_bytes(self.storage)
             if <int64_t>size > room:
                 return False
-            self.account_credit = max(<int64_t>size, min(room // (len(self.js.streams) + 1), MAX_ACCOUNT_CREDIT))
+            self.account_credit = max(<int64_t>size, min(room // (len(self.usage.streams) + 1), MAX_ACCOUNT_CREDIT))
         self.account_credit -= size
         return True
 

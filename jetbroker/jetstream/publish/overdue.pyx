@@ -11,7 +11,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.jetstream.publish.ingest cimport Ingest
 from jetbroker.jetstream.models.interest cimport OfflineConsumer, StreamConsumer
-from jetbroker.jetstream.timing.work_turns cimport Worker, monotonic_ns, turns_of
+from jetbroker.jetstream.timing.work_turns cimport Worker, monotonic_ns
 from jetbroker.store.log.stream_log cimport SubjectFilter
 from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS
 
@@ -40,7 +40,7 @@ cdef class Overdue(Worker):
 
     def __init__(self, Ingest ingest not None) -> None:
         self.ingest = ingest
-        self.turns = turns_of(ingest.js.server, ingest.tick)
+        self.turns = ingest.host.turns
         self.roll_ups = {}
 
     def __len__(self) -> int:

@@ -14,7 +14,7 @@ from jetbroker.jetstream.publish.ingest cimport Ingest
 from jetbroker.jetstream.models.interest cimport StreamConsumer
 from jetbroker.forms.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.timing.wall_timer cimport WallTimer
-from jetbroker.jetstream.timing.work_turns cimport Worker, monotonic_ns, turns_of
+from jetbroker.jetstream.timing.work_turns cimport Worker, monotonic_ns
 from jetbroker.store.log.flagged cimport FlaggedWalk, is_stored
 from jetbroker.store.log.stream_log cimport (
     FLAG_SCHEDULE, READ_MISSING, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState,
@@ -76,7 +76,7 @@ cdef class Schedules(Worker):
         self.ingest = ingest
         self.log = ingest.log
         self.tick = ingest.tick
-        self.turns = turns_of(ingest.js.server, self.tick)
+        self.turns = ingest.host.turns
         self.timer = WallTimer(self.tick, self)
         self.due = {}
         self.heap = []
@@ -154,8 +154,8 @@ cdef class Schedules(Worker):
         self.void += 1
         if self.void == 1:
             name = self.ingest.name.decode()
-            self.ingest.js.log.warn(
-                f"Stream '{self.ingest.js.account_name} > {name}': the schedule at sequence {seq} is void: {why!r}")
+            self.ingest.host.log.warn(
+                f"Stream '{self.ingest.host.account_name} > {name}': the schedule at sequence {seq} is void: {why!r}")
         return 0
 
     # --- the heap ---

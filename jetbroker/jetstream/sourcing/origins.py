@@ -12,6 +12,7 @@ record tell by their `Nats-Stream-Source` header. A mirror goes on behind its ow
 
 import random
 from asyncio import TimerHandle
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -22,12 +23,12 @@ from jetbroker.forms.gotext import HOUR, SECOND
 from jetbroker.jetstream.models.api_level import API_LEVEL
 from jetbroker.jetstream.models.config import StreamConfig, StreamSource
 from jetbroker.jetstream.models.errors import ApiError, api_error
-from jetbroker.jetstream.models.names import ORIGIN_POSITIONS, random_name, short_hash
+from jetbroker.jetstream.models.names import random_name, short_hash
 from jetbroker.jetstream.models.origin_config import index_name
 from jetbroker.jetstream.sourcing.origin_answers import AnswerError, ConsumerAnswer, read_answer
 from jetbroker.jetstream.sourcing.origin_ingest import OriginIngest, last_positions
 from jetbroker.jetstream.streams.direct import DirectGet
-from jetbroker.routing.router import CallbackReceiver, Router, Subscription
+from jetbroker.routing.router import CallbackReceiver, Subscription
 from jetbroker.routing.transform import Transform
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Origin:
     def __init__(self, origins: "Origins", source: StreamSource, name: str) -> None:
         self.origins = origins
         self.stream = origins.stream
+        self.host = origins.host
         self.source = source
         self.name = name  # index name; "" for a mirror
         self.error: ApiError | dict[str, Any] | None = None
@@ -86,7 +88,7 @@ class Origin:
         """Disconnect for good; the consumer at the origin stays."""
         self._disconnect()
         for subscription in self._direct:
-            self.stream.js.router.unsubscribe(subscription)
+            self.host.router.unsubscribe(subscription)
         self._direct = []
 
     def delete_consumer(self) -> None:
@@ -112,7 +114,7 @@ class Origin:
     def _later(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self.stream.js.tick.loop.call_later(seconds * random.uniform(1.0, 1.1), self._connect)
+        self._timer = self.host.tick.loop.call_later(seconds * random.uniform(1.0, 1.1), self._connect)
 
     def _disconnect(self) -> None:
         self.ingest.end()
@@ -121,7 +123,7 @@ class Origin:
             self._timer = None
         for subscription in (self._reply, self._deliveries):
             if subscription is not None:
-                self.stream.js.router.unsubscribe(subscription)
+                self.host.router.unsubscribe(subscription)
         self._reply = self._deliveries = None
 
     def _retry(self, error: ApiError | dict[str, Any] | None) -> None:
@@ -137,10 +139,10 @@ class Origin:
     def _connect(self) -> None:
         self._disconnect()
         self._has_asked = True
-        js = self.stream.js
+        host = self.host
         reply = f"$JSC.R.{random_name()}".encode()
-        self._reply = js.router.subscribe(CallbackReceiver(js.tick, self._answered), reply)
-        self._timer = js.tick.loop.call_later(ANSWER_SECONDS, self._retry, None)
+        self._reply = host.router.subscribe(CallbackReceiver(host.tick, self._answered), reply)
+        self._timer = host.tick.loop.call_later(ANSWER_SECONDS, self._retry, None)
         if self.source.consumer is not None:
             # one made beforehand goes back to what we have confirmed
             self._deliver_subject = self.source.consumer.deliver_subject
@@ -165,16 +167,15 @@ class Origin:
     def _request(self, subject: str, reply: bytes | None, headers: bytes, body: bytes) -> int:
         prefix = self.source.external.api if self.source.external is not None else ""
         target = f"{prefix or API_PREFIX}.{subject}".replace("..", ".")
-        router: Router = self.stream.js.router
-        return router.publish_bytes(target.encode(), reply, headers, body)
+        return self.host.router.publish_bytes(target.encode(), reply, headers, body)
 
     def _wanted_consumer(self) -> dict[str, Any]:
         """Body of the request's `config`."""
         name = self.origins.consumer_name(self)
         kind = "src" if self.name else "mirror"
-        metadata = {f"_nats.{kind}.stream": self.stream.name, f"_nats.{kind}.acc": self.stream.js.account_name}
-        if self.stream.js.server_info.domain:
-            metadata[f"_nats.{kind}.domain"] = self.stream.js.server_info.domain
+        metadata = {f"_nats.{kind}.stream": self.stream.name, f"_nats.{kind}.acc": self.host.account_name}
+        if self.host.server_info.domain:
+            metadata[f"_nats.{kind}.domain"] = self.host.server_info.domain
         out: dict[str, Any] = {
             "name": name if self._is_sourcing else f"{name}_{random_name()}",
             "deliver_subject": self._deliver_subject,
@@ -235,7 +236,7 @@ class Origin:
 
     def _begin(self, answer: ConsumerAnswer) -> None:
         """The consumer is there: take what it delivers. Raises AnswerError when it is not what was asked for."""
-        router = self.stream.js.router
+        router = self.host.router
         if self.source.consumer is None:
             if answer.deliver_subject != self._deliver_subject:
                 raise AnswerError  # an origin does not choose what is listened to
@@ -251,7 +252,7 @@ class Origin:
             return
         self.error = None
         self._deliveries = router.subscribe(self.ingest, self._deliver_subject.encode())
-        self._timer = self.stream.js.tick.loop.call_later(CHECK_SECONDS, self._check)
+        self._timer = self.host.tick.loop.call_later(CHECK_SECONDS, self._check)
         if answer.pending < CAUGHT_UP:
             self._answer_direct_gets()
 
@@ -264,16 +265,16 @@ class Origin:
         self._fails = 0
         if not self._direct and self.ingest.lag < CAUGHT_UP:
             self._answer_direct_gets()
-        self._timer = self.stream.js.tick.loop.call_later(CHECK_SECONDS, self._check)
+        self._timer = self.host.tick.loop.call_later(CHECK_SECONDS, self._check)
 
     def _answer_direct_gets(self) -> None:
         """A mirror that has caught up answers for its origin, beside it."""
         if self._direct or not self.stream.config.mirror_direct or self.source.external is not None or self.name:
             return
-        js = self.stream.js
-        receiver = DirectGet(js.router, js.tick, self.stream.log, self.stream.name, self.source.name)
+        host = self.host
+        receiver = DirectGet(host.router, host.tick, self.stream.log, self.stream.name, self.source.name)
         prefix = f"$JS.API.DIRECT.GET.{self.source.name}".encode()
-        self._direct = [js.router.subscribe(receiver, target, DIRECT_QUEUE) for target in (prefix, prefix + b".>")]
+        self._direct = [host.router.subscribe(receiver, target, DIRECT_QUEUE) for target in (prefix, prefix + b".>")]
 
     def moved(self) -> None:
         """See origin_ingest._Owner: this tick brought something."""
@@ -289,14 +290,20 @@ class Origin:
 
 
 class Origins:
-    """All origins of one stream. `positions`: what was recorded of them, None when nothing was."""
+    """All origins of one stream.
 
-    def __init__(self, stream: "Stream", positions: "StateLog | None") -> None:
+    `positions`: what was recorded of them, None when nothing was; `begin_log` makes the log of positions, and raises
+    StorageError.
+    """
+
+    def __init__(self, stream: "Stream", positions: "StateLog | None", begin_log: Callable[[], "StateLog"]) -> None:
         self.stream = stream
+        self.host = stream.host
         self.mirror: Origin | None = None
         self.sources: dict[str, Origin] = {}
         self.moved: list[OriginIngest] = []
         self._log = positions
+        self._begin_log = begin_log
         self._positions: dict[str, int] = {}
         self._is_read = False
 
@@ -349,10 +356,9 @@ class Origins:
 
     def consumer_name(self, origin: Origin) -> str:
         """What the consumer at this origin is called; the same after every restart."""
-        js = self.stream.js
-        identity = f"{self.stream.name} {js.account_name}"
-        if js.server_info.domain:
-            identity += f" {js.server_info.domain}"
+        identity = f"{self.stream.name} {self.host.account_name}"
+        if self.host.server_info.domain:
+            identity += f" {self.host.server_info.domain}"
         stable = short_hash(identity)
         if not origin.name:
             return f"JS_MIRROR_{stable}"
@@ -413,7 +419,7 @@ class Origins:
             self._log.request_sync()
         except StorageError as error:
             # nothing is lost: the log only goes on growing
-            self.stream.js.log.warn(f"Stream '{self.stream.js.account_name} > {self.stream.name}': {error}")
+            self.host.log.warn(f"Stream '{self.host.account_name} > {self.stream.name}': {error}")
 
     def _read_positions(self, wanted: set[str]) -> None:
         """Where each source stands: by the records, and by the messages that were stored after them."""
@@ -435,12 +441,9 @@ class Origins:
             self._record(last, self._positions)
 
     def _make_log(self) -> None:
-        js = self.stream.js
         try:
-            self._log = js.store.begin_consumer(
-                js.account_name, self.stream.name, ORIGIN_POSITIONS, {}, self.stream.created_ns, False
-            )
+            self._log = self._begin_log()
             self._log.request_sync()
         except StorageError as error:
             # the headers of stored messages still tell; only what has been removed may come twice
-            js.log.warn(f"Stream '{js.account_name} > {self.stream.name}': {error}")
+            self.host.log.warn(f"Stream '{self.host.account_name} > {self.stream.name}': {error}")

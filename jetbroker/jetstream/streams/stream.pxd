@@ -1,6 +1,7 @@
 """The stream engine: one stream's subjects, limits, retention and consumers around its log."""
 from libc.stdint cimport int64_t, uint64_t
 
+from jetbroker.jetstream.host.host cimport Host
 from jetbroker.jetstream.streams.direct cimport DirectGet
 from jetbroker.jetstream.streams.expiry cimport Expiry
 from jetbroker.jetstream.publish.ingest cimport Ingest
@@ -16,7 +17,7 @@ cpdef enum Retention:
 
 
 cdef class Stream(LogObserver):
-    cdef readonly object js            # the account's JetStream
+    cdef readonly Host host
     cdef readonly str name
     cdef readonly SubjectFilter own_subjects   # compiled, one for all who ask
     cdef readonly object config        # StreamConfig
@@ -25,7 +26,6 @@ cdef class Stream(LogObserver):
     cdef readonly dict consumers       # str -> Consumer; change it with add_consumer and remove_consumer only
     cdef readonly dict offline         # consumers that could not be brought back: name -> why
     cdef readonly bint running
-    cdef public object origin_positions    # StateLog a restored stream brings along for its origins, or None
     cdef readonly object origins       # origins.Origins: where it copies messages from, None when it does not
     cdef readonly Py_ssize_t unlisted  # consumers of other streams' origins among `consumers`: neither shown nor counted
     cdef Tick tick
@@ -33,6 +33,7 @@ cdef class Stream(LogObserver):
     cdef Ingest ingest
     cdef DirectGet direct
     cdef Expiry expiry
+    cdef object make_origins           # callback(stream): its Origins, when it first needs them
     cdef TickTask sweep                # removes what no consumer needs any more, some per tick
     cdef int retention
     cdef dict subscriptions            # subject -> Subscription

@@ -1,6 +1,9 @@
 import builtins
+from collections.abc import Callable
 from typing import Any, Protocol
 
+from jetbroker.jetstream.host.host import Host
+from jetbroker.jetstream.host.usage import AccountUsage
 from jetbroker.jetstream.models.config import StreamConfig
 from jetbroker.jetstream.models.interest import StreamConsumer
 from jetbroker.store.log.stream_log import SubjectFilter
@@ -30,7 +33,7 @@ class _StreamLogFace(Protocol):
     def lost_count(self) -> int: ...
 
 class Stream:
-    js: Any
+    host: Host
     name: str
     config: StreamConfig
     created_ns: int
@@ -38,11 +41,17 @@ class Stream:
     consumers: dict[str, Any]
     offline: dict[str, str]
     running: bool
-    origin_positions: Any
     origins: Any
     own_subjects: SubjectFilter
     def __init__(
-        self, js: Any, config: StreamConfig, log: Any, created_ns: int, own_subjects: SubjectFilter | None = None
+        self,
+        host: Host,
+        usage: AccountUsage,
+        config: StreamConfig,
+        log: Any,
+        created_ns: int,
+        own_subjects: SubjectFilter | None = None,
+        make_origins: Callable[[Stream], Any] | None = None,
     ) -> None: ...
     def start(self) -> None: ...
     def starting(self) -> Steps[None]: ...

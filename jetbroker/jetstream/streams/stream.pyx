@@ -8,6 +8,7 @@ from collections import deque
 
 from libc.stdint cimport int64_t, uint64_t
 
+from jetbroker.jetstream.host.host cimport Host
 from jetbroker.jetstream.streams.direct cimport DirectGet
 from jetbroker.jetstream.streams.expiry cimport Expiry
 from jetbroker.jetstream.publish.ingest cimport Ingest
@@ -42,25 +43,27 @@ def patterns_of(config: object) -> list:
 cdef class Stream(LogObserver):
     """One stream of an account.
 
-    `js` is the account's JetStream, `log` the stream's open log (the stream becomes its observer), `created_ns` the
-    time of creation; `own_subjects` its compiled subjects, where they have been made in steps. Consumers that are
-    restored are added before `start`, which then finishes the removals a crash cut short.
+    `usage` is the account's AccountUsage, `log` the stream's open log (the stream becomes its observer), `created_ns`
+    the time of creation; `own_subjects` its compiled subjects, where they have been made in steps; `make_origins`
+    makes the Origins of a mirror, or of a stream with sources. Consumers that are restored are added before `start`,
+    which then finishes the removals a crash cut short.
     """
 
-    def __init__(self, object js, object config, StreamLog log not None, int64_t created_ns,
-                 SubjectFilter own_subjects=None) -> None:
-        self.js = js
+    def __init__(self, Host host not None, object usage, object config, StreamLog log not None, int64_t created_ns,
+                 SubjectFilter own_subjects=None, object make_origins=None) -> None:
+        self.host = host
+        self.make_origins = make_origins
         self.name = config.name
         self.config = config
         self.created_ns = created_ns
         self.log = log
-        self.router = js.router
-        self.tick = js.tick
+        self.router = host.router
+        self.tick = host.tick
         self.consumers = {}
         self.offline = {}
         self.subscriptions = {}
         self.direct_subscriptions = []
-        self.ingest = Ingest(js, log, config)
+        self.ingest = Ingest(host, usage, log, config)
         self.expiry = Expiry(self.ingest)
         self.direct = DirectGet(self.router, self.tick, log, self.name)
         self.sweep = RetentionSweep(self)
@@ -200,7 +203,7 @@ cdef class Stream(LogObserver):
         if config.mirror is None and not config.sources and self.origins is None:
             return
         if self.origins is None:
-            self.origins = self.js.origins_of(self)
+            self.origins = self.make_origins(self)
         self.origins.follow(config)
 
     # --- what the API asks ---

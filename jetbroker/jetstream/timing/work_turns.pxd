@@ -26,5 +26,3 @@ cdef class WorkTurns(TickTask):
 
 
 cdef int64_t monotonic_ns() noexcept nogil
-# Those of this server (a ServerReservations): all its streams share one time.
-cdef WorkTurns turns_of(object server, Tick tick)

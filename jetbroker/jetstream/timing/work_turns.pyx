@@ -70,9 +70,3 @@ cdef class WorkTurns(TickTask):
     def _begin_iteration(self) -> None:
         self.spent_ns = 0
         self.counting = False
-
-
-cdef WorkTurns turns_of(object server, Tick tick):
-    if server.turns is None:
-        server.turns = WorkTurns(tick)
-    return <WorkTurns?>server.turns

@@ -1,0 +1,49 @@
+"""What an account tells whoever listens: `$JS.EVENT.ADVISORY.` and `$JS.EVENT.METRIC.`"""
+
+import time
+from typing import Any
+
+from jetbroker.forms.gojson import dumps
+from jetbroker.forms.gotext import format_time
+from jetbroker.jetstream.models.names import random_name
+from jetbroker.routing.router import Router
+
+_ID_LENGTH = 22
+
+
+class Advisories:
+    """Those of one account. `domain` is JetStream's, "" for none."""
+
+    def __init__(self, router: Router, domain: str) -> None:
+        self._router = router
+        self._domain = {"domain": domain} if domain else {}
+
+    def publish(self, subject: str, fields: dict[str, Any], kind: str = "") -> None:
+        """Tell whoever listens on `subject`; `kind` is the end of the type, when `fields` has none."""
+        target = subject.encode()
+        if not self._router.interested(target):
+            return
+        advisory = {
+            "type": f"io.nats.jetstream.advisory.v1.{kind}",
+            "id": random_name(_ID_LENGTH),
+            "timestamp": format_time(time.time_ns()),
+        }
+        self._router.publish_bytes(target, None, b"", dumps(advisory | fields))
+
+    def stream(self, event: str, name: str, action: str) -> None:
+        """A stream was created, updated or deleted."""
+        self._later(f"STREAM.{event}.{name}", {"stream": name, "action": action}, "stream_action")
+
+    def consumer(self, event: str, stream: str, name: str, action: str) -> None:
+        """A consumer was created or deleted."""
+        fields = {"stream": stream, "consumer": name, "action": action}
+        self._later(f"CONSUMER.{event}.{stream}.{name}", fields, "consumer_action")
+
+    def pause(self, stream: str, name: str, state: dict[str, Any]) -> None:
+        """Whether a consumer is paused, and until when."""
+        self._later(f"CONSUMER.PAUSE.{stream}.{name}", {"stream": stream, "consumer": name} | state, "consumer_pause")
+
+    def _later(self, subject: str, fields: dict[str, Any], kind: str) -> None:
+        """Behind the reply: a stream that captures its own advisories still shows the state before them."""
+        target = f"$JS.EVENT.ADVISORY.{subject}"
+        self._router.tick.loop.call_soon(self.publish, target, fields | self._domain, kind)

@@ -1,0 +1,69 @@
+"""What an account uses and reserves of its limits, and of the server's."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from jetbroker.jetstream.models.config import StreamConfig
+from jetbroker.jetstream.models.contracts import AccountLimits, ServerReservations
+from jetbroker.jetstream.models.errors import api_error
+
+
+class _Counted(Protocol):
+    """What counts of a stream."""
+
+    config: StreamConfig
+    offline: dict[str, str]
+
+    @property
+    def log(self) -> Any: ...
+
+    def listed_consumers(self) -> dict[str, Any]: ...
+
+
+class AccountUsage:
+    """Of one account. `streams` are its streams by name, `server` is what all accounts share."""
+
+    def __init__(self, streams: Mapping[str, _Counted], limits: AccountLimits, server: ServerReservations) -> None:
+        self.streams = streams
+        self.limits = limits
+        self.server = server
+
+    def consumer_count(self) -> int:
+        """Consumers of all streams."""
+        return sum(len(stream.listed_consumers()) + len(stream.offline) for stream in self.streams.values())
+
+    def used_bytes(self, storage: str) -> int:
+        """Bytes stored by the account's streams of this storage."""
+        return sum(stream.log.bytes for stream in self.streams.values() if stream.config.storage == storage)
+
+    def reserved_bytes(self, storage: str) -> int:
+        """Sum of max_bytes of the account's streams of this storage."""
+        configs = (stream.config for stream in self.streams.values())
+        return sum(config.max_bytes for config in configs if config.storage == storage and config.max_bytes > 0)
+
+    def limits_of(self, storage: str) -> tuple[int, int]:
+        """The account's limit of bytes in this storage, and the server's; -1: none."""
+        if storage == "file":
+            return self.limits.max_storage, self.server.max_storage
+        return self.limits.max_memory, self.server.max_memory
+
+    def reserve(self, config: StreamConfig, sign: int) -> None:
+        """Reserve a stream's max_bytes on the server (`sign` 1), or give them back (-1)."""
+        if config.max_bytes <= 0:
+            return
+        if config.storage == "file":
+            self.server.reserved_storage += sign * config.max_bytes
+        else:
+            self.server.reserved_memory += sign * config.max_bytes
+
+    def check_reservation(self, config: StreamConfig, old: StreamConfig | None) -> None:
+        """All max_bytes together must fit the account and the server. Raises ApiError."""
+        if config.max_bytes <= 0 or (old is not None and config.max_bytes <= old.max_bytes):
+            return
+        is_file = config.storage == "file"
+        of_account, of_server = self.limits_of(config.storage)
+        more = config.max_bytes - (old.max_bytes if old is not None and old.max_bytes > 0 else 0)
+        reserved = self.server.reserved_storage if is_file else self.server.reserved_memory
+        too_much = 0 <= of_account < self.reserved_bytes(config.storage) + more
+        if too_much or 0 <= of_server < reserved + more:
+            raise api_error("storage_resources_exceeded" if is_file else "memory_resources_exceeded")
