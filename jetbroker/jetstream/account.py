@@ -1,6 +1,6 @@
 """JetStream of one account: its streams and consumers, their limits, and who may change them.
 
-All changes run one after the other in the API's worker (see `api`), so a check still holds when the change is made.
+All changes run one after the other (see `requests`), so a check still holds when the change is made.
 A change is finished, and answered, only when the store says that it is durable.
 """
 
@@ -8,7 +8,6 @@ import time
 import traceback
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from jetbroker import limits
 from jetbroker.config.durations import format_duration
@@ -35,16 +34,15 @@ from jetbroker.jetstream.models.names import ORIGIN_POSITIONS, random_name
 from jetbroker.jetstream.models.offline import OfflineError, reason_of, stored_consumer_config, stored_stream_config
 from jetbroker.jetstream.models.stream_config import check_stream_config, check_stream_update, refuse_unsupported_stream
 from jetbroker.jetstream.models.subject_index import SubjectIndex, TooManySteps
+from jetbroker.jetstream.sourcing.origins import Origins
 from jetbroker.jetstream.streams.removals import enforce_limits
 from jetbroker.jetstream.streams.stream import Stream
+from jetbroker.jetstream.timing.requests import RequestQueue
 from jetbroker.store.log.memlog import MemoryLog
+from jetbroker.store.log.statelog import StateLog
 from jetbroker.store.log.stream_log import SubjectFilter, subject_filter_steps
 from jetbroker.store.store import RecoveredConsumer, RecoveredStream, Store
 from jetbroker.turns import at_once, in_turns
-
-if TYPE_CHECKING:
-    from jetbroker.jetstream.sourcing.origins import Origins
-    from jetbroker.store.log.statelog import StateLog
 
 DELETED = "Consumer Deleted"  # what pulls that wait are told
 SHUTDOWN = "Server Shutdown"
@@ -86,8 +84,6 @@ class JetStream:
         strict: bool = True,
         server: ServerReservations | None = None,
     ) -> None:
-        from jetbroker.jetstream.api.dispatch import Api
-
         self.host = host
         self.log = host.log
         self.account_name = host.account_name
@@ -100,25 +96,23 @@ class JetStream:
         self.usage = AccountUsage(self.streams, own_limits, server or ServerReservations())
         self.offline: dict[str, str] = {}  # streams that could not be brought back, and why
         self.subjects = SubjectIndex()
-        self.api = Api(self)
+        self.requests = RequestQueue(lambda fault: host.log.error(f"JetStream API of {self.account_name}:\n{fault}"))
 
-    async def start(self) -> None:
-        """Recover the account's streams and consumers, then answer requests. Raises StorageError."""
+    def start(self) -> None:
+        """Recover the account's streams and consumers. Raises StorageError."""
         if self.enabled:
             for recovered in self.store.recover(self.account_name):
                 self._restore(recovered)
             for stream in self.store.offline(self.account_name):
                 self._take_offline(stream.name, stream.reason)
-        self.api.start()
 
     def follow(self, options: AccountJetStreamOptions) -> None:
         """Other limits hold from now on; what is beyond them stays."""
         self.usage.limits = account_limits(options)
         self.tiers = tier_limits(options)
 
-    async def stop(self) -> None:
-        """Stop answering, then stop every consumer and stream. The logs stay open for the store to close."""
-        await self.api.stop()
+    def stop(self) -> None:
+        """Stop every consumer and stream. The logs stay open for the store to close."""
         for stream in self.streams.values():
             for consumer in list(stream.consumers.values()):
                 consumer.stop(SHUTDOWN)
@@ -315,11 +309,10 @@ class JetStream:
             raise api_error("stream_not_found")
         return stream
 
-    def _make_origins(self, positions: "StateLog | None", stream: Stream) -> "Origins":
+    def _make_origins(self, positions: StateLog | None, stream: Stream) -> Origins:
         """Where the messages of a mirror, or of a stream with sources, come from."""
-        from jetbroker.jetstream.sourcing.origins import Origins  # most brokers do without
 
-        def begin_log() -> "StateLog":
+        def begin_log() -> StateLog:
             return self.store.begin_consumer(
                 self.account_name, stream.name, ORIGIN_POSITIONS, {}, stream.created_ns, False
             )
@@ -403,7 +396,7 @@ class JetStream:
         name: str,
         config: ConsumerConfig,
         created_ns: int,
-        state_log: "StateLog | None" = None,
+        state_log: StateLog | None = None,
         matching: SubjectFilter | None = None,
     ) -> Consumer:
         """One that does nothing yet; `state_log` is that of a consumer on disk, `matching` its filter if it is made."""
@@ -516,7 +509,7 @@ class JetStream:
 
     def _consumer_inactive(self, consumer: Consumer) -> None:
         """Have it deleted behind the requests that wait already."""
-        self.api.run_later(lambda: self._delete_if_inactive(consumer.stream, consumer))
+        self.requests.add_change(lambda: self._delete_if_inactive(consumer.stream, consumer))
 
     def _free_name(self, stream: Stream) -> str:
         while True:

@@ -23,9 +23,10 @@ from jetbroker.tick import Tick
 
 if TYPE_CHECKING:
     from jetbroker.jetstream.account import JetStream
+    from jetbroker.jetstream.api.dispatch import Api
 
 DEFAULT_SHARE = 0.75  # of the machine's memory and of the free disk, as nats-server takes
-ENGINE = ("account", "sourcing.origins", "publish.batches", "publish.schedule_headers", "publish.schedules")
+ENGINE = ("account", "api.dispatch", "publish.batches", "publish.schedule_headers", "publish.schedules")
 
 _NO_RESPONDERS = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n"
 
@@ -46,6 +47,7 @@ class JetStreamServer:
         self.store: Store | None = None
         self._domain = domain_mappings(options.jetstream.domain) if options.jetstream.domain else None
         self.by_account: dict[str, JetStream] = {}
+        self._apis: dict[str, Api] = {}
         self._waiting: list[_WaitingAccount] = []
         self._is_ready = False
         self._late_start: asyncio.Task[None] | None = None
@@ -101,8 +103,9 @@ class JetStreamServer:
         self.log.info("Initiating JetStream Shutdown...")
         if self._late_start is not None:
             await self._late_start
-        for jetstream in self.by_account.values():
-            await jetstream.stop()
+        for name, jetstream in self.by_account.items():
+            await self._apis[name].stop()
+            jetstream.stop()
         if self.store is not None:
             await self.store.close()
         self.log.info("JetStream Shutdown")
@@ -138,12 +141,14 @@ class JetStreamServer:
 
     async def _end_account(self, name: str, store: Store) -> None:
         jetstream = self.by_account.pop(name)
-        await jetstream.stop()
+        await self._apis.pop(name).stop()
+        jetstream.stop()
         jetstream.host.router.jetstream = jetstream.host.router.domain = None
         await store.close_account(name)
 
     async def _start_account(self, account: Account, store: Store) -> None:
         from jetbroker.jetstream.account import JetStream
+        from jetbroker.jetstream.api.dispatch import Api
         from jetbroker.jetstream.host.advisories import Advisories
         from jetbroker.jetstream.host.host import Host
 
@@ -156,9 +161,11 @@ class JetStreamServer:
             server=self.reservations,
         )
         self.by_account[account.name] = jetstream
+        self._apis[account.name] = Api(jetstream)
         account.router.jetstream = jetstream
         self._map_domain(account)
-        await jetstream.start()
+        jetstream.start()
+        self._apis[account.name].start()
 
     async def _start_waiting(self, store: Store) -> None:
         await asyncio.to_thread(_load_engine)  # the sockets have their turns meanwhile

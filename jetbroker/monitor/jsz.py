@@ -108,10 +108,10 @@ def _stats(server: "JetStreamServer | None", level: int) -> dict[str, Any]:
 def _api(level: int, of: "list[JetStream]") -> dict[str, int]:
     shown = {
         "level": level,
-        "total": sum(jetstream.api.requests_total for jetstream in of),
-        "errors": sum(jetstream.api.errors_total for jetstream in of),
+        "total": sum(jetstream.requests.total for jetstream in of),
+        "errors": sum(jetstream.requests.errors for jetstream in of),
     }
-    inflight = sum(jetstream.api.inflight for jetstream in of)
+    inflight = sum(jetstream.requests.inflight for jetstream in of)
     return shown | ({"inflight": inflight} if inflight else {})
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from jetbroker import limits
-from jetbroker.jetstream.api.lanes import Lane
+from jetbroker.jetstream.timing.lanes import Lane
 from jetbroker.turns import Turn, next_turn
 
 

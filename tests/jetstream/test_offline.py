@@ -254,7 +254,7 @@ async def test_what_cannot_be_built_is_not_written(tmp_path: Path, monkeypatch: 
     router = Router("$G", tick)
     host = Host(router, WorkTurns(tick), info, cast(Logger, SimpleNamespace()), Advisories(router, ""))
     js = engine.JetStream(host, store, AccountJetStreamOptions())
-    await js.start()
+    js.start()
     stream = await js.create_stream(StreamConfig(name="S", subjects=["s"]))
     config = ConsumerConfig(name="c", durable_name="c", ack_policy="explicit")
     await (await js.create_consumer(stream, config)).state_log.commit()
@@ -275,7 +275,7 @@ async def test_what_cannot_be_built_is_not_written(tmp_path: Path, monkeypatch: 
     monkeypatch.undo()
     await (await js.create_consumer(stream, other)).state_log.commit()
     await js.create_stream(StreamConfig(name="T", subjects=["t"]))
-    await js.stop()
+    js.stop()
     await store.close()
 
 

@@ -5,10 +5,11 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jetbroker import limits
 from jetbroker.forms.gotext import ZERO_TIME, ZERO_TIME_TEXT, Timestamp
+from jetbroker.jetstream.account import JetStream
 from jetbroker.jetstream.api.endpoints import (
     MANY,
     Endpoint,
@@ -22,16 +23,13 @@ from jetbroker.jetstream.api.endpoints import (
     read_optional_body,
 )
 from jetbroker.jetstream.api.pages import page_of
+from jetbroker.jetstream.consumers.consumer import Consumer
 from jetbroker.jetstream.models.config import ConsumerConfig, CreateConsumerRequest
 from jetbroker.jetstream.models.decode import TIME, UINT64, DecodeError, decode, embedded_field, json_field
 from jetbroker.jetstream.models.errors import api_error
 from jetbroker.jetstream.models.metadata import shown_metadata
 from jetbroker.jetstream.models.offline import paged_offline
 from jetbroker.turns import in_turns
-
-if TYPE_CHECKING:
-    from jetbroker.jetstream.account import JetStream
-    from jetbroker.jetstream.consumers.consumer import Consumer
 
 _SEPARATORS = frozenset("/\\")
 
@@ -57,7 +55,7 @@ class ResetRequest:
     seq: int = json_field(UINT64)
 
 
-async def consumer_info(js: "JetStream", consumer: "Consumer") -> dict[str, Any]:
+async def consumer_info(js: JetStream, consumer: Consumer) -> dict[str, Any]:
     """ConsumerInfo as replies about one consumer show it."""
     await in_turns(consumer.counting())
     info: dict[str, Any] = consumer.info()
@@ -65,7 +63,7 @@ async def consumer_info(js: "JetStream", consumer: "Consumer") -> dict[str, Any]
     return info
 
 
-async def _create(js: "JetStream", request: Request) -> dict[str, Any] | Later:
+async def _create(js: JetStream, request: Request) -> dict[str, Any] | Later:
     """CONSUMER.CREATE.S, CONSUMER.CREATE.S.C and CONSUMER.CREATE.S.C.<filter>."""
     name = request.tokens[3] if len(request.tokens) > 3 else ""
     body = _read_create(js, request, request.tokens[2], name)
@@ -80,7 +78,7 @@ async def _create(js: "JetStream", request: Request) -> dict[str, Any] | Later:
     return await _make(js, body)
 
 
-async def _create_durable(js: "JetStream", request: Request) -> dict[str, Any] | Later:
+async def _create_durable(js: JetStream, request: Request) -> dict[str, Any] | Later:
     """CONSUMER.DURABLE.CREATE.S.C."""
     name = request.tokens[4]
     body = _read_create(js, request, request.tokens[3], name)
@@ -92,7 +90,7 @@ async def _create_durable(js: "JetStream", request: Request) -> dict[str, Any] |
     return await _make(js, body)
 
 
-def _read_create(js: "JetStream", request: Request, stream: str, name: str) -> CreateConsumerRequest:
+def _read_create(js: JetStream, request: Request, stream: str, name: str) -> CreateConsumerRequest:
     body = read_body(js, CreateConsumerRequest, "CreateConsumerRequest", request.body)
     if body.stream_name != stream:
         raise api_error("stream_mismatch")
@@ -110,7 +108,7 @@ def _check_filter_tail(config: ConsumerConfig, tail: str) -> None:
         raise api_error("consumer_create_filter_subject_mismatch")
 
 
-async def _make(js: "JetStream", body: CreateConsumerRequest) -> dict[str, Any] | Later:
+async def _make(js: JetStream, body: CreateConsumerRequest) -> dict[str, Any] | Later:
     if body.config.num_replicas > 1:
         raise api_error("stream_replicas_not_supported")
     stream = js.stream(body.stream_name)
@@ -125,7 +123,7 @@ async def _make(js: "JetStream", body: CreateConsumerRequest) -> dict[str, Any] 
     return Later(info, consumer.state_log.commit(), "consumer_store_failed", undo)
 
 
-async def _names(js: "JetStream", request: Request) -> dict[str, Any]:
+async def _names(js: JetStream, request: Request) -> dict[str, Any]:
     asked = read_optional_body(js, ConsumerListRequest, "JSApiConsumersRequest", request.body)
     stream = js.stream(request.tokens[2])
     names = sorted([*stream.listed_consumers(), *stream.offline])
@@ -134,7 +132,7 @@ async def _names(js: "JetStream", request: Request) -> dict[str, Any]:
     return {"total": len(names), "offset": offset, "limit": limits.JS_NAMES_PAGE, "consumers": page}
 
 
-async def _list(js: "JetStream", request: Request) -> dict[str, Any]:
+async def _list(js: JetStream, request: Request) -> dict[str, Any]:
     asked = read_optional_body(js, ConsumerListRequest, "JSApiConsumersRequest", request.body)
     stream = js.stream(request.tokens[2])
     consumers = stream.listed_consumers()
@@ -152,24 +150,24 @@ def _rows(consumers: "Iterable[Consumer]") -> Iterator[dict[str, Any] | None]:
         yield _listed(consumer)
 
 
-def _listed(consumer: "Consumer") -> dict[str, Any]:
+def _listed(consumer: Consumer) -> dict[str, Any]:
     info: dict[str, Any] = consumer.info()
     info["config"]["metadata"] = consumer.config.metadata
     return info
 
 
-async def _info(js: "JetStream", request: Request) -> dict[str, Any]:
+async def _info(js: JetStream, request: Request) -> dict[str, Any]:
     expect_no_body(request.body)
     return await consumer_info(js, js.consumer(js.stream(request.tokens[2]), request.tokens[3]))
 
 
-async def _delete(js: "JetStream", request: Request) -> dict[str, Any]:
+async def _delete(js: JetStream, request: Request) -> dict[str, Any]:
     expect_no_body(request.body)
     await js.delete_consumer(js.stream(request.tokens[2]), request.tokens[3])
     return {"success": True}
 
 
-async def _pause(js: "JetStream", request: Request) -> dict[str, Any]:
+async def _pause(js: JetStream, request: Request) -> dict[str, Any]:
     """A time in the future pauses, none or one in the past resumes."""
     asked = read_optional_body(js, PauseRequest, "JSApiConsumerPauseRequest", request.body)
     consumer = js.consumer(js.stream(request.tokens[2]), request.tokens[3])
@@ -184,12 +182,12 @@ async def _pause(js: "JetStream", request: Request) -> dict[str, Any]:
     return answer | ({"pause_remaining": left} if left > 0 else {})
 
 
-async def _unpin(js: "JetStream", request: Request) -> dict[str, Any]:
+async def _unpin(js: JetStream, request: Request) -> dict[str, Any]:
     js.consumer(js.stream(request.tokens[2]), request.tokens[3])
     raise api_error("consumer_invalid_priority_group")
 
 
-async def _reset(js: "JetStream", request: Request) -> dict[str, Any] | Later | None:
+async def _reset(js: JetStream, request: Request) -> dict[str, Any] | Later | None:
     """An unknown consumer is met with silence: the answer is the consumer's own."""
     stream = js.streams.get(request.tokens[2])
     consumer = stream.consumers.get(request.tokens[3]) if stream is not None else None

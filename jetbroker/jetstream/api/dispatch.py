@@ -1,25 +1,21 @@
 """The JetStream API of one account: requests come in on `$JS.API.`, are queued, handled in order, and answered.
 
-Two lanes, as in nats-server: what changes something runs strictly one after the other; INFO, NAMES and LIST run
-beside it, so that a slow disk does not stop them.  What waits is bounded in number and bytes: past the bound, the
-client that has most of it loses its requests.  Subjects that mean nothing are met with silence.
+Subjects that mean nothing are met with silence.
 """
 
-import asyncio
 import time
 import traceback
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jetbroker import limits
 from jetbroker.addresses import split
 from jetbroker.errors import StorageError
 from jetbroker.forms.gojson import dumps
 from jetbroker.forms.gotext import format_time
+from jetbroker.jetstream.account import JetStream
 from jetbroker.jetstream.api import consumers as api_consumer
 from jetbroker.jetstream.api import streams as api_stream
 from jetbroker.jetstream.api.endpoints import Endpoint, Later, Request
-from jetbroker.jetstream.api.lanes import Lane
 from jetbroker.jetstream.consumers.receivers import SilentReceiver
 from jetbroker.jetstream.models.api_level import LEVEL_HEADER, level_supported
 from jetbroker.jetstream.models.contracts import Origin
@@ -27,11 +23,7 @@ from jetbroker.jetstream.models.errors import ApiError, api_error, wrap_error
 from jetbroker.routing.router import CallbackReceiver, Subscription
 from jetbroker.wire.headers import header_value
 
-if TYPE_CHECKING:
-    from jetbroker.jetstream.account import JetStream
-
 PREFIX = "$JS.API."
-_STOP_SECONDS = 2.0  # answers that wait for the disk get as long at the end
 
 # Not `$JS.API.>`: pulls and direct gets are answered by consumers and streams, and by 503 when there are none.
 _SUBJECTS = (
@@ -73,19 +65,13 @@ def find_endpoint(tokens: list[str]) -> Endpoint | None:
 
 
 class Api:
-    """Receives, queues, dispatches and answers the requests of one account."""
+    """Receives, dispatches and answers the requests of one account."""
 
-    def __init__(self, js: "JetStream") -> None:
+    def __init__(self, js: JetStream) -> None:
         self.js = js
         self.host = js.host
-        self.requests_total = 0
-        self.errors_total = 0
-        self._changes = Lane(self._run)
-        self._infos = Lane(self._run)
+        self.requests = js.requests
         self._subscriptions: list[Subscription] = []
-        self._workers: list[asyncio.Task[None]] = []
-        self._later: set[asyncio.Task[None]] = set()
-        self._later_bytes = 0
 
     def start(self) -> None:
         """Subscribe and begin to answer."""
@@ -93,28 +79,14 @@ class Api:
         for subject in _SUBJECTS:
             self._subscriptions.append(self.host.router.subscribe(receiver, (PREFIX + subject).encode()))
         self._subscriptions.append(self.host.router.subscribe(SilentReceiver(), f"{PREFIX}>".encode()))
-        self._workers = [asyncio.create_task(lane.work()) for lane in (self._changes, self._infos)]
+        self.requests.start()
 
     async def stop(self) -> None:
         """Take no more requests, drop those that wait; one that is being handled is finished."""
         for subscription in self._subscriptions:
             self.host.router.unsubscribe(subscription)
         self._subscriptions = []
-        for lane in (self._changes, self._infos):
-            lane.stop()
-        await asyncio.gather(*self._workers)
-        self._workers = []
-        if self._later:
-            await asyncio.wait(self._later, timeout=_STOP_SECONDS)
-
-    def run_later(self, job: Callable[[], Awaitable[None]]) -> None:
-        """Run an internal change behind those that wait already."""
-        self._changes.add(job)
-
-    @property
-    def inflight(self) -> int:
-        """Requests that wait."""
-        return self._changes.jobs + self._infos.jobs + len(self._later)
+        await self.requests.stop()
 
     # --- in ---
 
@@ -127,37 +99,20 @@ class Api:
         if endpoint is None:
             return
         request = Request(text, tokens, reply, headers, payload, origin)
-        lane = self._infos if endpoint.is_info else self._changes
         client = 0 if origin is None else origin.cid
         size = len(subject) + len(headers) + len(payload) + limits.JS_API_REQUEST_BYTES
-        self._make_room(lane, client, size)
-        lane.add(lambda: self._handle(endpoint, request, size), client, size)
+        dropped = self.requests.add(
+            lambda: self._handle(endpoint, request, size), client, size, is_info=endpoint.is_info
+        )
+        if dropped:
+            self._tell_dropped(dropped)
 
-    def _make_room(self, lane: Lane, client: int, size: int) -> None:
-        """As nats-server: better none in time than all too late; but only of the client that has too many."""
-        if lane.jobs + len(self._later) >= limits.JS_API_QUEUE_REQUESTS:
-            dropped = lane.drop_largest(by_bytes=False)
-        elif lane.bytes_of(client) + size > limits.JS_API_CLIENT_BYTES:
-            dropped = lane.drop(client)
-        elif lane.bytes + self._later_bytes + size > limits.JS_API_QUEUE_BYTES:
-            dropped = lane.drop_largest(by_bytes=True)
-        else:
-            return
-        if not dropped:
-            return  # what waits waits for the disk
+    def _tell_dropped(self, dropped: int) -> None:
         self.host.log.warn(f"JetStream API queue limit reached, dropping {dropped} requests")
-        info = self.host.server_info
-        fields = {"server": info.server_name, "dropped": dropped}
+        fields = {"server": self.host.server_info.server_name, "dropped": dropped}
         self.host.advisories.publish("$JS.EVENT.ADVISORY.API.LIMIT_REACHED", fields, "api_limit_reached")
 
     # --- at work ---
-
-    async def _run(self, job: Callable[[], Awaitable[None]]) -> None:
-        """A fault of ours must not stop the account's API; it is logged as loudly as possible."""
-        try:
-            await job()
-        except Exception:
-            self.host.log.error(f"JetStream API of {self.js.account_name}:\n{traceback.format_exc().rstrip()}")
 
     async def _handle(self, endpoint: Endpoint, request: Request, size: int) -> None:
         response: dict[str, Any] = {"type": f"io.nats.jetstream.api.v1.{endpoint.kind}_response"}
@@ -171,35 +126,26 @@ class Api:
             fault = wrap_error("stream_general_error", RuntimeError(f"internal error: {type(error).__name__}"))
             answer = {"error": fault.to_json()} | endpoint.zeros
         # an INFO request tells of those before it
-        self.requests_total += not endpoint.of_consumer
+        self.requests.total += not endpoint.of_consumer
         if isinstance(answer, Later):
-            self._later_bytes += size
-            task = asyncio.create_task(self._answer_later(endpoint, request, response, answer, size))
-            self._later.add(task)
-            task.add_done_callback(self._later.discard)
-            if self._later_bytes > limits.JS_API_QUEUE_BYTES:  # the disk is slower than the requests
-                await asyncio.wait((task,))
+            await self.requests.answer_later(self._answer_later(endpoint, request, response, answer), size)
         elif answer is not None:
             self._answer(endpoint, request, response | answer)
 
-    async def _answer_later(
-        self, endpoint: Endpoint, request: Request, response: dict[str, Any], later: Later, size: int
-    ) -> None:
+    async def _answer_later(self, endpoint: Endpoint, request: Request, response: dict[str, Any], later: Later) -> None:
         try:
             await later.durable
         except StorageError as error:
             if later.undo is not None:
-                await self._run(later.undo)
+                await self.requests.run(later.undo)
             fault = api_error(later.error, err=str(error))
             self._answer(endpoint, request, response | {"error": fault.to_json()} | endpoint.zeros)
         else:
             self._answer(endpoint, request, response | later.answer)
-        finally:
-            self._later_bytes -= size
 
     def _answer(self, endpoint: Endpoint, request: Request, response: dict[str, Any]) -> None:
         if "error" in response and not endpoint.of_consumer:
-            self.errors_total += 1
+            self.requests.errors += 1
         body = dumps(response)
         if request.reply is not None:
             self.host.router.publish_bytes(request.reply, None, b"", body)

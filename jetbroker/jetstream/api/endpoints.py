@@ -2,15 +2,13 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from jetbroker.forms.gojson import fast_value
+from jetbroker.jetstream.account import JetStream
 from jetbroker.jetstream.models.contracts import Origin
 from jetbroker.jetstream.models.decode import INT, DecodeError, decode, json_field
 from jetbroker.jetstream.models.errors import api_error
-
-if TYPE_CHECKING:
-    from jetbroker.jetstream.account import JetStream
 
 T = TypeVar("T")
 MANY = 2**31  # tokens
@@ -48,7 +46,7 @@ class Later:
     undo: Callable[[], Awaitable[None]] | None = None
 
 
-Handler = Callable[["JetStream", Request], Awaitable[dict[str, Any] | Later | None]]
+Handler = Callable[[JetStream, Request], Awaitable[dict[str, Any] | Later | None]]
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ class Endpoint:
     of_consumer: bool = False
 
 
-def read_body(js: "JetStream", cls: type[T], go_name: str, body: bytes) -> T:
+def read_body(js: JetStream, cls: type[T], go_name: str, body: bytes) -> T:
     """The body as a `cls`. Raises ApiError 10025."""
     try:
         return decode(cls, go_name, body, strict=js.strict)
@@ -81,7 +79,7 @@ def read_body(js: "JetStream", cls: type[T], go_name: str, body: bytes) -> T:
         raise api_error("invalid_json", err=str(error)) from None
 
 
-def read_optional_body(js: "JetStream", cls: type[T], go_name: str, body: bytes) -> T:
+def read_optional_body(js: JetStream, cls: type[T], go_name: str, body: bytes) -> T:
     """As read_body, but what looks like neither an object nor an array counts as no body at all."""
     return read_body(js, cls, go_name, body if body.lstrip()[:1] in (b"{", b"[") else b"")
 
@@ -103,6 +101,6 @@ def clip_offset(offset: int, total: int) -> int:
     return min(max(offset, 0), total)
 
 
-async def only_in_clusters(js: "JetStream", request: Request) -> dict[str, Any]:
+async def only_in_clusters(js: JetStream, request: Request) -> dict[str, Any]:
     """The handler of endpoints that a single server never gets to."""
     raise api_error("cluster_required")

@@ -4,18 +4,15 @@ import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
 from jetbroker import limits
-from jetbroker.store.log.stream_log import SubjectFilter
+from jetbroker.jetstream.streams.stream import Stream
+from jetbroker.store.log.stream_log import SubjectFilter, SubjectState
 from jetbroker.turns import Turn
 from jetbroker.wire.subjects import subset, wildcard
-
-if TYPE_CHECKING:
-    from jetbroker.jetstream.streams.stream import Stream
-    from jetbroker.store.log.stream_log import SubjectState
 
 T = TypeVar("T")
 _MISSING = 1  # READ_MISSING of the log
@@ -45,7 +42,7 @@ async def page_of(rows: Iterable[dict[str, Any] | None]) -> list[orjson.Fragment
     return page
 
 
-async def subjects_page(stream: "Stream", pattern: str, offset: int, limit: int) -> tuple[dict[str, int], int]:
+async def subjects_page(stream: Stream, pattern: str, offset: int, limit: int) -> tuple[dict[str, int], int]:
     """Live subjects that match, sorted, from `offset` on: message counts by subject, and how many match in all."""
     turn = Turn()
     counts: dict[bytes, int] = {}
@@ -59,7 +56,7 @@ async def subjects_page(stream: "Stream", pattern: str, offset: int, limit: int)
     return subjects, len(counts)
 
 
-async def last_of(stream: "Stream", pattern: str) -> int:
+async def last_of(stream: Stream, pattern: str) -> int:
     """The sequence of the last message that matches, 0: none."""
     turn = Turn()
     last = 0
@@ -69,7 +66,7 @@ async def last_of(stream: "Stream", pattern: str) -> int:
     return last
 
 
-async def first_of(stream: "Stream", pattern: str, start: int) -> tuple[int, int, bytes, bytes, bytes, int]:
+async def first_of(stream: Stream, pattern: str, start: int) -> tuple[int, int, bytes, bytes, bytes, int]:
     """The first message that matches from `start` on, as `read_next` of the log tells it."""
     turn = Turn()
     wanted = SubjectFilter(pattern.encode())
@@ -85,7 +82,7 @@ async def first_of(stream: "Stream", pattern: str, start: int) -> tuple[int, int
     return _MISSING, 0, b"", b"", b"", 0
 
 
-def _matching(stream: "Stream", wanted: bytes) -> "Iterator[list[SubjectState]]":
+def _matching(stream: Stream, wanted: bytes) -> "Iterator[list[SubjectState]]":
     """The live subjects that match, in pieces."""
     narrow = wildcard(wanted) and wanted != b">"
     for piece in _pieces(stream.log.matching_subjects(b">" if narrow else wanted)):

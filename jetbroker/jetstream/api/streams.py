@@ -4,12 +4,13 @@
 import base64
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jetbroker import limits
 from jetbroker.config.options import TIER
 from jetbroker.errors import SequenceError, StorageError
 from jetbroker.forms.gotext import Timestamp, format_time
+from jetbroker.jetstream.account import JetStream
 from jetbroker.jetstream.api.endpoints import (
     Endpoint,
     PagedRequest,
@@ -31,11 +32,8 @@ from jetbroker.jetstream.models.names import valid_stream_subject
 from jetbroker.jetstream.models.offline import paged_offline
 from jetbroker.jetstream.models.stream_config import check_stream_config
 from jetbroker.jetstream.streams.removals import purge
+from jetbroker.jetstream.streams.stream import Stream
 from jetbroker.turns import in_turns
-
-if TYPE_CHECKING:
-    from jetbroker.jetstream.account import JetStream
-    from jetbroker.jetstream.streams.stream import Stream
 
 _FOUND = 0  # READ_OK of the log
 _DAMAGED = 2  # READ_DAMAGED
@@ -94,7 +92,7 @@ class MessageGetRequest:
 # --- account ---
 
 
-async def account_info(js: "JetStream", request: Request) -> dict[str, Any]:
+async def account_info(js: JetStream, request: Request) -> dict[str, Any]:
     """INFO."""
     used = {
         "memory": js.usage.used_bytes("memory"),
@@ -108,7 +106,7 @@ async def account_info(js: "JetStream", request: Request) -> dict[str, Any]:
     reply: dict[str, Any] = {**used, "limits": _limits(nothing if js.tiers else js.usage.limits)}
     if js.host.server_info.domain:
         reply["domain"] = js.host.server_info.domain
-    reply["api"] = {"level": API_LEVEL, "total": js.api.requests_total, "errors": js.api.errors_total}
+    reply["api"] = {"level": API_LEVEL, "total": js.requests.total, "errors": js.requests.errors}
     unused = dict.fromkeys(used, 0)
     tiers = {name: {**(used if name == TIER else unused), "limits": _limits(tier)} for name, tier in js.tiers.items()}
     return reply | {"tiers": dict(sorted(tiers.items()))} if tiers else reply
@@ -132,7 +130,7 @@ def _limits(allowed: AccountLimits) -> dict[str, Any]:
 # --- streams ---
 
 
-def stream_info(js: "JetStream", stream: "Stream", *, state: dict[str, Any] | None = None) -> dict[str, Any]:
+def stream_info(js: JetStream, stream: Stream, *, state: dict[str, Any] | None = None) -> dict[str, Any]:
     """StreamInfo as CREATE and UPDATE show it."""
     config = stream.config.to_json()
     config["metadata"] = shown_metadata(stream.config.metadata, js.host.server_info.version)
@@ -145,7 +143,7 @@ def stream_info(js: "JetStream", stream: "Stream", *, state: dict[str, Any] | No
     }
 
 
-async def _create(js: "JetStream", request: Request) -> dict[str, Any]:
+async def _create(js: JetStream, request: Request) -> dict[str, Any]:
     name = request.tokens[2]
     body = read_body(js, StreamConfigRequest, "StreamConfigRequest", request.body)
     if "/" in name or "\\" in name:
@@ -156,7 +154,7 @@ async def _create(js: "JetStream", request: Request) -> dict[str, Any]:
     return stream_info(js, stream) | {"did_create": True}
 
 
-async def _update(js: "JetStream", request: Request) -> dict[str, Any]:
+async def _update(js: JetStream, request: Request) -> dict[str, Any]:
     body = read_body(js, StreamConfigRequest, "StreamConfigRequest", request.body)
     await in_turns(
         check_stream_config(
@@ -169,7 +167,7 @@ async def _update(js: "JetStream", request: Request) -> dict[str, Any]:
     return stream_info(js, stream)
 
 
-async def _matching_streams(js: "JetStream", subject: str) -> list[str]:
+async def _matching_streams(js: JetStream, subject: str) -> list[str]:
     if not subject:
         return sorted([*js.streams, *js.offline])
     if not valid_stream_subject(subject.encode()):
@@ -177,7 +175,7 @@ async def _matching_streams(js: "JetStream", subject: str) -> list[str]:
     return sorted(await in_turns(js.subjects.overlapping(subject.encode())))
 
 
-async def _names(js: "JetStream", request: Request) -> dict[str, Any]:
+async def _names(js: JetStream, request: Request) -> dict[str, Any]:
     asked = read_optional_body(js, StreamListRequest, "JSApiStreamNamesRequest", request.body)
     names = await _matching_streams(js, asked.subject)
     offset = clip_offset(asked.page.offset, len(names))
@@ -185,7 +183,7 @@ async def _names(js: "JetStream", request: Request) -> dict[str, Any]:
     return {"total": len(names), "offset": offset, "limit": limits.JS_NAMES_PAGE, "streams": page or None}
 
 
-async def _list(js: "JetStream", request: Request) -> dict[str, Any]:
+async def _list(js: JetStream, request: Request) -> dict[str, Any]:
     asked = read_optional_body(js, StreamListRequest, "JSApiStreamListRequest", request.body)
     names = await _matching_streams(js, asked.subject)
     offset = clip_offset(asked.page.offset, len(names))
@@ -195,7 +193,7 @@ async def _list(js: "JetStream", request: Request) -> dict[str, Any]:
     return reply | paged_offline(js.offline, shown)
 
 
-def _listed(js: "JetStream", name: str) -> dict[str, Any] | None:
+def _listed(js: JetStream, name: str) -> dict[str, Any] | None:
     stream = js.streams.get(name)
     if stream is None:
         return None
@@ -204,7 +202,7 @@ def _listed(js: "JetStream", name: str) -> dict[str, Any] | None:
     return info
 
 
-async def _info(js: "JetStream", request: Request) -> dict[str, Any]:
+async def _info(js: JetStream, request: Request) -> dict[str, Any]:
     asked = read_optional_body(js, StreamInfoRequest, "JSApiStreamInfoRequest", request.body)
     stream = js.stream(request.tokens[2])
     paging = {"total": 0, "offset": 0, "limit": 0}
@@ -221,13 +219,13 @@ async def _info(js: "JetStream", request: Request) -> dict[str, Any]:
     return paging | info | {"cluster": {"leader": js.host.server_info.server_name}} | behind
 
 
-async def _delete(js: "JetStream", request: Request) -> dict[str, Any]:
+async def _delete(js: JetStream, request: Request) -> dict[str, Any]:
     expect_no_body(request.body)
     await js.delete_stream(request.tokens[2])
     return {"success": True}
 
 
-async def _purge(js: "JetStream", request: Request) -> dict[str, Any]:
+async def _purge(js: JetStream, request: Request) -> dict[str, Any]:
     asked = read_optional_body(js, PurgeRequest, "JSApiStreamPurgeRequest", request.body)
     if asked.seq and asked.keep:
         raise api_error("bad_request")
@@ -250,7 +248,7 @@ async def _purge(js: "JetStream", request: Request) -> dict[str, Any]:
 # --- messages ---
 
 
-async def _message_get(js: "JetStream", request: Request) -> dict[str, Any]:
+async def _message_get(js: JetStream, request: Request) -> dict[str, Any]:
     if not request.body:
         raise api_error("bad_request")
     asked = read_body(js, MessageGetRequest, "JSApiMsgGetRequest", request.body)
@@ -271,7 +269,7 @@ async def _message_get(js: "JetStream", request: Request) -> dict[str, Any]:
     return {"message": message}
 
 
-async def _find_message(stream: "Stream", asked: MessageGetRequest) -> tuple[int, bytes, bytes, bytes, int]:
+async def _find_message(stream: Stream, asked: MessageGetRequest) -> tuple[int, bytes, bytes, bytes, int]:
     log = stream.log
     seq = asked.seq
     if asked.start_time is not None:
@@ -289,7 +287,7 @@ async def _find_message(stream: "Stream", asked: MessageGetRequest) -> tuple[int
     return seq, subject, headers, payload, time_ns
 
 
-async def _message_delete(js: "JetStream", request: Request) -> dict[str, Any]:
+async def _message_delete(js: JetStream, request: Request) -> dict[str, Any]:
     if not request.body or request.body.strip() == b"{}":
         raise api_error("bad_request")
     asked = read_body(js, MessageDeleteRequest, "JSApiMsgDeleteRequest", request.body)
@@ -307,7 +305,7 @@ async def _message_delete(js: "JetStream", request: Request) -> dict[str, Any]:
     return {"success": True}
 
 
-def _refuse_delete(stream: "Stream", seq: int) -> None:
+def _refuse_delete(stream: Stream, seq: int) -> None:
     if stream.config.storage == "file":
         if seq > stream.log.last_seq:
             raise api_error("stream_msg_delete_failed", err="stream store EOF")
@@ -319,14 +317,14 @@ def _refuse_delete(stream: "Stream", seq: int) -> None:
 # --- not built yet ---
 
 
-async def _snapshot(js: "JetStream", request: Request) -> dict[str, Any]:
+async def _snapshot(js: JetStream, request: Request) -> dict[str, Any]:
     if not request.body:
         raise api_error("bad_request")
     js.stream(request.tokens[2])
     raise api_error("stream_snapshot", err="not supported yet")
 
 
-async def _restore(js: "JetStream", request: Request) -> dict[str, Any]:
+async def _restore(js: JetStream, request: Request) -> dict[str, Any]:
     if not request.body:
         raise api_error("bad_request")
     if request.tokens[2] in js.streams:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from jetbroker.jetstream.models.config import ConsumerConfig
+from typing import Protocol
 
 UNLIMITED = -1
 
@@ -75,22 +71,3 @@ class Origin(Protocol):
     version: str
     opened_at: float
     rtt_ns: int
-
-
-class ConsumerLike(Protocol):
-    """A running consumer."""
-
-    name: str
-    config: ConsumerConfig
-    created_ns: int
-    on_inactive: Callable[[], None] | None
-
-    def start(self) -> object: ...
-
-    def stop(self, reason: str) -> object: ...
-
-    def info(self) -> dict[str, Any]: ...
-
-    def update(self, config: ConsumerConfig) -> object: ...
-
-    def has_delivery_interest(self) -> bool: ...

@@ -13,7 +13,7 @@ record tell by their `Nats-Stream-Source` header. A mirror goes on behind its ow
 import random
 from asyncio import TimerHandle
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -28,12 +28,10 @@ from jetbroker.jetstream.models.origin_config import index_name
 from jetbroker.jetstream.sourcing.origin_answers import AnswerError, ConsumerAnswer, read_answer
 from jetbroker.jetstream.sourcing.origin_ingest import OriginIngest, last_positions
 from jetbroker.jetstream.streams.direct import DirectGet
+from jetbroker.jetstream.streams.stream import Stream
 from jetbroker.routing.router import CallbackReceiver, Subscription
 from jetbroker.routing.transform import Transform
-
-if TYPE_CHECKING:
-    from jetbroker.jetstream.streams.stream import Stream
-    from jetbroker.store.log.statelog import StateLog
+from jetbroker.store.log.statelog import StateLog
 
 API_PREFIX = "$JS.API"
 DIRECT_QUEUE = b"_sys_"
@@ -296,7 +294,7 @@ class Origins:
     StorageError.
     """
 
-    def __init__(self, stream: "Stream", positions: "StateLog | None", begin_log: Callable[[], "StateLog"]) -> None:
+    def __init__(self, stream: Stream, positions: StateLog | None, begin_log: Callable[[], StateLog]) -> None:
         self.stream = stream
         self.host = stream.host
         self.mirror: Origin | None = None

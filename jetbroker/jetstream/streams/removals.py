@@ -5,20 +5,18 @@ broker that is killed on the way has removed the oldest ones.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jetbroker import limits
+from jetbroker.jetstream.streams.stream import Stream
 from jetbroker.store.log.slices import next_piece, piece_slots, remove_matching, walk_back
 from jetbroker.store.log.stream_log import SubjectFilter
 from jetbroker.turns import Turn
 
-if TYPE_CHECKING:
-    from jetbroker.jetstream.streams.stream import Stream
-
 _SLOTS = 512  # sequences of a piece that is only looked at
 
 
-async def purge(stream: "Stream", pattern: str, seq: int, keep: int) -> int:
+async def purge(stream: Stream, pattern: str, seq: int, keep: int) -> int:
     """Remove what Stream.purge() would remove now; returns how many messages. Durable after the stream's `commit`.
 
     Raises SequenceError, and removes nothing, when `seq` is farther than a stream may be moved.
@@ -52,7 +50,7 @@ async def purge(stream: "Stream", pattern: str, seq: int, keep: int) -> int:
     return purged
 
 
-async def _before_newest(stream: "Stream", wanted: SubjectFilter, keep: int, turn: Turn) -> int:
+async def _before_newest(stream: Stream, wanted: SubjectFilter, keep: int, turn: Turn) -> int:
     """The sequence in front of the newest `keep` messages that match; 0 when there are not more."""
     log: Any = stream.log
     below: int = log.last_seq + 1
@@ -63,7 +61,7 @@ async def _before_newest(stream: "Stream", wanted: SubjectFilter, keep: int, tur
     return max(below - 1, 0)
 
 
-async def enforce_limits(stream: "Stream") -> None:
+async def enforce_limits(stream: Stream) -> None:
     """Remove what is beyond the limits of a configuration that was applied gently."""
     log: Any = stream.log
     turn = Turn()
@@ -81,11 +79,11 @@ async def enforce_limits(stream: "Stream") -> None:
     _tell_consumers(stream)
 
 
-def _slots(stream: "Stream") -> int:
+def _slots(stream: Stream) -> int:
     return piece_slots(len(stream.consumers))
 
 
-def _in_piece(stream: "Stream", piece: tuple[int, int], remove: Callable[[int, int], int | None]) -> int:
+def _in_piece(stream: Stream, piece: tuple[int, int], remove: Callable[[int, int], int | None]) -> int:
     """Remove something of a piece of the log; what the consumers have ahead is right again after it."""
     counted = [(consumer, consumer.counted_in(*piece)) for consumer in stream.consumers.values()]
     removed = remove(*piece)
@@ -94,6 +92,6 @@ def _in_piece(stream: "Stream", piece: tuple[int, int], remove: Callable[[int, i
     return removed or 0
 
 
-def _tell_consumers(stream: "Stream") -> None:
+def _tell_consumers(stream: Stream) -> None:
     for consumer in stream.consumers.values():
         consumer.after_removals()

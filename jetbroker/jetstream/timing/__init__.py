@@ -1,1 +1,1 @@
-"""When something is done: a heap of what is due, a timer of the wall clock, turns of work nobody waits for."""
+"""When something is done: what is due and the timer for it, turns of work nobody waits for, requests in a queue."""
