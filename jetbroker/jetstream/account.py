@@ -457,7 +457,7 @@ class JetStream:
 
     def tell_pause(self, consumer: Consumer) -> None:
         """Tell whoever listens whether this consumer is paused, and until when."""
-        self.host.advisories.pause(consumer.stream_name, consumer.name, consumer.pause_fields())
+        self.host.advisories.pause(consumer.stream.name, consumer.name, consumer.pause_fields())
 
     async def take_back_consumer(self, stream: Stream, consumer: Consumer) -> None:
         """There is no consumer whose creation was answered with an error."""

@@ -16,7 +16,7 @@ from jetbroker.jetstream.account import JetStream
 from jetbroker.jetstream.api import consumers as api_consumer
 from jetbroker.jetstream.api import streams as api_stream
 from jetbroker.jetstream.api.endpoints import Endpoint, Later, Request
-from jetbroker.jetstream.consumers.receivers import SilentReceiver
+from jetbroker.jetstream.consumers.pull import SilentReceiver
 from jetbroker.jetstream.models.api_level import LEVEL_HEADER, level_supported
 from jetbroker.jetstream.models.contracts import Origin
 from jetbroker.jetstream.models.errors import ApiError, api_error, wrap_error

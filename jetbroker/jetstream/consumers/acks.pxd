@@ -1,5 +1,9 @@
-"""What an ack says: the numbers of its subject and the word in its payload."""
+"""Acks: what they say, and what a consumer makes of them."""
 from libc.stdint cimport int64_t, uint64_t
+
+from jetbroker.jetstream.consumers.core cimport ConsumerAdvisories, ConsumerTurn, Delivery
+from jetbroker.jetstream.consumers.tracker cimport AckTracker
+from jetbroker.routing.router cimport Receiver
 
 cpdef enum AckKind:
     ACK_UNKNOWN = 0
@@ -22,3 +26,27 @@ cdef bint parse_ack_numbers(const char* p, Py_ssize_t n, AckNumbers* out) noexce
 cdef AckKind parse_ack_kind(const char* p, Py_ssize_t n, const char** rest, Py_ssize_t* rest_len) noexcept nogil
 # The delay of what follows "-NAK", ns; 0 when there is none or it is bad.
 cdef int64_t parse_nak_delay(const char* p, Py_ssize_t n) except? -1
+
+
+cdef class Acks:
+    cdef AckTracker tracker
+    cdef ConsumerTurn turn
+    cdef ConsumerAdvisories advisories
+    cdef public int sample_percent
+    cdef readonly list replies                  # to be confirmed at the end of the turn
+    cdef int64_t last_ns               # wall clock, 0: none since the start
+
+    # False: of a message that has not been delivered.
+    cdef bint take(self, AckKind kind, const AckNumbers* numbers, const char* rest, Py_ssize_t rest_len) except -1
+    cdef int up_to(self, uint64_t seq, uint64_t cseq) except -1    # all up to there is acked
+    cdef list take_replies(self)
+    cdef int _ack(self, const AckNumbers* numbers) except -1
+    cdef int _nak(self, uint64_t seq, int64_t delay_ns) except -1
+    cdef int _terminate(self, const AckNumbers* numbers, bytes reason) except -1
+    cdef int _sample(self, uint64_t seq) except -1
+
+
+cdef class AckReceiver(Receiver):
+    cdef Acks acks                     # None: closed
+    cdef Delivery delivery             # gets the requests that come with acks
+    cdef Py_ssize_t prefix_len         # of the subject, in front of the numbers

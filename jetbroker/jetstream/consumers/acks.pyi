@@ -1,5 +1,9 @@
 from enum import IntEnum
 
+from jetbroker.jetstream.consumers.core import ConsumerAdvisories, ConsumerTurn, Delivery
+from jetbroker.jetstream.consumers.tracker import AckTracker
+from jetbroker.routing.router import Receiver
+
 class AckKind(IntEnum):
     ACK_UNKNOWN = 0
     ACK_ACK = 1
@@ -7,3 +11,12 @@ class AckKind(IntEnum):
     ACK_PROGRESS = 3
     ACK_NEXT = 4
     ACK_TERM = 5
+
+class Acks:
+    sample_percent: int
+    replies: list[bytes]
+    def __init__(self, tracker: AckTracker, turn: ConsumerTurn, advisories: ConsumerAdvisories) -> None: ...
+
+class AckReceiver(Receiver):
+    def __init__(self, acks: Acks, delivery: Delivery, prefix_len: int) -> None: ...
+    def close(self) -> None: ...

@@ -1,12 +1,23 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""What an ack says: the numbers of its subject and the word in its payload (see acks.pxd)."""
+"""Acks: what they say, and what a consumer makes of them (see acks.pxd)."""
+from random import randrange
+
 import orjson
 
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.string cimport memcmp
 
 from jetbroker.forms.durations cimport read_duration
+from jetbroker.forms.timestamps cimport wall_clock_ns
+from jetbroker.jetstream.consumers.core cimport ConsumerAdvisories, ConsumerTurn, Delivery
+from jetbroker.jetstream.consumers.pending cimport ENTRY_EXHAUSTED, PendingEntry
+from jetbroker.jetstream.consumers.tracker cimport POLICY_ALL, AckTracker
+from jetbroker.routing.router cimport Receiver, RouteSlot, Subscription
+from jetbroker.wire.message cimport Message
 
+from jetbroker import limits
+
+cdef int ACK_UNITS = limits.JS_ACK_UNITS
 cdef Py_ssize_t MAX_DELAY_BYTES = 1024         # of what follows "-NAK"; longer, it asks for no delay
 
 
@@ -85,3 +96,111 @@ cdef int64_t parse_nak_delay(const char* p, Py_ssize_t n) except? -1:
             return 0
         return value if type(value) is int and 0 < value <= INT64_MAX else 0
     return delay if read_duration(p, n, &delay) and delay > 0 else 0
+
+
+cdef class Acks:
+    """Takes acks for a tracker, and keeps the replies that are owed for them."""
+
+    def __init__(self, AckTracker tracker not None, ConsumerTurn turn not None,
+                 ConsumerAdvisories advisories not None) -> None:
+        self.tracker = tracker
+        self.turn = turn
+        self.advisories = advisories
+        self.replies = []
+
+    cdef bint take(self, AckKind kind, const AckNumbers* numbers, const char* rest, Py_ssize_t rest_len) except -1:
+        if numbers.stream_seq > self.tracker.delivered_seq:
+            return False
+        if kind == ACK_ACK or kind == ACK_NEXT:
+            self._ack(numbers)
+        elif kind == ACK_NAK:
+            self._nak(numbers.stream_seq, parse_nak_delay(rest, rest_len))
+        elif kind == ACK_TERM:
+            self._terminate(numbers, rest[:rest_len])
+        elif kind == ACK_PROGRESS:
+            self.tracker.progress(numbers.stream_seq, self.turn.read())
+        return True
+
+    cdef list take_replies(self):
+        cdef list replies = self.replies
+        self.replies = []
+        return replies
+
+    cdef int up_to(self, uint64_t seq, uint64_t cseq) except -1:
+        if self.tracker.ack_up_to(seq, cseq):
+            self.last_ns = wall_clock_ns()
+        return 0
+
+    cdef int _ack(self, const AckNumbers* numbers) except -1:
+        if self.sample_percent:
+            self._sample(numbers.stream_seq)
+        if self.tracker.policy == POLICY_ALL:
+            self.up_to(numbers.stream_seq, numbers.consumer_seq)
+        elif self.tracker.ack(numbers.stream_seq, numbers.consumer_seq):
+            self.last_ns = wall_clock_ns()
+        return 0
+
+    cdef int _nak(self, uint64_t seq, int64_t delay_ns) except -1:
+        cdef PendingEntry* entry = self.tracker.pending.find(seq)
+        if entry == NULL or entry.flags & ENTRY_EXHAUSTED:
+            return 0
+        self.advisories.add("MSG_NAKED", "nak", {
+            "consumer_seq": entry.cseq, "stream_seq": seq, "deliveries": entry.count,
+        })
+        self.tracker.nak(seq, delay_ns, self.turn.read())
+        return 0
+
+    cdef int _terminate(self, const AckNumbers* numbers, bytes reason) except -1:
+        cdef uint64_t seq = numbers.stream_seq
+        cdef PendingEntry* entry = self.tracker.pending.find(seq)
+        if entry == NULL or entry.flags & ENTRY_EXHAUSTED:
+            return 0
+        self.advisories.terminated(seq, entry.cseq, entry.count, reason.decode("utf-8", "replace"))
+        if self.tracker.policy == POLICY_ALL:
+            self.tracker.ack_up_to(seq, numbers.consumer_seq)
+        else:
+            self.tracker.ack(seq, numbers.consumer_seq)
+        return 0
+
+    cdef int _sample(self, uint64_t seq) except -1:
+        """Measure this ack when its turn comes."""
+        cdef PendingEntry* entry = self.tracker.pending.find(seq)
+        if entry == NULL or randrange(100) >= self.sample_percent:
+            return 0
+        return self.advisories.add("ACK", "consumer_ack", {
+            "consumer_seq": entry.cseq, "stream_seq": seq,
+            "ack_time": self.turn.read() - entry.delivered_ns, "deliveries": entry.count,
+        })
+
+
+cdef class AckReceiver(Receiver):
+    """Acks in one of the two subject layouts: the part in front of the numbers has a fixed length in each."""
+
+    def __init__(self, Acks acks not None, Delivery delivery not None, Py_ssize_t prefix_len) -> None:
+        self.acks = acks
+        self.delivery = delivery
+        self.prefix_len = prefix_len
+
+    def close(self) -> None:
+        """Take no message any more."""
+        self.acks = None
+
+    cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
+        cdef AckNumbers numbers
+        cdef AckKind kind
+        cdef const char* rest
+        cdef Py_ssize_t rest_len
+        if self.acks is None:
+            return 0
+        if not parse_ack_numbers(msg.subject + self.prefix_len, msg.subject_len - self.prefix_len, &numbers):
+            return ACK_UNITS
+        kind = parse_ack_kind(msg.body + msg.headers_len, msg.body_len - msg.headers_len, &rest, &rest_len)
+        if not self.acks.take(kind, &numbers, rest, rest_len):
+            return ACK_UNITS
+        if msg.reply != NULL:
+            if kind == ACK_NEXT:
+                self.delivery.request(msg.reply[:msg.reply_len], b"", rest[:rest_len])
+            else:
+                self.acks.replies.append(msg.reply[:msg.reply_len])
+        self.acks.turn.wake()
+        return ACK_UNITS

@@ -1,20 +1,33 @@
-"""The consumer engine: one consumer's life, timers, requests and state around its delivery."""
-from libc.stdint cimport int64_t, uint64_t
+"""The consumer: one consumer's life, and the turns in which its parts do their work."""
+from libc.stdint cimport int64_t
 
-from jetbroker.jetstream.consumers.delivery cimport ConsumerDelivery
+from jetbroker.jetstream.consumers.acks cimport Acks
+from jetbroker.jetstream.consumers.core cimport ConsumerAdvisories, ConsumerCore, ConsumerTurn, Delivery, Inactivity
+from jetbroker.jetstream.consumers.state_writer cimport StateWriter
+from jetbroker.jetstream.models.interest cimport StreamConsumer
 
 
-cdef class Consumer(ConsumerDelivery):
-    cdef uint64_t reset_to                 # where the last reset made it begin, 0: none did
+cdef class Consumer(StreamConsumer):
+    cdef readonly object stream
+    cdef readonly object config            # ConsumerConfig
+    cdef readonly str name
+    cdef readonly int64_t created_ns       # wall clock
+    cdef readonly bint running
+    cdef public object on_inactive         # callback(consumer): inactive_threshold has passed
+    cdef ConsumerTurn turn
+    cdef ConsumerCore core
+    cdef Acks acks
+    cdef Delivery delivery
+    cdef ConsumerAdvisories advisories
+    cdef Inactivity idle
+    cdef StateWriter writer
     cdef object search                     # for where it begins: see placing(); None: nothing is left to do
-    cdef int deliver_all(self) except -1
-    cdef int take_requests(self) except -1
+    cdef int64_t paused_until_ns           # wall clock; 0: not paused
+    cdef dict subscriptions                # Subscription -> its receiver
+
     # Deliver nothing now: True while a pause lasts. Tells of its end.
-    cdef bint paused(self) except -1
-    cdef int stay_paused(self) except -1
-    cdef int run_timers(self) except -1
-    cdef int settle(self) except -1
-    cdef bint settle_some(self) except -1
-    cdef int write_state(self) except -1
-    cdef int arm_timer(self) except -1
-    cdef int64_t earliest(self) except? -1
+    cdef bint _paused(self) except -1
+    cdef int _settle(self) except -1
+    cdef bint _settle_some(self) except -1
+    cdef int _write_state(self) except -1
+    cdef int64_t _earliest(self) except? -1

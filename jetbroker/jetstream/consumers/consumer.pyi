@@ -1,7 +1,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from jetbroker.jetstream.consumers.tracker import AckTracker
 from jetbroker.jetstream.models.config import ConsumerConfig
 from jetbroker.jetstream.models.interest import StreamConsumer
 from jetbroker.store.log.stream_log import SubjectFilter
@@ -14,14 +13,11 @@ class Consumer(StreamConsumer):
     stream: Any
     config: ConsumerConfig
     name: str
-    stream_name: str
     created_ns: int
     running: bool
-    is_push: bool
-    tracker: AckTracker
-    state_log: Any
     on_inactive: Callable[[Consumer], None] | None
-    clock: Callable[[], int] | None
+    @property
+    def state_log(self) -> Any: ...
     def __init__(
         self,
         stream: Any,

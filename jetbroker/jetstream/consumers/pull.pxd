@@ -1,7 +1,9 @@
-"""Pull requests that wait for messages."""
+"""Pull: requests that wait for messages, and how they get them."""
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from jetbroker.routing.router cimport Route, Router
+from jetbroker.jetstream.consumers.core cimport Delivery
+from jetbroker.routing.router cimport Receiver, Route, Router
+from jetbroker.store.log.stream_log cimport SubjectFilter
 from jetbroker.tick cimport TickTask
 
 
@@ -20,7 +22,7 @@ cdef class WaitingRequest:
     cdef readonly int64_t bytes_left   # of max_bytes
     cdef readonly bint bounded         # max_bytes was given
     cdef readonly bint no_wait
-    cdef bint into_stream              # the reply subject is one of the stream's own: see ConsumerDelivery.prepare
+    cdef bint into_stream              # the reply subject is one of the stream's own: see Envelope.fill
     cdef readonly uint32_t delivered
     cdef int64_t expires_ns            # monotonic, 0: never
     cdef int64_t heartbeat_ns          # interval, 0: none
@@ -60,3 +62,20 @@ cdef class WaitingQueue:
     cdef list take_all(self)
     cdef int64_t wanted_messages(self) noexcept
     cdef list _take(self, set gone)
+
+
+cdef class PullDelivery(Delivery):
+    cdef WaitingQueue waiting
+    cdef object limits                 # PullLimits
+    cdef int64_t max_waiting
+    cdef SubjectFilter own_subjects    # of the stream: a message that goes there is copied first
+
+    cdef WaitingRequest _next_request(self)
+    cdef int _serve(self, WaitingRequest request, Py_ssize_t size) except -1
+    cdef int _time_out(self, WaitingRequest request) except -1
+    cdef int _end_exhausted(self) except -1
+    cdef bytes _no_wait(self, bint expires)
+
+
+cdef class SilentReceiver(Receiver):
+    """Takes API requests that mean nothing, so that they are met with silence; not pulls and direct gets."""

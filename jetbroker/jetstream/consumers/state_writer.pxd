@@ -7,9 +7,10 @@ from jetbroker.store.log.statelog cimport StateLog
 
 
 cdef class StateWriter(LogObserver):
-    cdef StateLog log                  # None: nothing is kept, everything counts as durable
+    cdef readonly StateLog log         # None: nothing is kept, everything counts as durable
     cdef Router router
     cdef object waiting                # deque of (position, [reply subject])
+    cdef readonly bint begun           # the log has a record to begin with, or there is none
     cdef uint64_t try_above            # no snapshot is tried before the log is larger than this, bytes
 
     cdef int write(self, const char* record, Py_ssize_t n) except -1

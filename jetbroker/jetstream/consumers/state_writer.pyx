@@ -21,15 +21,22 @@ cdef class StateWriter(LogObserver):
         self.log = log
         self.router = router
         self.waiting = deque()
+        self.begun = log is None
         if log is not None:
             log.observer = self
+
+    def go_on(self) -> None:
+        """Go on from the records that were there."""
+        self.begun = True
+        self.log.recovered.clear()
 
     cdef int write(self, const char* record, Py_ssize_t n) except -1:
         self.log.append(record, n)
         return 0
 
     def begin(self, bytes record not None) -> None:
-        """Write the first record of a new consumer."""
+        """Write the first record of a new consumer, or of one that begins again."""
+        self.begun = True
         self.log.append(PyBytes_AS_STRING(record), PyBytes_GET_SIZE(record))
         self.log.request_sync()
 

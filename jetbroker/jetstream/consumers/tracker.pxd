@@ -46,6 +46,10 @@ cdef class AckTracker:
     cdef bint queue_due(self, int64_t now_ns) except -1
     # Purge: positions jump to `seq`, nothing is pending at or below it.
     cdef int jump(self, uint64_t seq) except -1
+    # What has happened since the last record, as one; sealed() once that is written.
+    cdef bint changed(self) noexcept
+    cdef const char* seal(self, Py_ssize_t* n) except NULL
+    cdef int sealed(self) except -1
     cdef int64_t wait_after(self, uint32_t deliveries) except? -1
     cdef int _discard(self, PendingEntry* entry) except -1
     cdef int _count_out(self, PendingEntry* entry) except -1

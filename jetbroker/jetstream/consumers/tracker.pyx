@@ -6,6 +6,7 @@ when nothing is pending it is the last delivered position.
 """
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from jetbroker.forms.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.consumers.state cimport (
     OP_EXHAUST, OP_FINISH_ALL, OP_REDELIVER, OP_WAIT, StateBatch,
 )
@@ -15,6 +16,7 @@ from jetbroker.jetstream.consumers.pending cimport (
 from jetbroker.saturate cimport add_int64, subtract_int64
 
 from jetbroker import limits
+from jetbroker.jetstream.consumers.state import encode_snapshot
 
 cdef int DUE_AT_ONCE = limits.JS_DUE_AT_ONCE
 cdef uint32_t TAKEN_OUT = 1024  # one by one; when more leave at once, it is quicker to copy what stays
@@ -327,6 +329,31 @@ cdef class AckTracker:
         self._discard_all()
         self.delivered_cseq = self.floor_cseq = 0
         self.start_at(seq)
+
+    # --- on disk ---
+
+    cdef bint changed(self) noexcept:
+        return self.batch is not None and (self.batch.ops or self.dirty)
+
+    cdef const char* seal(self, Py_ssize_t* n) except NULL:
+        return self.batch.seal(
+            wall_clock_ns(), self.delivered_cseq, self.delivered_seq, self.floor_cseq, self.floor_seq, n)
+
+    cdef int sealed(self) except -1:
+        if self.batch is not None:
+            self.batch.clear()
+        self.dirty = False
+        return 0
+
+    def snapshot(self, uint64_t resume, int64_t now_ns) -> bytes:
+        """The present state as one record. Times of deliveries are kept as wall times, for they outlive this process."""
+        cdef int64_t wall = wall_clock_ns()
+        entries = [
+            (seq, cseq, subtract_int64(wall, now_ns - delivered_ns), count, exhausted)
+            for seq, cseq, count, delivered_ns, exhausted in self.pending.dump()
+        ]
+        positions = wall, self.delivered_cseq, self.delivered_seq, self.floor_cseq, self.floor_seq
+        return encode_snapshot(resume, positions, entries, self.waits(now_ns))
 
     def counts(self) -> tuple:
         """(pending acks, redelivered, queued for redelivery at most)."""

@@ -1,0 +1,147 @@
+"""A consumer's core: where it stands, what is pending, and one message on its way out."""
+from libc.stdint cimport int64_t, uint64_t
+
+from jetbroker.jetstream.consumers.cursor cimport StreamCursor
+from jetbroker.jetstream.consumers.pending cimport PendingEntry
+from jetbroker.jetstream.consumers.tracker cimport AckTracker
+from jetbroker.jetstream.timing.work_turns cimport Worker
+from jetbroker.routing.router cimport Receiver, Route, Router
+from jetbroker.store.log.segmented cimport SegmentedLog
+from jetbroker.store.log.stream_log cimport StoredMessage
+from jetbroker.tick cimport Tick, TickTask
+from jetbroker.wire.buffer cimport OutputBuffer
+from jetbroker.wire.message cimport Message
+
+cdef enum SendResult:
+    SENT_NOTHING = 0           # nobody took it
+    SENT_OK = 1
+    SENT_TOO_LARGE = 2         # more than `room` bytes
+
+cdef enum Outlook:
+    OUTLOOK_NOTHING = 0        # no message up to the committed position
+    OUTLOOK_NEW = 1
+    OUTLOOK_AGAIN = 2          # a redelivery
+    OUTLOOK_BLOCKED = 3        # max_ack_pending is reached
+    OUTLOOK_LATER = 4          # the search for it goes on in turns
+
+# One tick's share, so that sockets are read and flushed in between and no output buffer grows without bound.
+cdef enum:
+    TICK_MESSAGES = 512
+    TICK_BYTES = 256 * 1024
+
+
+# The earlier of two times, 0: never.
+cdef inline int64_t sooner(int64_t a, int64_t b) noexcept:
+    return b if a == 0 or (b != 0 and b < a) else a
+
+
+cdef class ConsumerTurn:
+    cdef Tick tick
+    cdef TickTask task
+    cdef object source                 # monotonic ns for tests; None: the system's clock
+    cdef readonly int64_t now_ns       # when the present turn began
+    cdef object timer
+    cdef int64_t timer_ns
+
+    cdef int64_t read(self) except? -1
+    cpdef int begin(self) except -1
+    cdef int wake(self) except -1                  # a turn in this tick
+    cdef int go_on(self) except -1                 # one in the next iteration of the event loop
+    cdef int arm(self, int64_t when_ns) except -1  # one at this time at the latest, 0: whenever
+    cdef int stop(self) except -1
+
+
+cdef class ConsumerAdvisories:
+    cdef object host                   # Advisories of the account
+    cdef readonly str stream, consumer
+    cdef readonly list waiting         # (event, kind, fields)
+
+    cdef int add(self, str event, str kind, dict fields) except -1
+    cdef int terminated(self, uint64_t seq, uint64_t cseq, uint64_t deliveries, str reason) except -1
+    cpdef int publish(self) except -1
+
+
+cdef class Envelope:
+    cdef OutputBuffer reply            # the ack subject: a fixed part, then the numbers
+    cdef Py_ssize_t reply_prefix
+    cdef OutputBuffer body             # a message body that is not contiguous in the log
+    cdef bint headers_only
+
+    cdef int address(self, StoredMessage* message, uint64_t delivered, uint64_t cseq, uint64_t ahead,
+                     Message* out) except -1
+    cdef int fill(self, StoredMessage* message, bint copy, Message* out) except -1
+
+
+cdef class LookAhead(Worker):
+    cdef StreamCursor cursor
+    cdef SegmentedLog log
+    cdef ConsumerTurn turn             # None: closed
+
+
+cdef class ConsumerCore:
+    cdef readonly SegmentedLog log
+    cdef readonly StreamCursor cursor
+    cdef readonly AckTracker tracker
+    cdef readonly ConsumerTurn turn
+    cdef ConsumerAdvisories advisories
+    cdef Router router
+    cdef Envelope envelope
+    cdef LookAhead look_ahead
+    cdef int64_t max_ack_pending       # 0: no limit
+    cdef int64_t last_delivered_ns     # wall clock, 0: not since the start
+    cdef public uint64_t begun_at      # where the last reset made it begin, 0: none did
+
+    # What to deliver next; `again` is set for a redelivery. Outlook
+    cdef int next(self, StoredMessage* message, PendingEntry** again) except -1
+    cdef bint full(self) noexcept                  # max_ack_pending is reached
+    cdef bint blocked(self) except -1              # ... and nothing is to be delivered again either
+    # Send it and record it. SendResult
+    cdef int send(self, Route route, bint copy, StoredMessage* message, PendingEntry* again,
+                  int64_t room, Py_ssize_t* size) except -1
+    cdef int64_t due_ns(self) noexcept             # when a pending message comes again, 0: none does
+    cdef bint needs(self, uint64_t seq) except -1
+    cdef int removed(self, uint64_t seq, bytes subject) except -1
+    cdef int drop_evicted(self) except -1
+    cpdef int drop_removed(self) except -1
+    cdef int after_removals(self) except -1
+    cdef int _give_up(self, PendingEntry* entry) except -1
+    cdef int _skip_damaged(self, uint64_t seq) except -1
+    cdef int _record(self, uint64_t seq, bint again) except -1
+    cdef int _removed_while_pending(self, uint64_t seq) except -1
+
+
+cdef class Inactivity:
+    cdef public int64_t threshold_ns   # 0: the consumer stays however long nobody uses it
+    cdef readonly int64_t at_ns        # its time is up, 0: never
+
+    cpdef int touch(self, int64_t now_ns) except -1
+
+
+cdef class Delivery(TickTask):
+    cdef readonly ConsumerCore core
+    cdef ConsumerTurn turn
+    cdef Router router
+    cdef Inactivity idle
+    cdef readonly bint open            # between begin() and end()
+    cdef list requests                 # (reply, headers, body), in order of arrival
+
+    cdef int request(self, bytes reply, bytes headers, bytes body) except -1
+    cpdef int take_requests(self) except -1
+    cdef int status(self, bytes reply, bytes headers) except -1
+
+    # --- what pull and push do each in its way ---
+    cpdef int deliver(self) except -1              # what may be delivered now
+    cdef int pause(self) except -1                 # nothing may be delivered now
+    cdef int run_timers(self) except -1
+    cpdef int64_t earliest(self) except? -1        # when something has to happen without a message, 0: never
+    cdef int interest_changed(self) except -1      # somebody came to, or left, a subject this delivers to
+    cdef bytes take_request(self, bytes reply, bytes headers, bytes body)  # a status block to refuse it, or None
+    cdef bint has_interest(self) except -1
+    cpdef bint in_use(self) except -1
+    cdef bint holds_one(self) except -1            # a message that counts as taken waits for its time
+    cdef Py_ssize_t waiting_requests(self) except -1
+    cdef int restart(self) except -1               # the consumer begins anew
+
+
+cdef class RequestReceiver(Receiver):
+    cdef Delivery delivery             # None: closed

@@ -1,0 +1,9 @@
+from jetbroker.jetstream.consumers.core import ConsumerCore, Delivery, Inactivity
+from jetbroker.routing.router import Receiver
+from jetbroker.store.log.stream_log import SubjectFilter
+
+class PullDelivery(Delivery):
+    def __init__(self, core: ConsumerCore, idle: Inactivity, own_subjects: SubjectFilter) -> None: ...
+
+class SilentReceiver(Receiver):
+    """On `$JS.API.>`: takes API requests that mean nothing."""

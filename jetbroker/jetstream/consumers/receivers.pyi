@@ -1,4 +1,0 @@
-from jetbroker.routing.router import Receiver
-
-class SilentReceiver(Receiver):
-    """On `$JS.API.>`: takes API requests that mean nothing."""
