@@ -44,7 +44,13 @@ class Parts:
         self.turn = ConsumerTurn(self.tick, CallbackReceiver(self.tick, print), lambda: self.now)
         self.tracker = AckTracker(AckPolicy.POLICY_EXPLICIT)
         self.core = ConsumerCore(
-            self.log, SubjectFilter(*patterns), self.tracker, self.turn, WorkTurns(self.tick), self.router, self.advisories
+            self.log,
+            SubjectFilter(*patterns),
+            self.tracker,
+            self.turn,
+            WorkTurns(self.tick),
+            self.router,
+            self.advisories,
         )
         self.acks = Acks(self.tracker, self.turn, self.advisories)
         self.idle = Inactivity()

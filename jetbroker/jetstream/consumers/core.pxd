@@ -139,7 +139,7 @@ cdef class Delivery(TickTask):
     cdef bint has_interest(self) except -1
     cpdef bint in_use(self) except -1
     cdef bint holds_one(self) except -1            # a message that counts as taken waits for its time
-    cdef Py_ssize_t waiting_requests(self) except -1
+    cdef Py_ssize_t waiting_requests(self) except? -1
     cdef int restart(self) except -1               # the consumer begins anew
 
 

@@ -8,7 +8,6 @@ consumer: nothing that a sent message can change is kept across it.
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint64_t
 
-from jetbroker.forms.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.consumers.cursor cimport StreamCursor
 from jetbroker.jetstream.consumers.pending cimport PendingEntry
 from jetbroker.jetstream.consumers.tracker cimport POLICY_NONE, AckTracker
@@ -481,7 +480,7 @@ cdef class Delivery(TickTask):
     cdef bint holds_one(self) except -1:
         return False
 
-    cdef Py_ssize_t waiting_requests(self) except -1:
+    cdef Py_ssize_t waiting_requests(self) except? -1:
         return 0
 
     cdef int restart(self) except -1:

@@ -1,3 +1,5 @@
+from jetbroker.jetstream.timing.work_turns import WorkTurns
+from jetbroker.store.log.segmented import SegmentedLog
 from jetbroker.store.log.stream_log import SubjectFilter
 from jetbroker.turns import Steps
 
@@ -5,6 +7,7 @@ class StreamCursor:
     filter: SubjectFilter
     next_seq: int
     resume: int
+    def __init__(self, log: SegmentedLog, filter: SubjectFilter, start: int, turns: WorkTurns) -> None: ...
     def choose_last_per_subject(self, resume: int, delivered: int) -> Steps[None]:
         """First give out each matching subject's last message up to `resume` (0: now), then what came after it."""
     def first_chosen(self) -> int:

@@ -231,7 +231,7 @@ cdef class PendingMap:
         cdef PendingMap fresh = PendingMap()
         cdef uint32_t i
         cdef PendingEntry* entry = self.first()
-        for i in range(self.count - kept):
+        for _ in range(self.count - kept):
             entry = self.next_of(entry)
         while fresh.pool_size <= kept + self.exhausted:
             fresh._grow_pool()

@@ -256,7 +256,7 @@ cdef class PullDelivery(Delivery):
             return texts.REQUESTS_PENDING
         return None
 
-    cdef Py_ssize_t waiting_requests(self) except -1:
+    cdef Py_ssize_t waiting_requests(self) except? -1:
         self.waiting.take_unwanted(self.router)
         return self.waiting.count
 

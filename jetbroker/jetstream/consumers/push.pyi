@@ -1,6 +1,9 @@
+from typing import final
+
 from jetbroker.jetstream.consumers.acks import Acks
 from jetbroker.jetstream.consumers.core import ConsumerCore, Delivery, Inactivity
 
+@final
 class FlowControl:
     window: int
     outstanding: int
@@ -12,11 +15,13 @@ class FlowControl:
     def open_request(self) -> bytes: ...
     def answered(self, subject: bytes) -> bool: ...
 
+@final
 class RateLimit:
     def __init__(self, bits_per_second: int, now_ns: int) -> None: ...
     def take(self, n: int, now_ns: int) -> int:
         """0: n bytes may go now (and are taken); else the ns to wait."""
 
+@final
 class ReplayPace:
     until: int
     def __init__(self, until: int) -> None: ...
