@@ -170,3 +170,47 @@ async def test_the_copies_are_equal(reference_server: ServerProcess, broker: Ser
     async with connected(reference_server.url) as reference, connected(broker.url) as ours:
         for expected, got in zip(await copies(reference), await copies(ours), strict=True):
             assert got == expected
+
+
+async def consequences(streams: Streams) -> list[Any]:
+    """What copied messages bring about in the copies, and what publishers are told of them afterwards."""
+    await streams.create("A", subjects=["a.>"], allow_msg_schedules=True, allow_msg_ttl=True)
+    await streams.publish("a.schedule", "1", Nats_Schedule="@at 2090-01-01T00:00:00Z", Nats_Schedule_Target="a.x")
+    marked: dict[str, Any] = {"subject_delete_marker_ttl": 9_000_000_000_000}
+    rows: dict[str, dict[str, Any]] = {
+        "M1": {"mirror": {"name": "A"}},
+        "M2": {"mirror": {"name": "A"}, "allow_rollup_hdrs": True, "allow_msg_ttl": True},
+        "S1": {"sources": [{"name": "A"}]},
+        "S2": {"sources": [{"name": "A"}], "allow_rollup_hdrs": True},
+        "S3": {"sources": [{"name": "A"}], "subjects": ["own"], **marked},
+        "S4": {"sources": [{"name": "A"}], "subjects": ["other"], "retention": "interest", **marked},
+    }  # fmt: skip
+    for name, config in rows.items():
+        await streams.create(name, **config)
+        await streams.until_last(name, 1)
+    await streams.publish("a.short", "2", Nats_TTL="7000", Nats_Msg_Id="two")
+    await streams.publish("a.kept", "3", Nats_TTL="never")
+    await streams.publish("a.end", "4", Nats_Scheduler="a.schedule", Nats_Schedule_Next="purge")
+    await streams.publish("a.kept", "5", Nats_Msg_Id="five")
+    found: list[Any] = []
+    for name in rows:
+        info = await streams.until_last(name, 5)
+        found.append((name, {key: info["state"].get(key) for key in ("messages", "first_seq", "last_seq", "bytes")}))
+        found += [(name, {**message, "time": 0}) for message in await streams.content(name)]
+    for name in ("M1", "M2"):
+        config = {key: value for key, value in rows[name].items() if key != "mirror"}
+        found.append(settled(await streams.update(name, subjects=[f"{name}.>"], **config)))
+        for ids in ({"Nats-Msg-Id": "two"}, {"Nats-Expected-Last-Msg-Id": "five"}, {"Nats-Msg-Id": "five"}):
+            found.append((await streams.client.request(f"{name}.x", b"", timeout=5, headers=ids)).data)
+    for subject in ("own", "other"):
+        for ids in ({"Nats-Expected-Last-Msg-Id": "five"}, {"Nats-Msg-Id": "five"}):
+            found.append((await streams.client.request(subject, b"", timeout=5, headers=ids)).data)
+    await clean(streams)
+    return found
+
+
+async def test_what_copied_messages_bring_about(reference_server: ServerProcess, broker: ServerProcess) -> None:
+    async with connected(reference_server.url) as reference, connected(broker.url) as ours:
+        expected, got = await consequences(reference), await consequences(ours)
+        for one, other in zip(got, expected, strict=True):
+            assert one == other

@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tests.differential.batch_rows import cases as batch_cases
+from tests.differential.judgement_rows import cases as judgement_cases
 from tests.differential.number_rows import cases as number_cases
 from tests.differential.schedule_rows import cases as schedule_cases
 from tests.support.process import ServerProcess
@@ -17,6 +18,7 @@ from tests.support.publishes import Case, Publisher
 pytestmark = [pytest.mark.differential, pytest.mark.asyncio(loop_scope="module")]
 
 BATCHES = batch_cases()
+JUDGEMENTS = judgement_cases()
 NUMBERS = number_cases()
 SCHEDULES = schedule_cases()
 
@@ -46,5 +48,11 @@ async def test_schedules(both: list[Publisher], case: Case) -> None:
 
 @pytest.mark.parametrize("case", NUMBERS, ids=[case.name for case in NUMBERS])
 async def test_numbers_in_headers(both: list[Publisher], case: Case) -> None:
+    expected, got = both
+    assert await got.play(case) == await expected.play(case)
+
+
+@pytest.mark.parametrize("case", JUDGEMENTS, ids=[case.name for case in JUDGEMENTS])
+async def test_what_comes_first_and_what_follows(both: list[Publisher], case: Case) -> None:
     expected, got = both
     assert await got.play(case) == await expected.play(case)

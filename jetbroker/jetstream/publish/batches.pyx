@@ -6,20 +6,20 @@ order, as if each had been stored before the next; only then they are appended, 
 one batch of the log (see StreamLog.begin_batch), so that neither readers nor a crash ever see a part.
 """
 from libc.stdint cimport int64_t, uint16_t, uint64_t
-from libc.string cimport memset
 
-from jetbroker.jetstream.publish.ingest cimport Ingest, SubjectEntry, with_ttl
-from jetbroker.jetstream.publish.last_match cimport last_match
+from jetbroker.jetstream.publish.ingest cimport Ingest
+from jetbroker.jetstream.publish.judge cimport (
+    ROLL_UP_ALL, ROLL_UP_SUBJECT, Candidate, Judge, candidate_of, charge_time_since, last_match, wrong_sequence,
+)
 from jetbroker.jetstream.publish.headers cimport (
-    PublishHeaders, has_schedule_headers, is_sequence, scan_publish_headers, without_header,
+    PublishHeaders, Text, has_schedule_headers, scan_publish_headers, without_header,
 )
 from jetbroker.forms.timestamps cimport wall_clock_ns
-from jetbroker.jetstream.publish.ttl cimport TTL_INVALID, TTL_NONE, expiry_ns, parse_ttl
+from jetbroker.jetstream.publish.ttl cimport TTL_INVALID
 from jetbroker.jetstream.timing.work_turns cimport monotonic_ns
-from jetbroker.routing.router cimport charge_publisher
 from jetbroker.store.format.records cimport RECORD_HEADER
 from jetbroker.store.log.stream_log cimport (
-    FLAG_BATCH, FLAG_BATCH_FIRST, FLAG_BATCH_LAST, FLAG_MSG_ID, FLAG_SCHEDULE, FLAG_TTL,
+    FLAG_BATCH, FLAG_BATCH_FIRST, FLAG_BATCH_LAST, FLAG_SCHEDULE,
 )
 from jetbroker.tick cimport PHASE_EVENTS
 from jetbroker.wire.digits cimport read_uint64
@@ -31,7 +31,7 @@ from jetbroker.errors import StorageError
 from jetbroker.jetstream.models.api_level import level_supported
 from jetbroker.jetstream.models.errors import api_error
 from jetbroker.forms.gotext import quote
-from jetbroker.jetstream.publish.headers import header_text, is_valid_increment
+from jetbroker.jetstream.publish.headers import header_text
 from jetbroker.jetstream.publish.schedule_headers import prepare
 
 cdef Py_ssize_t MAX_HEADER_BYTES = limits.JS_HEADER_BYTES
@@ -41,7 +41,6 @@ cdef Py_ssize_t MAX_ID_BYTES = 64
 cdef Py_ssize_t MESSAGE_OVERHEAD = 768     # of the objects that hold one staged message
 cdef uint64_t MAX_UNCOMMITTED_BYTES = limits.JS_UNCOMMITTED_BYTES
 cdef uint64_t MAX_LOOKED_AT = limits.JS_BATCH_LOOKED_AT
-cdef int64_t UNIT_NS = limits.TURN_NS // limits.TURN_UNITS
 cdef bytes COMMIT_HEADER = b"Nats-Batch-Commit: 1"
 
 
@@ -53,23 +52,6 @@ cdef class StagedBatch:
     cdef uint64_t last                 # batch sequence
     cdef double heard_at               # event loop time
     cdef object timer
-
-
-cdef class Judged:
-    """One message of a batch that may be stored."""
-    cdef SubjectEntry entry
-    cdef bytes subject
-    cdef bytes headers
-    cdef bytes payload
-    cdef bytes msg_id                  # b"": none
-    cdef object prepared               # schedule_headers.Prepared, None: no schedule, or the stream has none
-    cdef bytes rollup                  # b"", b"sub", b"all"
-    cdef bytes ends                    # subject of the schedule that ends with it, b"": none
-    cdef int64_t ttl
-    cdef uint16_t flags
-    cdef bint wanted                   # False: an interest stream without interest in it uses the sequence up only
-    cdef uint64_t seq
-    cdef uint64_t previous             # last message of its subject before it
 
 
 cdef class Judgement:
@@ -119,7 +101,7 @@ cdef class AtomicBatches:
             except StorageError as error:
                 refusal = api_error("stream_store_failed", err=error)   # it could not be judged: nothing is stored
             # a commit judges up to a thousand messages: the publisher's turn pays for them
-            charge_publisher((monotonic_ns() - began) // UNIT_NS)
+            charge_time_since(began)
         if refusal is not None:
             self._answer(reply, refusal)
 
@@ -141,7 +123,7 @@ cdef class AtomicBatches:
         if ingest.server_bytes >= 0 and ingest.totals.bytes > ingest.server_bytes:
             return api_error("insufficient_resources")
         if ingest.account_bytes >= 0:
-            cost = ingest._cost(len(subject), len(headers), len(payload))
+            cost = ingest.cost(len(subject), len(headers), len(payload))
             if ingest.usage.used_bytes(ingest.storage) + cost > ingest.account_bytes:
                 return api_error("account_resources_exceeded")
         if ingest.max_msg_size >= 0 and size > ingest.max_msg_size:
@@ -261,14 +243,11 @@ cdef class AtomicBatches:
         """
         cdef Ingest ingest = self.ingest
         cdef Judgement so_far = Judgement()
-        cdef Judged judged = None
+        cdef Candidate judged = None
         cdef list all_judged = []
         cdef int64_t now = wall_clock_ns()
         for subject, headers, payload, prepared in batch.messages:
-            judged = Judged.__new__(Judged)
-            judged.subject = subject
-            judged.headers = headers
-            judged.payload = payload
+            judged = self._candidate(subject, headers, payload)
             judged.prepared = prepared
             refusal = self._judge(judged, so_far, now)
             if refusal is not None:
@@ -276,7 +255,7 @@ cdef class AtomicBatches:
             all_judged.append(judged)
         if ends_before:
             judged.headers = with_commit(judged.headers)
-        if ingest.account_bytes >= 0 and not ingest._account_has_room(so_far.cost):
+        if ingest.account_bytes >= 0 and not ingest.account_has_room(so_far.cost):
             return api_error("account_resources_exceeded")
         if ingest.accepted_bytes - ingest.committed_bytes > MAX_UNCOMMITTED_BYTES:
             return api_error("stream_too_many_requests")
@@ -288,209 +267,148 @@ cdef class AtomicBatches:
         if reply is not None and not ingest.no_ack:
             text = f',"batch":{quote(batch.id)},"count":{len(all_judged)}'.encode()
             if ingest.overdue is not None and ingest.overdue.hold(
-                    (<Judged>all_judged[0]).seq, ingest.log.last_seq, reply, text):
+                    (<Candidate>all_judged[0]).seq, ingest.log.last_seq, reply, text):
                 return None
             ingest.acks.push_text(ingest.log.last_seq, reply, text)
             if ingest.log.committed >= ingest.log.last_seq:
                 ingest.tick.schedule(PHASE_EVENTS, ingest)
         return None
 
-    cdef object _judge(self, Judged judged, Judgement so_far, int64_t now):
-        """What refuses one message of a batch, with those before it as good as stored; None: nothing."""
-        cdef PublishHeaders found
+    cdef Candidate _candidate(self, bytes subject, bytes headers, bytes payload):
+        cdef Candidate made
         cdef Message msg
+        msg.subject = subject
+        msg.subject_len = len(subject)
+        made = candidate_of(self.ingest.entry_of(None, &msg), headers, payload, len(payload))
+        made.held = payload
+        made.unwanted = self.ingest.interest_only and not self.ingest.has_interest(made.entry)
+        return made
+
+    cdef object _judge(self, Candidate asked, Judgement so_far, int64_t now):
+        """What refuses one message of a batch, with those before it as good as stored; None: nothing."""
+        cdef Judge judge = self.ingest.judge
+        cdef bytes subject = asked.entry.state.subject
+        cdef uint64_t size
         cdef object refusal
-        memset(&msg, 0, sizeof(Message))
-        msg.subject = judged.subject
-        msg.subject_len = len(judged.subject)
-        judged.entry = self.ingest.entry_of(None, &msg)
-        judged.msg_id = judged.rollup = judged.ends = b""
-        judged.wanted = not self.ingest.interest_only or self.ingest._has_interest(judged.entry, &msg)
-        if scan_publish_headers(judged.headers, len(judged.headers), &found):
-            refusal = self._judge_features(&found, judged, so_far, now)
-            if refusal is None:
-                refusal = self._judge_expectations(&found, judged, so_far)
-            if refusal is None:
-                refusal = self._judge_schedule(&found, judged, so_far)
-            if refusal is None and found.rollup.n:
-                refusal = self._judge_rollup(&found, judged, so_far)
-            if refusal is not None:
-                return refusal
-            if found.request_info.p != NULL:
-                judged.headers = without_header(judged.headers, b"Nats-Request-Info")
-        so_far.count += 1
-        so_far.cost += self.ingest._cost(len(judged.subject), len(judged.headers), len(judged.payload))
-        so_far.subjects[judged.subject] = bool(judged.flags & FLAG_SCHEDULE)
-        so_far.per_subject[judged.subject] = so_far.per_subject.get(judged.subject, 0) + 1
-        return self._judge_room(judged, so_far)
-
-    cdef object _judge_features(self, PublishHeaders* found, Judged judged, Judgement so_far, int64_t now):
-        cdef Ingest ingest = self.ingest
-        if found.expected_last_msg_id.n:
+        if asked.found.expected_last_msg_id.n:
             return api_error("atomic_publish_unsupported_header_batch", header="Nats-Expected-Last-Msg-Id")
-        if len(judged.headers) > MAX_HEADER_BYTES:
+        if len(asked.headers) > MAX_HEADER_BYTES:
             return api_error("stream_header_exceeds_maximum")
-        if found.increment.n:
-            valid = is_valid_increment(found.increment.p[:found.increment.n])
-            return api_error("message_incr_disabled" if valid else "message_incr_invalid")
-        if found.expected_stream.n and found.expected_stream.p[:found.expected_stream.n] != ingest.name:
-            return api_error("stream_not_match")
-        judged.ttl = parse_ttl(found.ttl.p, found.ttl.n)
-        if judged.ttl != TTL_NONE:
-            if not ingest.allow_ttl:
-                return api_error("message_ttl_disabled")
-            if judged.ttl == TTL_INVALID:
-                return api_error("message_ttl_invalid")
-            judged.flags |= FLAG_TTL
-            if 0 < judged.ttl < ingest.least_ttl:
-                judged.ttl = ingest.least_ttl
-                judged.headers = with_ttl(judged.headers, judged.ttl)
-                scan_publish_headers(judged.headers, len(judged.headers), found)
-        if found.msg_id.n and ingest.dedup.window_ns > 0:
-            if not ingest.dedup.is_read():
-                return api_error("stream_too_many_requests")
-            judged.msg_id = found.msg_id.p[:found.msg_id.n]
-            if judged.msg_id in so_far.msg_ids or ingest.dedup.find(judged.msg_id, now):
-                return api_error("atomic_publish_contains_duplicate_message")
-            so_far.msg_ids.add(judged.msg_id)
-            judged.flags |= FLAG_MSG_ID
-        return None
-
-    cdef object _judge_expectations(self, PublishHeaders* found, Judged judged, Judgement so_far):
-        cdef uint64_t last = self.ingest.log.last_seq + so_far.count
-        cdef bytes subject = judged.subject
-        if found.expected_last_sequence.n:
-            if not is_sequence(found.expected_last_sequence, last):
-                return api_error("stream_wrong_last_sequence", seq=last)
-            if so_far.count:
-                return api_error("stream_wrong_last_sequence_constant")
-        if found.expected_last_subject.n:
-            subject = found.expected_last_subject.p[:found.expected_last_subject.n]
-            if not found.expected_last_subject_sequence.n:
-                return api_error("stream_expected_last_seq_per_subject_invalid")
-        if found.expected_last_subject_sequence.n:
-            if subject in so_far.subjects:
-                return api_error("stream_wrong_last_sequence_constant")
-            if subject not in so_far.expected:
-                if so_far.looked_at > MAX_LOOKED_AT:
-                    return api_error("atomic_publish_too_large_batch", size=so_far.count)
-                so_far.looked_at += len(self.ingest.log.subjects) if has_wildcard(<const char*>subject, len(subject)) else 1
-                so_far.expected[subject] = last_match(self.ingest.log, subject)
-            last = so_far.expected[subject]
-            if not is_sequence(found.expected_last_subject_sequence, last):
-                return api_error("stream_wrong_last_sequence", seq=last)
-        return None
-
-    cdef object _judge_schedule(self, PublishHeaders* found, Judged judged, Judgement so_far):
-        if not has_schedule_headers(found):
-            return None
-        verdict = self.ingest.judge_schedule(
-            judged.subject, judged.headers, so_far.subjects, judged.prepared)
-        if verdict.is_schedule:
-            judged.flags |= FLAG_SCHEDULE
-            judged.headers = verdict.block
-            scan_publish_headers(judged.headers, len(judged.headers), found)
-        if found.schedule_next.n:
-            judged.ends = found.scheduler.p[:found.scheduler.n]
-        return verdict.refusal
-
-    cdef object _judge_rollup(self, PublishHeaders* found, Judged judged, Judgement so_far):
-        refusal = self.ingest._check_rollup(found.rollup)
+        refusal = (judge.features(asked) or self._judge_ttl(asked) or self._judge_id(asked, so_far, now)
+                   or self._judge_expectations(asked, so_far) or judge.schedule(asked, so_far.subjects)
+                   or self._judge_roll_up(asked, so_far))
         if refusal is not None:
             return refusal
-        judged.rollup = found.rollup.p[:found.rollup.n].lower()
-        if judged.rollup == b"sub" and judged.subject in so_far.subjects:
-            return api_error("stream_rollup_failed", err="batch rollup sub invalid")
-        if judged.rollup == b"all" and so_far.count:
-            return api_error("stream_rollup_failed", err="batch rollup all invalid")
+        asked.strip()
+        size = self.ingest.cost(len(subject), len(asked.headers), asked.payload_len)
+        if self.ingest.discard_new:
+            refusal = self.ingest.find_room(asked.entry, size, asked.found.rollup.n > 0, False, so_far.count,
+                                            so_far.cost, so_far.per_subject.get(subject, 0))
+        so_far.count += 1
+        so_far.cost += size
+        so_far.subjects[subject] = bool(asked.flags & FLAG_SCHEDULE)
+        so_far.per_subject[subject] = so_far.per_subject.get(subject, 0) + 1
+        asked.raise_ttl(self.ingest.least_ttl)
+        return refusal
+
+    cdef object _judge_ttl(self, Candidate asked):
+        cdef object refusal = self.ingest.judge.time_to_live(asked)
+        if refusal is None and asked.ttl == TTL_INVALID:
+            return api_error("message_ttl_invalid" if self.ingest.judge.allow_ttl else "message_ttl_disabled")
+        return refusal
+
+    cdef object _judge_id(self, Candidate asked, Judgement so_far, int64_t now):
+        cdef object refusal = self.ingest.judge.message_id(asked, now)
+        if refusal is not None or asked.msg_id is None:
+            return refusal
+        if asked.duplicate or asked.msg_id in so_far.msg_ids:
+            return api_error("atomic_publish_contains_duplicate_message")
+        so_far.msg_ids.add(asked.msg_id)
         return None
 
-    cdef object _judge_room(self, Judged judged, Judgement so_far):
-        cdef Ingest ingest = self.ingest
-        if not ingest.discard_new:
-            return None
-        if ingest.max_msgs and ingest.log.messages + so_far.count > <uint64_t>ingest.max_msgs:
-            return api_error("stream_store_failed", err="maximum messages exceeded")
-        if ingest.max_bytes and ingest.log.bytes + so_far.cost > <uint64_t>ingest.max_bytes:
-            return api_error("stream_store_failed", err="maximum bytes exceeded")
-        if ingest.discard_new_per_subject and ingest.max_per_subject and not judged.rollup:
-            if judged.entry.state.count + <uint64_t>so_far.per_subject[judged.subject] > <uint64_t>ingest.max_per_subject:
-                return api_error("stream_store_failed", err="maximum messages per subject exceeded")
+    cdef object _judge_expectations(self, Candidate asked, Judgement so_far):
+        cdef Text last_sequence = asked.found.expected_last_sequence
+        cdef Text pattern = asked.found.expected_last_subject
+        cdef bytes subject = pattern.p[:pattern.n] if pattern.n else asked.entry.state.subject
+        cdef object refusal
+        if last_sequence.n:
+            refusal = wrong_sequence(last_sequence, self.ingest.log.last_seq + so_far.count)
+            if refusal is not None:
+                return refusal
+            if so_far.count:
+                return api_error("stream_wrong_last_sequence_constant")
+        if not asked.found.expected_last_subject_sequence.n:
+            return api_error("stream_expected_last_seq_per_subject_invalid") if pattern.n else None
+        if subject in so_far.subjects:
+            return api_error("stream_wrong_last_sequence_constant")
+        if subject not in so_far.expected:
+            if so_far.looked_at > MAX_LOOKED_AT:
+                return api_error("atomic_publish_too_large_batch", size=so_far.count)
+            so_far.looked_at += len(self.ingest.log.subjects) if has_wildcard(<const char*>subject, len(subject)) else 1
+            so_far.expected[subject] = last_match(self.ingest.log, subject)
+        return wrong_sequence(asked.found.expected_last_subject_sequence, so_far.expected[subject])
+
+    cdef object _judge_roll_up(self, Candidate asked, Judgement so_far):
+        cdef object refusal = self.ingest.judge.rolls_up(asked)
+        if refusal is not None:
+            return refusal
+        if asked.roll_up == ROLL_UP_SUBJECT and asked.entry.state.subject in so_far.subjects:
+            return api_error("stream_rollup_failed", err="batch rollup sub invalid")
+        if asked.roll_up == ROLL_UP_ALL and so_far.count:
+            return api_error("stream_rollup_failed", err="batch rollup all invalid")
         return None
 
     cdef int _append(self, list all_judged, int64_t now) except -1:
         """Into the log, all or none. Raises StorageError."""
         cdef Ingest ingest = self.ingest
-        cdef Judged judged
-        cdef list wanted = [judged for judged in all_judged if (<Judged>judged).wanted]
+        cdef Candidate judged
+        cdef list wanted = [judged for judged in all_judged if not (<Candidate>judged).unwanted]
         cdef uint64_t size = 0
         cdef uint16_t flags
         for judged in all_judged:
-            if judged.wanted:
+            if not judged.unwanted:
                 break
-            judged.seq = ingest._use_up_sequence()
+            judged.seq = ingest.use_up_sequence()
         for judged in wanted:
-            size += RECORD_HEADER + len(judged.subject) + len(judged.headers) + len(judged.payload)
+            size += RECORD_HEADER + len(judged.entry.state.subject) + len(judged.headers) + judged.payload_len
         ingest.log.begin_batch(size)
         try:
             for judged in all_judged:
                 if judged.seq:
                     continue
-                if not judged.wanted:
-                    judged.seq = ingest._use_up_sequence()
+                if judged.unwanted:
+                    judged.seq = ingest.use_up_sequence()
                     continue
-                flags = judged.flags
+                flags = 0
                 if len(wanted) > 1:
-                    flags |= FLAG_BATCH
+                    flags = FLAG_BATCH
                     if judged is wanted[0]:
                         flags |= FLAG_BATCH_FIRST
                     if judged is wanted[len(wanted) - 1]:
                         flags |= FLAG_BATCH_LAST
-                judged.previous = judged.entry.state.last if judged.entry.state.count else 0
-                judged.seq = ingest.log.append(
-                    judged.subject, len(judged.subject), judged.headers, len(judged.headers),
-                    judged.payload, len(judged.payload), now, flags, judged.entry.state)
+                ingest.append(judged, flags, now)
         except BaseException:
             ingest.log.abort_batch()
             raise
         ingest.log.end_batch()
-        ingest.accepted_bytes += size
         return 0
 
     cdef int _settle(self, list all_judged, int64_t now) except -1:
         """What storing the messages brings about: times, ids, roll-ups, limits."""
         cdef Ingest ingest = self.ingest
-        cdef Judged judged
-        if ingest.on_first_message is not None:
-            ingest.on_first_message()
+        cdef Candidate judged
         for judged in all_judged:
-            if judged.msg_id:
-                ingest.dedup.remember(judged.msg_id, judged.seq, now)
-                if ingest.on_first_id is not None:
-                    ingest.on_first_id()
-            if judged.rollup:
-                ingest.roll_up(judged.entry.state, judged.rollup == b"sub", judged.seq)
-            if judged.ends:
-                ingest.end_schedule(judged.ends, judged.seq)
-            if not judged.wanted:
-                continue
-            if ingest.republisher is not None:
-                ingest.republish(judged.entry, judged.seq, judged.previous, judged.headers, len(judged.headers),
-                                 judged.payload, len(judged.payload))
-            if judged.ttl > 0:
-                ingest.ttls.add(judged.seq, expiry_ns(max(now, ingest.log.last_time_ns), judged.ttl))
-            if judged.flags & FLAG_SCHEDULE:
-                if judged.prepared is not None and judged.prepared.rules is ingest.schedules.rules:
-                    ingest.schedules.add_prepared(judged.seq, judged.prepared, now)
-                else:
-                    ingest.schedules.add(judged.seq, judged.headers, now)
+            if not judged.unwanted:
+                ingest.appended(judged.entry, judged.seq, judged.previous, judged.headers, len(judged.headers),
+                                judged.payload, judged.payload_len)
+            ingest.settle(judged, now)
         try:
             if ingest.max_per_subject:
                 for judged in all_judged:
-                    if judged.wanted:
-                        ingest._trim_subject(judged.entry.state)
+                    if not judged.unwanted:
+                        ingest.trim_subject(judged.entry.state)
             if not ingest.discard_new:
-                ingest._evict()
+                ingest.evict()
         except StorageError as error:
             # the batch is stored and gets its ack; what cannot be read now goes with a later message
             ingest.tick.report(ingest, error)

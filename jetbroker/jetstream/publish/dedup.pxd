@@ -10,6 +10,7 @@ cdef class DedupWindow(Worker):
     cdef SegmentedLog log
     cdef dict sequences                # id -> sequence
     cdef bint running
+    cdef object on_first               # called at the next id: set while nobody has them pruned
     cdef object order                  # deque of (time_ns, id, sequence), oldest first
     # messages that an earlier process stored and that are not read yet; unread_until is 0 when all are
     cdef uint64_t unread_from

@@ -62,6 +62,8 @@ cdef class DedupWindow(Worker):
     cdef int remember(self, bytes msg_id, uint64_t seq, int64_t now_ns) except -1:
         self.sequences[msg_id] = seq
         self.order.append((now_ns, msg_id, seq))
+        if self.on_first is not None:
+            self.on_first()
         return 0
 
     cdef int forget_from(self, uint64_t first_lost) except -1:

@@ -9,38 +9,38 @@ import orjson
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint16_t, uint64_t
-from libc.string cimport memcmp, memmove, memset
+from libc.string cimport memmove
 
 from jetbroker.jetstream.host.host cimport Host
 from jetbroker.jetstream.publish.dedup cimport DedupWindow
 from jetbroker.jetstream.models.interest cimport StreamConsumer
-from jetbroker.jetstream.publish.last_match cimport last_match
+from jetbroker.jetstream.publish.judge cimport (
+    ROLL_UP_NOTHING, ROLL_UP_SUBJECT, Candidate, Judge, SubjectEntry, candidate_of, charge_time_since,
+)
 from jetbroker.jetstream.publish.pub_acks cimport PubAckQueue
 from jetbroker.jetstream.publish.headers cimport (
-    PublishHeaders, Text, has_schedule_headers, is_sequence, scan_publish_headers, without_header, without_status,
+    PublishHeaders, Text, has_schedule_headers, scan_publish_headers, without_status,
 )
 from jetbroker.jetstream.publish.republish cimport Republisher
 from jetbroker.forms.timestamps cimport wall_clock_ns
-from jetbroker.jetstream.publish.ttl cimport TTL_INVALID, TTL_NONE, TtlHeap, expiry_ns, parse_ttl
+from jetbroker.jetstream.publish.ttl cimport TTL_INVALID, TtlHeap, expiry_ns
 from jetbroker.jetstream.timing.work_turns cimport monotonic_ns
 from jetbroker.routing.router cimport Receiver, RouteSlot, Subscription, charge_publisher
 from jetbroker.routing.transform cimport Transform
 from jetbroker.store.log.flagged cimport next_stored
 from jetbroker.store.log.stream_log cimport (
-    FLAG_MSG_ID, FLAG_SCHEDULE, FLAG_TTL, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState,
+    FLAG_SCHEDULE, FLAG_TTL, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState,
 )
 from jetbroker.store.log.slices cimport subject_of
 from jetbroker.tick cimport PHASE_EVENTS
 from jetbroker.wire.buffer cimport OutputBuffer
-from jetbroker.wire.headers cimport find_header
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.subjects cimport has_wildcard
 
 from jetbroker import limits
 from jetbroker.errors import StorageError
 from jetbroker.jetstream.models.errors import api_error
-from jetbroker.forms.gotext import quote
-from jetbroker.jetstream.publish.headers import is_valid_increment
+from jetbroker.jetstream.publish.schedule_headers import NO_SCHEDULES
 from jetbroker.store.log.slices import beyond_newest, next_piece
 
 cdef extern from "string.h":
@@ -56,18 +56,12 @@ cdef uint64_t EVICTED_AT_ONCE = limits.JS_EVICTED_AT_ONCE
 cdef uint64_t REPLACED_AT_ONCE = limits.JS_REPLACED_AT_ONCE
 # A subject with at most so many messages loses them one by one: its own are found without a walk over the others.
 cdef uint64_t FEW = 64
-# A turn's units, in time: what cannot be counted before is measured.
-cdef int64_t UNIT_NS = limits.TURN_NS // limits.TURN_UNITS
 # Bytes a stream may store before it looks at its account's usage again: by so much a limit may be overrun per stream.
 cdef int64_t MAX_ACCOUNT_CREDIT = 64 * 1024
 cdef int64_t SECOND_NS = 1_000_000_000
 cdef uint64_t SLOTS_AT_ONCE = 65_536     # of a log that is walked over before anybody is served
 cdef uint64_t SLOTS_PER_UNIT = 4         # of a publisher's turn, when a roll-up walks over them later
 cdef bytes TOO_MANY_REQUESTS = b"NATS/1.0 429 Too Many Requests\r\n\r\n"
-
-
-cdef class SubjectEntry:
-    """What ingest keeps of one literal subject."""
 
 
 cdef class Ingest(Receiver):
@@ -88,7 +82,7 @@ cdef class Ingest(Receiver):
         self.acks = PubAckQueue(self.router, ack.removesuffix(b"}") + b',"seq":')
         self.dedup = DedupWindow(log, host.turns, config.duplicate_window)
         self.ttls = TtlHeap(log)
-        self.last_msg_id = b""
+        self.judge = Judge(log, self.name, self.dedup)
         self.refusals = []
         self.evictions = OutputBuffer()
         self.consumers = []
@@ -108,8 +102,6 @@ cdef class Ingest(Receiver):
         self.discard_new_per_subject = config.discard_new_per_subject
         self.sealed = config.sealed
         self.no_ack = config.no_ack
-        self.allow_rollup = config.allow_rollup_hdrs and not config.deny_purge
-        self.allow_ttl = config.allow_msg_ttl
         self.allow_atomic = config.allow_atomic
         if self.batches is not None and not self.allow_atomic:
             self.batches.drop()
@@ -118,6 +110,7 @@ cdef class Ingest(Receiver):
             self.schedules = Schedules(self)
         if self.schedules is not None:
             self.schedules.configure(config, own_subjects)
+        self.judge.configure(config, NO_SCHEDULES if self.schedules is None else self.schedules.rules)
         # a subject that keeps one message only never shows an older one when the newest is gone
         self.least_ttl = config.subject_delete_marker_ttl // SECOND_NS if config.max_msgs_per_subject != 1 else 0
         self.interest_only = config.retention == "interest"
@@ -140,28 +133,19 @@ cdef class Ingest(Receiver):
     # --- publishes ---
 
     cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
-        cdef uint64_t seq
         cdef SubjectEntry entry
-        cdef Message renamed
         if sub.closed:
             return 0
         if slot is not None and slot.cache is not None:
             entry = <SubjectEntry>slot.cache
         else:
             entry = self.transformed_entry(slot, msg)
-        if self.transform is not None:
-            renamed = msg[0]
-            renamed.subject = PyBytes_AS_STRING(entry.state.subject)
-            renamed.subject_len = PyBytes_GET_SIZE(entry.state.subject)
-            msg = &renamed
         if self.sealed:
             self.refuse(msg, api_error("stream_sealed"))
         elif msg.headers_len:
             return self._deliver_with_headers(entry, msg)
         else:
-            seq = self.store(entry, msg, NULL, 0, 0, wall_clock_ns())
-            if seq and msg.reply != NULL:
-                self.ack(msg, seq, False)
+            self._store_plain(entry, msg, NULL, 0, wall_clock_ns())
         return 1
 
     cdef SubjectEntry entry_of(self, RouteSlot slot, const Message* msg):
@@ -200,154 +184,135 @@ cdef class Ingest(Receiver):
         cdef Py_ssize_t n = msg.headers_len
         cdef bytes kept = None                 # owns `block` when it is not the publisher's own
         cdef int64_t now = wall_clock_ns()
-        cdef uint64_t seq
+        cdef Candidate asked
         cdef int cost
         if n > 10 and block[8] == c' ':
             kept = without_status(block[:n])
             block = kept
             n = len(kept)
         if (n and memmem(block, n, b"Nats-", 5) != NULL and scan_publish_headers(block, n, &found)):
-            # the pointers in `found` lead into this copy
             if kept is None:
                 kept = block[:n]
-                scan_publish_headers(kept, n, &found)
             cost = SCHEDULE_COST if has_schedule_headers(&found) else JUDGED_COST
             if found.batch_id.n:
-                self._put_into_batch(msg, kept, found.batch_id)
+                self._put_into_batch(entry, msg, kept, found.batch_id)
             else:
-                self._store_answered(entry, msg, kept, &found, now)
+                asked = candidate_of(entry, kept, msg.body + msg.headers_len, msg.body_len - msg.headers_len)
+                self.take(asked, now)
+                self._answer(msg, asked)
             return cost
-        seq = self.store(entry, msg, block if n else NULL, n, 0, now)
-        if seq and msg.reply != NULL:
-            self.ack(msg, seq, False)
+        self._store_plain(entry, msg, block if n else NULL, n, now)
         return 1
 
-    cdef int _put_into_batch(self, const Message* msg, bytes block, Text batch_id) except -1:
+    cdef int _store_plain(self, SubjectEntry entry, const Message* msg, const char* headers,
+                          Py_ssize_t headers_len, int64_t now_ns) except -1:
+        cdef uint64_t seq = self.store(entry, headers, headers_len, msg.body + msg.headers_len,
+                                       msg.body_len - msg.headers_len, None, now_ns)
+        return self.ack(msg, seq, False) if seq else self.refuse(msg, self.refusal)
+
+    cdef int _put_into_batch(self, SubjectEntry entry, const Message* msg, bytes block, Text batch_id) except -1:
         cdef Py_ssize_t n = msg.headers_len
         if self.batches is None:
             from jetbroker.jetstream.publish.batches import AtomicBatches
             self.batches = AtomicBatches(self)
-        self.batches.take(batch_id.p[:batch_id.n], msg.subject[:msg.subject_len],
+        self.batches.take(batch_id.p[:batch_id.n], entry.state.subject,
                           msg.reply[:msg.reply_len] if msg.reply != NULL else None, block, msg.body[n:msg.body_len])
         return 0
 
-    cdef int _store_answered(self, SubjectEntry entry, const Message* msg, bytes block,
-                             PublishHeaders* found, int64_t now_ns) except -1:
-        """As store_checked(), and whatever the disk refuses to read, the publisher gets his answer."""
-        try:
-            return self.store_checked(entry, msg, block, found, now_ns)
-        except StorageError as error:
-            return self.refuse(msg, api_error("stream_store_failed", err=error))
-
-    cdef int store_checked(self, SubjectEntry entry, const Message* msg, bytes block,
-                           PublishHeaders* found, int64_t now_ns) except -1:
-        """Store a publish whose headers ask for something."""
-        cdef bytes msg_id = None
-        cdef bytes stored = block
-        cdef uint64_t seq
-        cdef uint16_t flags = 0
-        cdef int64_t ttl = parse_ttl(found.ttl.p, found.ttl.n)
-        cdef object refusal = self._check_features(found, ttl)
-        if refusal is None:
-            refusal = self._check_expectations(entry, found)
-        if refusal is None and has_schedule_headers(found):
-            verdict = self.judge_schedule(msg.subject[:msg.subject_len], block, None, None)
-            refusal = verdict.refusal
-            if verdict.is_schedule:
-                flags = FLAG_SCHEDULE
-                stored = block = verdict.block
-                scan_publish_headers(block, len(block), found)
-        if refusal is None:
-            if found.msg_id.n and self.dedup.window_ns > 0:
-                if not self.dedup.is_read():
-                    return self.refuse(msg, api_error("stream_too_many_requests"))
-                msg_id = found.msg_id.p[:found.msg_id.n]
-                seq = self.dedup.find(msg_id, now_ns)
-                if seq:
-                    return self.ack(msg, seq, True)
-            refusal = self._check_last_msg_id(found)
-        if refusal is None and found.rollup.n:
-            refusal = self._check_rollup(found.rollup)
-        if found.request_info.p != NULL:
-            stored = without_header(block, b"Nats-Request-Info")
-        if refusal is None and ttl == TTL_INVALID:
-            refusal = self._check_size(len(stored), msg.body_len - msg.headers_len) or api_error("message_ttl_invalid")
-        if refusal is not None:
-            return self.refuse(msg, refusal)
-        seq = self._store_judged(entry, msg, stored, found, msg_id, ttl, flags, now_ns)
-        if seq and self.overdue is not None and msg.reply != NULL and not self.no_ack:
-            if self.overdue.hold(seq, seq, msg.reply[:msg.reply_len]):
+    cdef int _answer(self, const Message* msg, Candidate asked) except -1:
+        if asked.refusal is not None:
+            return self.refuse(msg, asked.refusal)
+        if not asked.duplicate and self.overdue is not None and msg.reply != NULL and not self.no_ack:
+            if self.overdue.hold(asked.seq, asked.seq, msg.reply[:msg.reply_len]):
                 return 0
-        return self.ack(msg, seq, False) if seq else 0
+        return self.ack(msg, asked.seq, asked.duplicate)
 
-    cdef uint64_t _store_judged(self, SubjectEntry entry, const Message* msg, bytes stored, PublishHeaders* found,
-                                bytes msg_id, int64_t ttl, uint16_t flags, int64_t now_ns) except? 0:
-        """Store what has passed the checks of its headers, and do what they ask for; 0: refused."""
-        cdef uint64_t seq
-        if 0 < ttl < self.least_ttl:
-            ttl = self.least_ttl
-            stored = with_ttl(stored, ttl)
-        if ttl != TTL_NONE:
-            flags |= FLAG_TTL
-        if msg_id is not None:
-            flags |= FLAG_MSG_ID
-        seq = self.store(entry, msg, <const char*>stored, len(stored), flags, now_ns)
-        if not seq:
-            return 0
-        if ttl > 0:
-            self.ttls.add(seq, expiry_ns(max(now_ns, self.log.last_time_ns), ttl))
-        if msg_id is not None:
-            self.dedup.remember(msg_id, seq, now_ns)
-            self.last_msg_id = msg_id
-            self.last_msg_id_seq = seq
-            if self.on_first_id is not None:
-                self.on_first_id()
-        if flags & FLAG_SCHEDULE:
-            self.schedules.add(seq, stored, now_ns)
-        if found.rollup.n:
-            self.roll_up(entry.state, found.rollup.p[0] in b"sS", seq)
-        if found.schedule_next.n == 5 and memcmp(found.schedule_next.p, b"purge", 5) == 0:
-            self.end_schedule(found.scheduler.p[:found.scheduler.n], seq)
-        return seq
+    cdef int take(self, Candidate asked, int64_t now_ns) except -1:
+        try:
+            asked.refusal = self.judge.judge(asked, now_ns)
+            if asked.refusal is not None or asked.duplicate:
+                return 0
+            asked.seq = self.store(asked.entry, PyBytes_AS_STRING(asked.headers), PyBytes_GET_SIZE(asked.headers),
+                                   asked.payload, asked.payload_len, asked, now_ns)
+            if asked.seq:
+                return self.settle(asked, now_ns)
+            asked.refusal = self.refusal
+        except StorageError as error:
+            # whatever the disk refuses to read, the publisher gets his answer
+            asked.refusal = api_error("stream_store_failed", err=error)
+        return 0
 
-    cdef uint64_t store(self, SubjectEntry entry, const Message* msg, const char* headers, Py_ssize_t headers_len,
-                        uint16_t flags, int64_t now_ns) except? 0:
-        """Append and enforce the limits; 0: refused, and the error ack is queued."""
-        cdef Py_ssize_t payload_len = msg.body_len - msg.headers_len
+    cdef uint64_t store(self, SubjectEntry entry, const char* headers, Py_ssize_t headers_len, const char* payload,
+                        Py_ssize_t payload_len, Candidate asked, int64_t now_ns) except? 0:
+        cdef bytes subject = entry.state.subject
         cdef uint64_t seq
         cdef uint64_t previous = entry.state.last if entry.state.count else 0
+        cdef uint16_t flags = 0
         cdef object refusal = self._check_size(headers_len, payload_len)
-        if refusal is not None:
-            pass
-        elif self.server_bytes >= 0 and self.totals.bytes > self.server_bytes:
-            refusal = api_error("insufficient_resources")
-        elif self.interest_only and not self._has_interest(entry, msg):
-            return self._use_up_for(msg)
-        elif self.account_bytes >= 0 and not self._account_has_room(
-                self._cost(msg.subject_len, headers_len, payload_len)):
-            refusal = api_error("account_resources_exceeded")
-        elif self.accepted_bytes - self.committed_bytes > MAX_UNCOMMITTED_BYTES:
-            refusal = api_error("stream_too_many_requests")
-        elif self.discard_new:
-            refusal = self._check_room(entry, msg, headers_len, payload_len)
-        if refusal is not None:
-            self.refuse(msg, refusal)
-            return 0
         try:
+            if refusal is not None:
+                pass
+            elif self.server_bytes >= 0 and self.totals.bytes > self.server_bytes:
+                refusal = api_error("insufficient_resources")
+            elif self.interest_only and not self.has_interest(entry):
+                if asked is not None:
+                    asked.unwanted = True
+                return self.use_up_sequence()
+            elif self.account_bytes >= 0 and not self.account_has_room(
+                    self.cost(PyBytes_GET_SIZE(subject), headers_len, payload_len)):
+                refusal = api_error("account_resources_exceeded")
+            elif self.accepted_bytes - self.committed_bytes > MAX_UNCOMMITTED_BYTES:
+                refusal = api_error("stream_too_many_requests")
+            elif asked is not None and asked.ttl == TTL_INVALID:
+                refusal = api_error("message_ttl_invalid")
+            if refusal is None and self.discard_new:
+                refusal = self.find_room(entry, self.cost(PyBytes_GET_SIZE(subject), headers_len, payload_len),
+                                         asked is not None and asked.found.rollup.n > 0, True)
+            if refusal is not None:
+                self.refusal = refusal
+                return 0
+            if asked is not None:
+                asked.raise_ttl(self.least_ttl)
+                headers = PyBytes_AS_STRING(asked.headers)
+                headers_len = PyBytes_GET_SIZE(asked.headers)
+                flags = asked.flags
             # a failed log refuses, but now and then lets an append through to find out whether writing works again
-            seq = self.log.append(msg.subject, msg.subject_len, headers, headers_len,
-                                  msg.body + msg.headers_len, payload_len, now_ns, flags, entry.state)
+            seq = self.log.append(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject), headers, headers_len,
+                                  payload, payload_len, now_ns, flags, entry.state)
         except StorageError as error:
-            self.refuse(msg, api_error("stream_store_failed", err=error))
+            self.refusal = api_error("stream_store_failed", err=error)
             return 0
-        self.accepted_bytes += headers_len + payload_len + msg.subject_len
-        if self.republisher is not None:
-            self.republish(entry, seq, previous, headers, headers_len, msg.body + msg.headers_len, payload_len)
-        if self.on_first_message is not None:
-            self.on_first_message()
+        self.appended(entry, seq, previous, headers, headers_len, payload, payload_len)
         if self.max_per_subject or self.max_msgs or self.max_bytes:
             self._make_room(entry, previous)
         return seq
+
+    cdef int append(self, Candidate asked, uint16_t batch_flags, int64_t now_ns) except -1:
+        cdef SubjectState state = asked.entry.state
+        asked.previous = state.last if state.count else 0
+        asked.seq = self.log.append(state.subject, len(state.subject), asked.headers, len(asked.headers),
+                                    asked.payload, asked.payload_len, now_ns, asked.flags | batch_flags, state)
+        return 0
+
+    cdef int appended(self, SubjectEntry entry, uint64_t seq, uint64_t previous, const char* headers,
+                      Py_ssize_t headers_len, const char* payload, Py_ssize_t payload_len) except -1:
+        self.accepted_bytes += headers_len + payload_len + PyBytes_GET_SIZE(entry.state.subject)
+        if self.republisher is not None:
+            self.republish(entry, seq, previous, headers, headers_len, payload, payload_len)
+        if self.on_first_message is not None:
+            self.on_first_message()
+        return 0
+
+    cdef int settle(self, Candidate stored, int64_t now_ns) except -1:
+        self.judge.remember(stored, now_ns)
+        if not stored.unwanted:
+            if stored.ttl > 0:
+                self.ttls.add(stored.seq, expiry_ns(max(now_ns, self.log.last_time_ns), stored.ttl))
+            if stored.flags & FLAG_SCHEDULE:
+                self.schedules.add(stored.seq, stored.headers, now_ns, stored.prepared)
+        if stored.roll_up != ROLL_UP_NOTHING:
+            self.roll_up(stored.entry.state, stored.roll_up == ROLL_UP_SUBJECT, stored.seq)
+        return 0 if stored.ends is None else self.end_schedule(stored.ends, stored.seq)
 
     cdef int _make_room(self, SubjectEntry entry, uint64_t previous) except -1:
         """Remove what the limits leave no room for behind an append; `previous`: the message before it."""
@@ -356,44 +321,15 @@ cdef class Ingest(Receiver):
                 if entry.state.count == 2:         # a key-value bucket without history: no search for the oldest
                     self._remove_one(previous, entry.state.subject)
                 else:
-                    self._trim_subject(entry.state)
+                    self.trim_subject(entry.state)
             if not self.discard_new and (self.max_msgs or self.max_bytes):
-                self._evict()
+                self.evict()
         except StorageError as error:
             # the message is stored and gets its ack; what cannot be read now goes with a later one
             self.tick.report(self, error)
         return 0
 
     # --- checks ---
-
-    cdef object _check_features(self, PublishHeaders* found, int64_t ttl):
-        """Headers of features this stream does not have, and the expected stream; None: go on."""
-        if found.increment.n:
-            valid = is_valid_increment(found.increment.p[:found.increment.n])
-            return api_error("message_incr_disabled" if valid else "message_incr_invalid")
-        if found.expected_stream.n and (found.expected_stream.n != len(self.name) or memcmp(
-                found.expected_stream.p, <const char*>self.name, found.expected_stream.n) != 0):
-            return api_error("stream_not_match")
-        # one that is invalid is refused as such, but only after all other checks
-        if ttl != TTL_NONE and ttl != TTL_INVALID and not self.allow_ttl:
-            return api_error("message_ttl_disabled")
-        return None
-
-    cdef object _check_expectations(self, SubjectEntry entry, PublishHeaders* found):
-        """Expected last sequences; None: go on."""
-        cdef uint64_t last
-        if found.expected_last_subject_sequence.n:
-            if found.expected_last_subject.n:
-                last = last_match(self.log, found.expected_last_subject.p[:found.expected_last_subject.n])
-            else:
-                last = entry.state.last if entry.state.count else 0
-            if not is_sequence(found.expected_last_subject_sequence, last):
-                return api_error("stream_wrong_last_sequence", seq=last)
-        elif found.expected_last_subject.n:
-            return api_error("stream_expected_last_seq_per_subject_invalid")
-        if found.expected_last_sequence.n and not is_sequence(found.expected_last_sequence, self.log.last_seq):
-            return api_error("stream_wrong_last_sequence", seq=self.log.last_seq)
-        return None
 
     cdef object _check_size(self, Py_ssize_t headers_len, Py_ssize_t payload_len):
         if self.max_msg_size >= 0 and headers_len + payload_len > self.max_msg_size:
@@ -402,63 +338,27 @@ cdef class Ingest(Receiver):
             return api_error("stream_header_exceeds_maximum")
         return None
 
-    cdef object _check_last_msg_id(self, PublishHeaders* found):
-        cdef bytes last
-        if not found.expected_last_msg_id.n:
-            return None
-        last = self._last_msg_id()
-        if found.expected_last_msg_id.p[:found.expected_last_msg_id.n] == last:
-            return None
-        return api_error("stream_wrong_last_msg_id", id=last.decode("utf-8", "replace"))
-
-    cdef bytes _last_msg_id(self):
-        """The Nats-Msg-Id of the last message, b"" when it has none."""
-        cdef StoredMessage stored
-        cdef const char* value = NULL
-        cdef Py_ssize_t value_len = 0
-        if self.last_msg_id_seq != self.log.last_seq:
-            self.last_msg_id = b""
-            self.last_msg_id_seq = self.log.last_seq
-            if self.log.last_seq and self.log.read(self.log.last_seq, &stored) == READ_OK and stored.headers_len:
-                if find_header(stored.headers, stored.headers_len, b"Nats-Msg-Id", 11, &value, &value_len):
-                    self.last_msg_id = value[:value_len]
-        return self.last_msg_id
-
-    cdef object _check_rollup(self, Text rollup):
-        if not self.allow_rollup:
-            return api_error("stream_rollup_failed", err="rollup not permitted")
-        text = rollup.p[:rollup.n].decode("utf-8", "replace").lower()
-        if text not in ("sub", "all"):
-            return api_error("stream_rollup_failed", err=f"rollup value invalid: {quote(text)}")
-        return None
-
-    cdef object _check_room(self, SubjectEntry entry, const Message* msg, Py_ssize_t headers_len,
-                            Py_ssize_t payload_len):
-        try:
-            return self._find_room(entry, msg, self._cost(msg.subject_len, headers_len, payload_len))
-        except StorageError as error:
-            return api_error("stream_store_failed", err=error)
-
-    cdef object _find_room(self, SubjectEntry entry, const Message* msg, uint64_t size):
-        """Discard new: refuse what does not fit. A full subject makes room for its own next message."""
-        cdef bint subject_full = self.max_per_subject and entry.state.count >= <uint64_t>self.max_per_subject
+    cdef object find_room(self, SubjectEntry entry, uint64_t size, bint rolls_up, bint alone, uint64_t messages=0,
+                          uint64_t size_before=0, uint64_t of_subject=0):
         cdef StoredMessage oldest
-        if subject_full and self.discard_new_per_subject:
+        cdef bint subject_full = self.max_per_subject and entry.state.count + of_subject >= <uint64_t>self.max_per_subject
+        cdef bint refused = subject_full and self.discard_new_per_subject and not rolls_up
+        if refused and alone:
             return api_error("stream_store_failed", err="maximum messages per subject exceeded")
-        if self.max_msgs and self.log.messages >= <uint64_t>self.max_msgs and not subject_full:
+        if self.max_msgs and self.log.messages + messages >= <uint64_t>self.max_msgs and not (alone and subject_full):
             return api_error("stream_store_failed", err="maximum messages exceeded")
-        if self.max_bytes and self.log.bytes + size > <uint64_t>self.max_bytes:
-            if subject_full and self.log.read(self.log.first_of(entry.state), &oldest) == READ_OK:
-                if self._cost(oldest.subject_len, oldest.headers_len, oldest.payload_len) >= size:
-                    return None
-            return api_error("stream_store_failed", err="maximum bytes exceeded")
-        return None
+        if self.max_bytes and self.log.bytes + size_before + size > <uint64_t>self.max_bytes:
+            # a full subject makes room for its own next message, if that is not larger
+            if not (alone and subject_full and self.log.read(self.log.first_of(entry.state), &oldest) == READ_OK
+                    and self.cost(oldest.subject_len, oldest.headers_len, oldest.payload_len) >= size):
+                return api_error("stream_store_failed", err="maximum bytes exceeded")
+        return api_error("stream_store_failed", err="maximum messages per subject exceeded") if refused else None
 
-    cdef uint64_t _cost(self, Py_ssize_t subject_len, Py_ssize_t headers_len, Py_ssize_t payload_len) noexcept:
+    cdef uint64_t cost(self, Py_ssize_t subject_len, Py_ssize_t headers_len, Py_ssize_t payload_len) noexcept:
         """What a message adds to the stream's bytes."""
         return self.message_cost + subject_len + headers_len + payload_len + (self.headers_cost if headers_len else 0)
 
-    cdef bint _account_has_room(self, uint64_t size) except -1:
+    cdef bint account_has_room(self, uint64_t size) except -1:
         """May the account store `size` bytes more?"""
         cdef int64_t room
         if <int64_t>size > self.account_credit:
@@ -469,28 +369,22 @@ cdef class Ingest(Receiver):
         self.account_credit -= size
         return True
 
-    cdef bint _has_interest(self, SubjectEntry entry, const Message* msg) except -1:
+    cdef bint has_interest(self, SubjectEntry entry) except -1:
         cdef StreamConsumer consumer
         cdef SubjectFilter subject_filter
+        cdef bytes subject = entry.state.subject
         if entry.generation != self.generation:
             entry.interested = False
             for consumer in self.consumers:
                 subject_filter = consumer.interest()
-                if subject_filter is None or subject_filter.matches(msg.subject, msg.subject_len):
+                if subject_filter is None or subject_filter.matches(subject, len(subject)):
                     entry.interested = True
                     break
             entry.generation = self.generation
         return entry.interested
 
-    cdef uint64_t _use_up_for(self, const Message* msg) except? 0:
-        """The sequence of a message that nobody is interested in; 0: refused."""
-        try:
-            return self._use_up_sequence()
-        except StorageError as error:
-            self.refuse(msg, api_error("stream_store_failed", err=error))
-            return 0
-
-    cdef uint64_t _use_up_sequence(self) except? 0:
+    cdef uint64_t use_up_sequence(self) except? 0:
+        """The sequence of a message that nobody is interested in."""
         self.log.skip_to(self.log.last_seq + 2)
         return self.log.last_seq
 
@@ -535,7 +429,7 @@ cdef class Ingest(Receiver):
         return self.log.messages > 0 and (0 < max_msgs < <int64_t>self.log.messages
                                           or 0 < max_bytes < <int64_t>self.log.bytes)
 
-    cdef int _evict(self) except -1:
+    cdef int evict(self) except -1:
         if self.evict_some(EVICTED_AT_ONCE):
             self._overdue().evict()
         return 0
@@ -557,7 +451,7 @@ cdef class Ingest(Receiver):
             self.overdue = Overdue(self)
         return self.overdue
 
-    cdef int _trim_subject(self, SubjectState state) except -1:
+    cdef int trim_subject(self, SubjectState state) except -1:
         # two at most: a lower limit is being enforced otherwise, and no publish pays for that
         cdef int left = 2
         while left and state.count > <uint64_t>self.max_per_subject:
@@ -609,44 +503,24 @@ cdef class Ingest(Receiver):
         if removed:
             for consumer in self.consumers:
                 consumer.on_purged()
-        return charge_publisher((monotonic_ns() - began) // UNIT_NS)
+        return charge_time_since(began)
 
     # --- schedules ---
-
-    cdef object judge_schedule(self, bytes subject, bytes block, dict staged, object prepared):
-        from jetbroker.jetstream.publish.schedule_headers import NO_SCHEDULES, judge
-        rules = NO_SCHEDULES if self.schedules is None else self.schedules.rules
-        return judge(subject, block, rules, self._headers_of_last, staged, prepared)
-
-    def _headers_of_last(self, bytes subject not None) -> bytes | None:
-        cdef StoredMessage stored
-        cdef uint64_t seq = self.log.last_by_subject(subject)
-        if not seq or self.log.read(seq, &stored) != READ_OK:
-            return None
-        return stored.headers[:stored.headers_len] if stored.headers_len else b""
 
     cdef int end_schedule(self, bytes subject, uint64_t seq) except -1:
         return self.roll_up(self.log.subject_state(subject, len(subject)), True, seq or self.log.last_seq)
 
     cdef uint64_t store_generated(self, bytes subject, bytes headers, bytes payload) except? 0:
-        cdef bytes body = headers + payload
-        cdef PublishHeaders found
-        cdef SubjectEntry entry
+        cdef Candidate made
         cdef Message msg
-        memset(&msg, 0, sizeof(Message))
-        msg.subject = subject
-        msg.subject_len = len(subject)
-        msg.body = body
-        msg.headers_len = len(headers)
-        msg.body_len = len(body)
         if self.sealed:
             return 0
-        entry = self.transformed_entry(None, &msg)
-        msg.subject = PyBytes_AS_STRING(entry.state.subject)
-        msg.subject_len = PyBytes_GET_SIZE(entry.state.subject)
-        scan_publish_headers(headers, len(headers), &found)
-        return self._store_judged(entry, &msg, headers, &found, None, parse_ttl(found.ttl.p, found.ttl.n), 0,
-                                  wall_clock_ns())
+        msg.subject = subject
+        msg.subject_len = len(subject)
+        made = candidate_of(self.transformed_entry(None, &msg), headers, payload, len(payload))
+        made.sourced = True
+        self.take(made, wall_clock_ns())
+        return made.seq if made.refusal is None else 0
 
     # --- expiry ---
 
@@ -659,26 +533,23 @@ cdef class Ingest(Receiver):
         return 0
 
     cdef int replace_by_marker(self, SubjectState state, int64_t ttl, int64_t now_ns) except -1:
-        cdef bytes subject = state.subject
         cdef uint64_t replaced = state.last
-        cdef uint64_t seq
+        cdef Candidate marker
         cdef Message msg
-        memset(&msg, 0, sizeof(Message))
-        msg.subject = subject
-        msg.subject_len = len(subject)
-        if self.interest_only and not self._has_interest(self.entry_of(None, &msg), &msg):
+        msg.subject = state.subject
+        msg.subject_len = len(state.subject)
+        marker = candidate_of(self.entry_of(None, &msg), self.marker_headers, NULL, 0)
+        if self.interest_only and not self.has_interest(marker.entry):
             return self.remove_expired(replaced)
+        marker.ttl = ttl
+        marker.flags = FLAG_TTL
         # it takes the place of another message, so that no limit on new messages holds it up
-        seq = self.log.append(msg.subject, msg.subject_len, self.marker_headers, len(self.marker_headers), NULL, 0,
-                              now_ns, FLAG_TTL, state)
-        self.accepted_bytes += len(self.marker_headers) + msg.subject_len
-        if self.republisher is not None:
-            self.republish(self.entry_of(None, &msg), seq, replaced, self.marker_headers, len(self.marker_headers),
-                           NULL, 0)
-        self.ttls.add(seq, expiry_ns(max(now_ns, self.log.last_time_ns), ttl))
-        self._remove_one(replaced, subject)
+        self.append(marker, 0, now_ns)
+        self.appended(marker.entry, marker.seq, replaced, self.marker_headers, len(self.marker_headers), NULL, 0)
+        self.settle(marker, now_ns)
+        self._remove_one(replaced, state.subject)
         if not self.discard_new:
-            self._evict()
+            self.evict()
         return 0
 
     # --- undoing what a lost message evicted ---
@@ -737,7 +608,6 @@ cdef class Ingest(Receiver):
 
     cdef int refuse(self, const Message* msg, object error) except -1:
         """Queue an error ack (an ApiError)."""
-        self.last_refusal = error
         if msg.reply != NULL and not self.no_ack:
             self._refuse_reply(msg.reply[:msg.reply_len], error)
         return 0
@@ -765,7 +635,7 @@ cdef class Ingest(Receiver):
         """The log took back everything from first_lost on: answer those who wait for it."""
         refusal = api_error("stream_store_failed", err=error)
         self.committed_bytes = self.group_bytes = self.accepted_bytes
-        self.dedup.forget_from(first_lost)
+        self.judge.forget_from(first_lost)
         if self.republisher is not None:
             self.republisher.drop_from(first_lost)
         restored = []
@@ -786,11 +656,6 @@ cdef class Ingest(Receiver):
         for reply, headers, body in refusals:
             self.router.publish_bytes(reply, None, headers, body)
         return 0
-
-
-cdef bytes with_ttl(bytes block, int64_t seconds):
-    cdef bytes others = without_header(block, b"Nats-TTL") or b"NATS/1.0\r\n\r\n"
-    return others.removesuffix(b"\r\n") + b"Nats-TTL: %d\r\n\r\n" % seconds
 
 
 cdef bytes escape_html(bytes text):

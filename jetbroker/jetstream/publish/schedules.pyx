@@ -108,21 +108,14 @@ cdef class Schedules(Worker):
         self.running = False
         self.timer.stop()
 
-    def add(self, uint64_t seq, bytes headers not None, int64_t now) -> None:
-        """Message seq, just stored, is a schedule."""
+    def add(self, uint64_t seq, bytes headers not None, int64_t now, prepared) -> None:
+        """Message seq, just stored, is a schedule; `prepared`: what `prepare` has said of its headers, or None."""
         try:
-            pattern, _ = read_pattern(headers)
-            when = pattern.first(now) if pattern is not None else None
-            if when is not None:
-                self._put(seq, when)
-        except Exception as error:
-            self._make_void(seq, error)
-        self._watch()
-
-    def add_prepared(self, uint64_t seq, prepared, int64_t now) -> None:
-        """As `add`, with what `prepare` has said of its headers."""
-        try:
-            when = due_first(prepared, now)
+            if prepared is not None and prepared.rules is self.rules:
+                when = due_first(prepared, now)
+            else:
+                pattern, _ = read_pattern(headers)
+                when = pattern.first(now) if pattern is not None else None
             if when is not None:
                 self._put(seq, when)
         except Exception as error:

@@ -1,7 +1,8 @@
 """The receiving half of a mirror or source: what comes from one origin is checked, put in order and stored."""
 from libc.stdint cimport int64_t, uint64_t
 
-from jetbroker.jetstream.publish.ingest cimport Ingest, SubjectEntry
+from jetbroker.jetstream.publish.ingest cimport Ingest
+from jetbroker.jetstream.publish.judge cimport SubjectEntry
 from jetbroker.routing.router cimport Receiver, Router
 from jetbroker.store.log.stream_log cimport StreamLog
 from jetbroker.tick cimport Tick

@@ -6,19 +6,19 @@ tell whether one is missing, the origin's what is done with. Flow control is ans
 committed: that answer is what lets an origin with interest or work queue retention remove its messages.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport INT64_MAX, int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memmove
-from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
-from jetbroker.jetstream.publish.ingest cimport Ingest, SubjectEntry
+from jetbroker.jetstream.publish.ingest cimport Ingest
+from jetbroker.jetstream.publish.judge cimport Candidate, SubjectEntry, candidate_of
 from jetbroker.jetstream.publish.headers cimport PublishHeaders, scan_publish_headers
 from jetbroker.jetstream.streams.stream cimport Stream
 from jetbroker.forms.timestamps cimport wall_clock_ns
-from jetbroker.jetstream.publish.ttl cimport TTL_INVALID, TTL_NONE, expiry_ns, parse_ttl
+from jetbroker.jetstream.timing.work_turns cimport monotonic_ns
 from jetbroker.routing.router cimport Receiver, RouteSlot, Subscription
 from jetbroker.routing.transform cimport Transform
 from jetbroker.saturate cimport add_uint64
-from jetbroker.store.log.stream_log cimport FLAG_MSG_ID, FLAG_TTL, READ_OK, StoredMessage, StreamLog
+from jetbroker.store.log.stream_log cimport READ_OK, StoredMessage, StreamLog
 from jetbroker.tick cimport PHASE_EVENTS
 from jetbroker.wire.buffer cimport OutputBuffer, format_uint
 from jetbroker.wire.digits cimport read_uint64
@@ -37,12 +37,6 @@ cdef uint64_t MAX_SEQUENCE = limits.STREAM_SKIP_SEQUENCE
 cdef Py_ssize_t MAX_FLOW = limits.JS_ORIGIN_FLOW_REQUESTS
 cdef bytes FLOW_PREFIX = b"$JS.FC."
 cdef bytes SOURCE_HEADER = b"Nats-Stream-Source"
-
-
-cdef int64_t monotonic_ns() noexcept nogil:
-    cdef timespec now
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return <int64_t>now.tv_sec * 1_000_000_000 + now.tv_nsec
 
 
 cdef bint parse_delivery(const char* p, Py_ssize_t n, Delivery* out) noexcept nogil:
@@ -241,44 +235,24 @@ cdef class OriginIngest(Receiver):
     cdef bint _store(self, Delivery* delivery, SubjectEntry entry, const Message* msg,
                      bint has_server_headers) except -1:
         cdef Ingest ingest = self.ingest
-        cdef PublishHeaders found
-        cdef Message stored = msg[0]
+        cdef const char* payload = msg.body + msg.headers_len
+        cdef Py_ssize_t payload_len = msg.body_len - msg.headers_len
         cdef int64_t now = wall_clock_ns() if not self.is_mirror else delivery.time_ns
-        cdef int64_t ttl = TTL_NONE
-        cdef bytes msg_id = None
-        cdef uint16_t flags = 0
-        cdef uint64_t seq
-        stored.subject = PyBytes_AS_STRING(entry.state.subject)
-        stored.subject_len = PyBytes_GET_SIZE(entry.state.subject)
-        stored.reply = NULL
-        stored.reply_len = 0
-        found.rollup.n = 0
+        cdef PublishHeaders found
+        cdef Candidate asked
+        cdef object refusal = None
         if has_server_headers and scan_publish_headers(self.block.data, self.block.size, &found):
-            if found.msg_id.n and ingest.dedup.window_ns > 0 and not self.is_mirror:
-                msg_id = found.msg_id.p[:found.msg_id.n]
-                flags |= FLAG_MSG_ID
-                if not ingest.dedup.is_read():
-                    self._break(api_error("stream_too_many_requests"))
-                    return False
-                if ingest.dedup.find(msg_id, now):
-                    return True
-            ttl = parse_ttl(found.ttl.p, found.ttl.n) if ingest.allow_ttl else TTL_NONE
-            if ttl != TTL_NONE and ttl != TTL_INVALID:
-                flags |= FLAG_TTL
-        ingest.last_refusal = None
-        seq = ingest.store(entry, &stored, self.block.data if self.block.size else NULL, self.block.size, flags, now)
-        if not seq:
-            self._break(ingest.last_refusal)
-            return False
-        if flags & FLAG_TTL and ttl > 0:
-            ingest.ttls.add(seq, expiry_ns(max(now, self.log.last_time_ns), ttl))
-        if msg_id is not None:
-            ingest.dedup.remember(msg_id, seq, now)
-            if ingest.on_first_id is not None:
-                ingest.on_first_id()
-        if found.rollup.n and ingest.allow_rollup:
-            ingest.roll_up(entry.state, found.rollup.p[0] in b"sS", seq)
-        return True
+            asked = candidate_of(entry, self.block.data[:self.block.size], payload, payload_len)
+            asked.sourced = True
+            asked.mirrored = self.is_mirror
+            ingest.take(asked, now)
+            refusal = asked.refusal
+        elif not ingest.store(entry, self.block.data if self.block.size else NULL, self.block.size, payload, payload_len,
+                              None, now):
+            refusal = ingest.refusal
+        if refusal is not None:
+            self._break(refusal)
+        return refusal is None
 
     cdef SubjectEntry _entry_of(self, const Message* msg):
         """What the stream keeps of the subject this message is stored with."""

@@ -86,7 +86,7 @@ cdef class Stream(LogObserver):
         yield from self._subscribe(self.config)
         self._follow_origins(self.config)
         self._resume_retention()
-        self.ingest.on_first_id = self._on_first_id
+        self.ingest.dedup.on_first = self._on_first_id
         self.ingest.dedup.start()
         self.ingest.enforce_limits()
         self.expiry.start()
@@ -109,7 +109,7 @@ cdef class Stream(LogObserver):
         for subscription in self.direct_subscriptions:
             self.router.unsubscribe(subscription)
         self.direct_subscriptions = []
-        self.ingest.on_first_id = None
+        self.ingest.dedup.on_first = None
         if self.ingest.batches is not None:
             self.ingest.batches.drop()
         if self.ingest.overdue is not None:
@@ -391,7 +391,7 @@ cdef class Stream(LogObserver):
     # --- timers ---
 
     def _on_first_id(self) -> None:
-        self.ingest.on_first_id = None
+        self.ingest.dedup.on_first = None
         self.dedup_timer = self.tick.loop.call_later(self.ingest.dedup.window_ns / SECOND_NS, self._on_dedup)
 
     def _on_dedup(self) -> None:
@@ -401,7 +401,7 @@ cdef class Stream(LogObserver):
         cdef int64_t window = self.ingest.dedup.window_ns
         self.dedup_timer = None
         if oldest == 0:
-            self.ingest.on_first_id = self._on_first_id
+            self.ingest.dedup.on_first = self._on_first_id
             return
         self.dedup_timer = self.tick.loop.call_later(
             max(add_int64(oldest, window) - now, window // 10) / SECOND_NS, self._on_dedup)

@@ -1,0 +1,249 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""What may be stored (see judge.pxd)."""
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memcmp
+
+from jetbroker.jetstream.publish.dedup cimport DedupWindow
+from jetbroker.jetstream.publish.headers cimport (
+    Text, has_schedule_headers, is_sequence, scan_publish_headers, without_header,
+)
+from jetbroker.jetstream.publish.ttl cimport TTL_INVALID, TTL_NONE, parse_ttl
+from jetbroker.jetstream.timing.work_turns cimport monotonic_ns
+from jetbroker.routing.router cimport charge_publisher
+from jetbroker.store.log.stream_log cimport (
+    FLAG_MSG_ID, FLAG_SCHEDULE, FLAG_TTL, READ_OK, StoredMessage, StreamLog,
+)
+from jetbroker.wire.headers cimport find_header
+from jetbroker.wire.subjects cimport has_wildcard
+
+from jetbroker import limits
+from jetbroker.forms.gotext import quote
+from jetbroker.jetstream.models.errors import api_error
+from jetbroker.jetstream.publish.headers import is_valid_increment
+from jetbroker.jetstream.publish.schedule_headers import judge as judge_schedule
+
+# A turn's units, in time: what cannot be counted before is measured.
+cdef int64_t UNIT_NS = limits.TURN_NS // limits.TURN_UNITS
+
+
+cdef class SubjectEntry:
+    """What ingest keeps of one literal subject."""
+
+
+cdef class Candidate:
+    """A message that may be stored."""
+
+    cdef bint scan(self) noexcept:
+        return scan_publish_headers(PyBytes_AS_STRING(self.headers), PyBytes_GET_SIZE(self.headers), &self.found)
+
+    cdef int strip(self) except -1:
+        if self.found.request_info.p != NULL:
+            self.headers = without_header(self.headers, b"Nats-Request-Info")
+            self.scan()
+        return 0
+
+    cdef int raise_ttl(self, int64_t least) except -1:
+        cdef bytes others
+        if 0 < self.ttl < least:
+            self.ttl = least
+            others = without_header(self.headers, b"Nats-TTL") or b"NATS/1.0\r\n\r\n"
+            self.headers = others.removesuffix(b"\r\n") + b"Nats-TTL: %d\r\n\r\n" % least
+        return 0
+
+
+cdef Candidate candidate_of(SubjectEntry entry, bytes headers, const char* payload, Py_ssize_t payload_len):
+    cdef Candidate made = Candidate.__new__(Candidate)
+    made.entry = entry
+    made.headers = headers
+    made.payload = payload
+    made.payload_len = payload_len
+    made.scan()
+    return made
+
+
+cdef class Judge:
+    """Judges by the configuration of one stream and by what it has stored."""
+
+    def __init__(self, StreamLog log not None, bytes name not None, DedupWindow dedup not None) -> None:
+        self.log = log
+        self.name = name
+        self.dedup = dedup
+        self.last_id = b""
+
+    cdef int configure(self, object config, object rules) except -1:
+        self.allow_ttl = config.allow_msg_ttl
+        self.allow_roll_up = config.allow_rollup_hdrs and not config.deny_purge
+        self.rules = rules
+        return 0
+
+    cdef object judge(self, Candidate asked, int64_t now_ns):
+        cdef object refusal
+        asked.strip()
+        refusal = self.features(asked)
+        # one that is invalid is refused as such, but only after all other checks
+        if refusal is None:
+            refusal = self.time_to_live(asked)
+        if refusal is None:
+            refusal = self.expected_subject(asked)
+        if refusal is None and asked.found.expected_last_sequence.n:
+            refusal = wrong_sequence(asked.found.expected_last_sequence, self.log.last_seq)
+        if refusal is None:
+            refusal = self.schedule(asked, None)
+        if refusal is None:
+            refusal = self.message_id(asked, now_ns)
+        if refusal is None and not asked.duplicate:
+            refusal = self.last_message_id(asked)
+            if refusal is None:
+                refusal = self.rolls_up(asked)
+        return refusal
+
+    cdef int remember(self, Candidate stored, int64_t now_ns) except -1:
+        if stored.flags & FLAG_MSG_ID:
+            self.dedup.remember(stored.msg_id, stored.seq, now_ns)
+        self.last_id = stored.msg_id or b""
+        self.last_id_seq = stored.seq
+        return 0
+
+    cdef int forget_from(self, uint64_t first_lost) except -1:
+        if self.last_id_seq >= first_lost:
+            self.last_id = b""
+            self.last_id_seq = 0       # the sequence is given out again
+        return self.dedup.forget_from(first_lost)
+
+    # --- rules ---
+
+    cdef object features(self, Candidate asked):
+        """Counters, which no stream has, and the expected stream."""
+        cdef Text increment = asked.found.increment
+        cdef Text stream = asked.found.expected_stream
+        if increment.n:
+            valid = is_valid_increment(increment.p[:increment.n])
+            if not valid:
+                return api_error("message_incr_invalid")
+            if not asked.sourced:
+                return api_error("message_incr_disabled")
+        if stream.n and (stream.n != PyBytes_GET_SIZE(self.name)
+                         or memcmp(stream.p, PyBytes_AS_STRING(self.name), stream.n) != 0):
+            return api_error("stream_not_match")
+        return None
+
+    cdef object time_to_live(self, Candidate asked):
+        asked.ttl = parse_ttl(asked.found.ttl.p, asked.found.ttl.n)
+        if asked.ttl == TTL_NONE or asked.ttl == TTL_INVALID:
+            return None
+        if self.allow_ttl:
+            asked.flags |= FLAG_TTL
+            return None
+        asked.ttl = TTL_NONE
+        return None if asked.sourced else api_error("message_ttl_disabled")
+
+    cdef object expected_subject(self, Candidate asked):
+        cdef Text pattern = asked.found.expected_last_subject
+        cdef uint64_t last
+        if asked.found.expected_last_subject_sequence.n:
+            if pattern.n:
+                last = last_match(self.log, pattern.p[:pattern.n])
+            else:
+                last = asked.entry.state.last if asked.entry.state.count else 0
+            return wrong_sequence(asked.found.expected_last_subject_sequence, last)
+        return api_error("stream_expected_last_seq_per_subject_invalid") if pattern.n else None
+
+    cdef object schedule(self, Candidate asked, dict staged):
+        """`staged`: subjects written before in the same batch, and whether by a schedule."""
+        cdef Text following
+        cdef Text scheduler
+        if not has_schedule_headers(&asked.found):
+            return None
+        if not asked.sourced:
+            verdict = judge_schedule(
+                asked.entry.state.subject, asked.headers, self.rules, self._headers_of_last, staged, asked.prepared)
+            if verdict.refusal is not None:
+                return verdict.refusal
+            if verdict.is_schedule:
+                asked.flags |= FLAG_SCHEDULE
+                asked.headers = verdict.block
+                asked.scan()
+        following = asked.found.schedule_next
+        scheduler = asked.found.scheduler
+        if self.allow_roll_up and scheduler.n and following.n == 5 and memcmp(following.p, b"purge", 5) == 0:
+            asked.ends = scheduler.p[:scheduler.n]
+        return None
+
+    def _headers_of_last(self, bytes subject not None) -> bytes | None:
+        cdef StoredMessage stored
+        cdef uint64_t seq = self.log.last_by_subject(subject)
+        if not seq or self.log.read(seq, &stored) != READ_OK:
+            return None
+        return stored.headers[:stored.headers_len] if stored.headers_len else b""
+
+    cdef object message_id(self, Candidate asked, int64_t now_ns):
+        cdef uint64_t seq
+        if not asked.found.msg_id.n:
+            return None
+        asked.msg_id = asked.found.msg_id.p[:asked.found.msg_id.n]
+        if asked.mirrored or self.dedup.window_ns <= 0:
+            return None
+        if not self.dedup.is_read():
+            return api_error("stream_too_many_requests")
+        asked.flags |= FLAG_MSG_ID
+        seq = self.dedup.find(asked.msg_id, now_ns)
+        if seq:
+            asked.duplicate = True
+            asked.seq = seq
+        return None
+
+    cdef object last_message_id(self, Candidate asked):
+        cdef Text expected = asked.found.expected_last_msg_id
+        cdef bytes last
+        if not expected.n:
+            return None
+        last = self._id_of_last()
+        if expected.p[:expected.n] == last:
+            return None
+        return api_error("stream_wrong_last_msg_id", id=last.decode("utf-8", "replace"))
+
+    cdef bytes _id_of_last(self):
+        """The Nats-Msg-Id of the last message, b"" when it has none."""
+        cdef StoredMessage stored
+        cdef const char* value = NULL
+        cdef Py_ssize_t value_len = 0
+        if self.last_id_seq != self.log.last_seq:
+            self.last_id = b""
+            self.last_id_seq = self.log.last_seq
+            if self.log.last_seq and self.log.read(self.log.last_seq, &stored) == READ_OK and stored.headers_len:
+                if find_header(stored.headers, stored.headers_len, b"Nats-Msg-Id", 11, &value, &value_len):
+                    self.last_id = value[:value_len]
+        return self.last_id
+
+    cdef object rolls_up(self, Candidate asked):
+        cdef Text wish = asked.found.rollup
+        if not wish.n:
+            return None
+        if not self.allow_roll_up and not asked.sourced:
+            return api_error("stream_rollup_failed", err="rollup not permitted")
+        text = wish.p[:wish.n].decode("utf-8", "replace").lower()
+        if text not in ("sub", "all"):
+            return api_error("stream_rollup_failed", err=f"rollup value invalid: {quote(text)}")
+        if self.allow_roll_up:
+            asked.roll_up = ROLL_UP_SUBJECT if text == "sub" else ROLL_UP_ALL
+        return None
+
+
+cdef object wrong_sequence(Text expected, uint64_t last):
+    return None if is_sequence(expected, last) else api_error("stream_wrong_last_sequence", seq=last)
+
+
+cdef uint64_t last_match(StreamLog log, bytes pattern) except? 0:
+    cdef int64_t began
+    cdef uint64_t last
+    if not has_wildcard(<const char*>pattern, len(pattern)):
+        return log.last_by_subject(pattern)
+    began = monotonic_ns()
+    last = log.last_by_subject(pattern)
+    charge_time_since(began)
+    return last
+
+
+cdef int charge_time_since(int64_t began_ns) except -1:
+    return charge_publisher((monotonic_ns() - began_ns) // UNIT_NS)
