@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from jetbroker.jetstream.consumers.state import encode_snapshot
 from jetbroker.store.disk import Disk
 from jetbroker.store.log.segmented import SegmentedLog
 from jetbroker.store.store import Store
@@ -25,7 +24,7 @@ BYSTANDER_MESSAGES = 3
 SEGMENT_BYTES = 700
 KINDS = ("plain", "killed", "packed", "cached")
 MSG_ID, TTL, BATCH, BATCH_FIRST, BATCH_LAST = 1, 2, 8, 16, 32  # flags of records
-HEAD, OP = struct.Struct("<IIqQQQQ"), struct.Struct("<QQII")  # of a consumer's records
+HEAD, OP, ENTRY = (struct.Struct(shape) for shape in ("<IIqQQQQ", "<QQII", "<QQqII"))  # of a consumer's records
 MEMORY_FOLDER = Path("/dev/shm")
 
 
@@ -81,7 +80,8 @@ def state_entries() -> list[bytes]:
     batch += OP.pack(5, 0, 0, 5) + OP.pack(6, 5_000_000_000, 0, 8)
     lists = HEAD.pack(0x42, 2, *head) + OP.pack(10, 10, 3, 6) + b"\x02\x03" + bytes(6)
     lists += OP.pack(12, 0, 2, 7) + b"\x01" + bytes(7)
-    return [encode_snapshot(0, head, entries, [(2, 7)]), batch, lists]
+    snapshot = HEAD.pack(0x53, len(entries), *head) + bytes(8) + b"".join(ENTRY.pack(*entry) for entry in entries)
+    return [snapshot + OP.pack(2, 7, 0, 8), batch, lists]
 
 
 async def _make(path: str, kind: str) -> int:

@@ -110,6 +110,7 @@ JSON_CONTAINERS = 10_000  # lists and objects of one body: some milliseconds, wi
 JSON_KEYS = 20_000  # of the objects in one body, and colons in its texts
 JS_NAME_BYTES = 255
 JS_SUBJECT_TOKENS = 8192  # of a stream's, filter's or transform's subject: clients send 2,048 (MAX_CONTROL_LINE)
+JS_SUBJECTS = 30_000  # of a stream, and filters of a consumer: garbage collections walk over what compares them
 JS_BATCH_LOOKED_AT = 300_000  # subjects that one batch's expectations with wildcards are compared with
 JS_DESCRIPTION_BYTES = 4096
 JS_METADATA_BYTES = 128 * 1024

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jetbroker import limits
 from jetbroker.jetstream.models import errors, subject_index
 from jetbroker.jetstream.models.config import ConsumerConfig, StreamConfig
 from jetbroker.jetstream.models.consumer_config import (
@@ -91,14 +92,14 @@ def test_the_given_configuration_is_left_alone() -> None:
 
 
 def test_server_and_account_limits_of_a_stream() -> None:
-    for limits, fields, code in (
+    for account, fields, code in (
         (AccountLimits(max_bytes_required=True), {}, 10113),
         (AccountLimits(storage_max_stream_bytes=100), {"max_bytes": 101}, 10122),
         (AccountLimits(memory_max_stream_bytes=100), {"max_bytes": 101, "storage": "memory"}, 10122),
         (AccountLimits(duplicate_window=60 * SECOND), {"duplicate_window": 61 * SECOND}, 10052),
     ):
         with pytest.raises(ApiError) as caught:
-            at_once(check_stream_config(StreamConfig.from_json({"name": "S"} | fields), limits))
+            at_once(check_stream_config(StreamConfig.from_json({"name": "S"} | fields), account))
         assert caught.value.err_code == code
 
 
@@ -369,18 +370,28 @@ def test_overlaps_stay_fast_with_many_streams_and_long_subjects() -> None:
 def test_comparing_subjects_takes_bounded_time() -> None:
     begin = time.perf_counter()
     at_once(check_stream_config(StreamConfig(name="S", subjects=[f"a.{number}.b" for number in range(20_000)]), FREE))
-    entangled = [f"x.a{number}.b.c" for number in range(30_000)] + [f"x.*.b.d{number}" for number in range(30_000)]
+    entangled = [f"x.a{number}.b.c" for number in range(15_000)] + [f"x.*.b.d{number}" for number in range(15_000)]
     with pytest.raises(ApiError, match="too many subjects to compare"):
         at_once(check_stream_config(StreamConfig(name="S", subjects=entangled), FREE))
     queries = [f"x.*.b.d{number}" for number in range(30_000)]
     with pytest.raises(ApiError, match="too many filter subjects to compare"):
         at_once(
             check_workqueue(
-                ConsumerConfig(filter_subjects=queries), [ConsumerConfig(filter_subjects=entangled[:30_000])]
+                ConsumerConfig(filter_subjects=queries), [ConsumerConfig(filter_subjects=entangled[:15_000])]
             )
         )
     consumer(filter_subjects=[f"s.{number}" for number in range(20_000)])
     assert time.perf_counter() - begin < 30
+
+
+def test_subjects_and_filters_beyond_a_number_are_refused() -> None:
+    subjects = [f"s.{number}" for number in range(limits.JS_SUBJECTS + 1)]
+    assert at_once(check_stream_config(StreamConfig(name="S", subjects=subjects[1:]), FREE)).subjects == subjects[1:]
+    with pytest.raises(ApiError, match=r"too many subjects \(10052\)"):
+        at_once(check_stream_config(StreamConfig(name="S", subjects=subjects), FREE))
+    consumer(filter_subjects=subjects[1:])
+    with pytest.raises(ApiError, match=r"too many filter subjects \(10052\)"):
+        consumer(filter_subjects=subjects)
 
 
 @given(st.lists(SUBJECTS, min_size=2, max_size=6, unique=True))

@@ -8,8 +8,10 @@ consumer: nothing that a sent message can change is kept across it.
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint64_t
 
+from jetbroker.forms.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.consumers.cursor cimport StreamCursor
 from jetbroker.jetstream.consumers.pending cimport PendingEntry
+from jetbroker.jetstream.consumers.snapshot cimport encode_snapshot
 from jetbroker.jetstream.consumers.tracker cimport POLICY_NONE, AckTracker
 from jetbroker.jetstream.timing.work_turns cimport Worker, WorkTurns, monotonic_ns
 from jetbroker.routing.router cimport Receiver, Route, Router, RouteSlot, Subscription, charge_publisher
@@ -235,7 +237,8 @@ cdef class ConsumerCore:
 
     def snapshot(self) -> bytes:
         """The present state as one record."""
-        return self.tracker.snapshot(self.cursor.resume or self.begun_at, self.turn.read())
+        return encode_snapshot(
+            self.tracker, self.cursor.resume or self.begun_at, self.turn.read(), wall_clock_ns())
 
     # --- what comes next ---
 

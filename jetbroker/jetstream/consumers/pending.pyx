@@ -126,9 +126,10 @@ cdef class PendingMap:
         return &self.entries[entry.after]
 
     cdef int set_deadline(self, PendingEntry* entry, int64_t when_ns) except -1:
-        entry.deadline_ns = when_ns
         if self.heap_size == self.heap_capacity:
+            entry.deadline_ns = 0
             self._compact_heap()
+        entry.deadline_ns = when_ns
         heap_add(self.heap, self.heap_size, when_ns, entry.seq)
         self.heap_size += 1
         return 0
@@ -173,11 +174,15 @@ cdef class PendingMap:
         return 0
 
     cdef void _drop_stale(self) noexcept:
-        cdef Py_ssize_t i, kept = 0
-        for i in range(self.heap_size):
-            if self._live(&self.heap[i]):
-                self.heap[kept] = self.heap[i]
+        """One pair for each entry that has a deadline: to look up the entry of each pair would take longer."""
+        cdef PendingEntry* entry = self.first()
+        cdef Py_ssize_t kept = 0
+        while entry != NULL:
+            if entry.deadline_ns != 0 and not entry.flags & ENTRY_QUEUED:
+                self.heap[kept].when_ns = entry.deadline_ns
+                self.heap[kept].seq = entry.seq
                 kept += 1
+            entry = self.next_of(entry)
         self.heap_size = kept
         heapify(self.heap, kept)
 

@@ -3,6 +3,10 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from jetbroker.wire.buffer cimport OutputBuffer
 
+cdef enum:
+    KIND_BATCH = 0x42
+    KIND_SNAPSHOT = 0x53
+
 cpdef enum StateOp:
     OP_DELIVER = 1      # a: first stream sequence, b: its consumer sequence, n: how many in a row (both grow by one)
     OP_REDELIVER = 2    # a: stream sequence, n: deliveries so far
@@ -27,6 +31,12 @@ cdef struct StateRecordHead:
     int64_t wall_ns            # when the tick happened: deliveries in it count from here
     uint64_t delivered_cseq, delivered_seq
     uint64_t floor_cseq, floor_seq
+
+
+cdef struct SnapshotEntry:
+    uint64_t seq, cseq
+    int64_t delivered_ns       # wall time of the last delivery
+    uint32_t count, exhausted
 
 
 cdef class StateBatch:

@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 @dataclass
@@ -20,10 +20,4 @@ class ConsumerState:
     pending: dict[int, StateEntry] = field(default_factory=dict)
     started: bool = False
 
-def encode_snapshot(
-    resume: int,
-    positions: tuple[int, int, int, int, int],
-    entries: Iterable[tuple[int, int, int, int, bool]],
-    waits: Iterable[tuple[int, int]] = (),
-) -> bytes: ...
 def replay(recovered: Sequence[bytes], first_seq: int = 0, last_seq: int = ..., slots: int = 0) -> ConsumerState: ...

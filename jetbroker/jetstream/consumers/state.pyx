@@ -24,8 +24,6 @@ from jetbroker.limits import CONSUMER_PENDING, CONSUMER_REPLAY_STEPS, STREAM_LAS
 
 from jetbroker.wire.buffer cimport OutputBuffer
 
-cdef uint32_t KIND_BATCH = 0x42
-cdef uint32_t KIND_SNAPSHOT = 0x53
 cdef Py_ssize_t VARINT_BYTES = 10
 
 HEAD = struct.Struct("<IIqQQQQ")
@@ -169,19 +167,6 @@ class ConsumerState:
     resume: int = 0
     pending: dict[int, StateEntry] = field(default_factory=dict)
     started: bool = False
-
-
-def encode_snapshot(resume, positions, entries, waits=()):
-    """One record that stands for all before it; `positions` is (wall ns, delivered cseq, seq, floor cseq, seq).
-
-    `waits` are those of AckTracker.waits.
-    """
-    return b"".join((
-        HEAD.pack(KIND_SNAPSHOT, len(entries), *positions),
-        RESUME.pack(resume),
-        *[ENTRY.pack(*entry) for entry in entries],
-        *[OP.pack(seq, wait_ns, 0, OP_WAIT) for seq, wait_ns in waits],
-    ))
 
 
 def replay(recovered, first_seq=0, last_seq=STREAM_LAST_SEQUENCE, slots=0):

@@ -16,7 +16,6 @@ from jetbroker.jetstream.consumers.pending cimport (
 from jetbroker.saturate cimport add_int64, subtract_int64
 
 from jetbroker import limits
-from jetbroker.jetstream.consumers.state import encode_snapshot
 
 cdef int DUE_AT_ONCE = limits.JS_DUE_AT_ONCE
 cdef uint32_t TAKEN_OUT = 1024  # one by one; when more leave at once, it is quicker to copy what stays
@@ -80,18 +79,6 @@ cdef class AckTracker:
             else:
                 entry.flags |= ENTRY_QUEUED
                 self.redeliveries.push(seq)
-
-    def waits(self, int64_t now_ns) -> list:
-        """Pending messages that do not wait as their delivery says: (seq, ns until they come again), 0: next."""
-        cdef PendingEntry* entry = self.pending.first()
-        cdef list out = []
-        while entry != NULL:
-            if entry.flags & ENTRY_QUEUED:
-                out.append((entry.seq, 0))
-            elif entry.flags & ENTRY_DELAYED:
-                out.append((entry.seq, max(entry.deadline_ns - now_ns, 0)))
-            entry = self.pending.next_of(entry)
-        return out
 
     def rewind(self, uint64_t seq) -> None:
         """Forget everything above stream sequence `seq`: it does not exist any more."""
@@ -344,16 +331,6 @@ cdef class AckTracker:
             self.batch.clear()
         self.dirty = False
         return 0
-
-    def snapshot(self, uint64_t resume, int64_t now_ns) -> bytes:
-        """The present state as one record. Times of deliveries are kept as wall times, for they outlive this process."""
-        cdef int64_t wall = wall_clock_ns()
-        entries = [
-            (seq, cseq, subtract_int64(wall, now_ns - delivered_ns), count, exhausted)
-            for seq, cseq, count, delivered_ns, exhausted in self.pending.dump()
-        ]
-        positions = wall, self.delivered_cseq, self.delivered_seq, self.floor_cseq, self.floor_seq
-        return encode_snapshot(resume, positions, entries, self.waits(now_ns))
 
     def counts(self) -> tuple:
         """(pending acks, redelivered, queued for redelivery at most)."""

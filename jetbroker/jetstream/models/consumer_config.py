@@ -14,7 +14,7 @@ from jetbroker.jetstream.models.contracts import AccountLimits
 from jetbroker.jetstream.models.errors import ApiError, api_error
 from jetbroker.jetstream.models.metadata import consumer_level, metadata_bytes, stored_metadata
 from jetbroker.jetstream.models.names import random_name, valid_name, valid_stream_subject
-from jetbroker.jetstream.models.subject_index import SubjectIndex, TooManySteps, any_collides, any_contains
+from jetbroker.jetstream.models.subject_index import PIECE, SubjectIndex, TooManySteps, any_collides, any_contains
 from jetbroker.turns import Steps
 from jetbroker.wire.subjects import wildcard
 
@@ -290,9 +290,13 @@ def _check_filters(config: ConsumerConfig) -> Steps[None]:
         raise api_error("consumer_duplicate_filter_subjects")
     if "" in config.filter_subjects:
         raise api_error("consumer_empty_filter")
-    if not all(valid_stream_subject(text.encode()) for text in filters_of(config)):
-        raise _refuse("invalid subject")
-    yield
+    if len(config.filter_subjects) > limits.JS_SUBJECTS:
+        raise _refuse("too many filter subjects")
+    for number, text in enumerate(filters_of(config)):
+        if number % PIECE == PIECE - 1:
+            yield
+        if not valid_stream_subject(text.encode()):
+            raise _refuse("invalid subject")
     yield from _check_filter_overlap(config.filter_subjects)
 
 

@@ -237,6 +237,8 @@ def _check_schedules(config: StreamConfig, pedantic: bool) -> None:
 def _check_subjects(config: StreamConfig) -> Steps[None]:
     if not config.subjects and config.mirror is None and not config.sources:
         config.subjects = [config.name]
+    if len(config.subjects) > limits.JS_SUBJECTS:
+        raise _refuse("too many subjects")
     for number, subject in enumerate(map(str.encode, config.subjects)):
         if number % PIECE == PIECE - 1:
             yield
