@@ -117,6 +117,7 @@ JS_METADATA_BYTES = 128 * 1024
 JS_HEADER_BYTES = 65_535
 JS_API_QUEUE_REQUESTS = 10_000
 JS_API_QUEUE_BYTES = 128 * 1024 * 1024  # that the requests waiting in one account keep, and their answers
+JS_API_SERVER_BYTES = 512 * 1024 * 1024  # those of all accounts
 JS_API_CLIENT_BYTES = 32 * 1024 * 1024  # those of one client
 JS_API_REQUEST_BYTES = 512  # what keeping a request costs besides its bytes
 JS_LIST_PAGE = 256

@@ -37,7 +37,7 @@ from jetbroker.jetstream.models.subject_index import SubjectIndex, TooManySteps
 from jetbroker.jetstream.sourcing.origins import Origins
 from jetbroker.jetstream.streams.removals import enforce_limits
 from jetbroker.jetstream.streams.stream import Stream
-from jetbroker.jetstream.timing.requests import RequestQueue
+from jetbroker.jetstream.timing.requests import RequestQueue, RequestQueues
 from jetbroker.store.log.memlog import MemoryLog
 from jetbroker.store.log.statelog import StateLog
 from jetbroker.store.log.stream_log import SubjectFilter, subject_filter_steps
@@ -72,7 +72,7 @@ class JetStream:
     """The streams of one account.
 
     `options` None means that the account has no JetStream: every request is answered so. `strict`: refuse requests
-    with unknown fields. `server`: what all accounts of the server reserve together.
+    with unknown fields. `server`, `queues`: what all accounts of the server reserve, and are asked, together.
     """
 
     def __init__(
@@ -83,6 +83,7 @@ class JetStream:
         *,
         strict: bool = True,
         server: ServerReservations | None = None,
+        queues: RequestQueues | None = None,
     ) -> None:
         self.host = host
         self.log = host.log
@@ -96,7 +97,9 @@ class JetStream:
         self.usage = AccountUsage(self.streams, own_limits, server or ServerReservations())
         self.offline: dict[str, str] = {}  # streams that could not be brought back, and why
         self.subjects = SubjectIndex()
-        self.requests = RequestQueue(lambda fault: host.log.error(f"JetStream API of {self.account_name}:\n{fault}"))
+        self.requests = RequestQueue(
+            lambda fault: host.log.error(f"JetStream API of {self.account_name}:\n{fault}"), queues
+        )
 
     def start(self) -> None:
         """Recover the account's streams and consumers. Raises StorageError."""

@@ -14,6 +14,7 @@ from jetbroker.accounts.account import Account
 from jetbroker.config.options import Options
 from jetbroker.jetstream.models.api_level import API_LEVEL
 from jetbroker.jetstream.models.contracts import BatchLimits, ServerInfo, ServerReservations
+from jetbroker.jetstream.timing.requests import RequestQueues
 from jetbroker.jetstream.timing.work_turns import WorkTurns
 from jetbroker.logs.logger import Logger
 from jetbroker.routing.mapping import domain_mappings
@@ -42,6 +43,7 @@ class JetStreamServer:
         self.accounts = accounts
         self.info = ServerInfo(**facts)
         self.reservations = ServerReservations()
+        self._requests = RequestQueues()
         self._turns = WorkTurns(tick)
         self.log = log
         self.store: Store | None = None
@@ -159,6 +161,7 @@ class JetStreamServer:
             account.jetstream_options,
             strict=self.options.jetstream.strict,
             server=self.reservations,
+            queues=self._requests,
         )
         self.by_account[account.name] = jetstream
         self._apis[account.name] = Api(jetstream)

@@ -9,6 +9,7 @@ import pytest
 
 from jetbroker import limits
 from jetbroker.jetstream.timing.lanes import Lane
+from jetbroker.jetstream.timing.requests import RequestQueue, RequestQueues
 from jetbroker.turns import Turn, next_turn
 
 
@@ -59,6 +60,40 @@ async def test_the_client_with_most_loses_its_requests() -> None:
     await emptied(lane)
     assert done == ["small", *(f"broker{number}" for number in range(9))]
     assert lane.drop_largest(by_bytes=True) == 0
+
+
+async def test_the_account_with_most_loses_requests_when_the_server_keeps_too_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "JS_API_SERVER_BYTES", 1000)
+    done: list[str] = []
+    told: dict[str, list[int]] = {"quiet": [], "loud": []}
+    queues = RequestQueues()
+    quiet, loud = (RequestQueue(pytest.fail, queues) for _ in range(2))
+    quiet.tell_dropped, loud.tell_dropped = told["quiet"].append, told["loud"].append
+    quiet.start()
+    loud.start()
+    quiet.add(noted(done, "q1"), 1, 100, is_info=False)
+    for number in range(8):
+        loud.add(noted(done, f"l{number}"), 2, 100, is_info=True)
+    loud.add(noted(done, "other"), 3, 50, is_info=False)
+    assert (queues.kept.bytes, told) == (950, {"quiet": [], "loud": []})
+    quiet.add(noted(done, "q2"), 1, 100, is_info=True)
+    assert (queues.kept.bytes, told) == (250, {"quiet": [], "loud": [8]})
+    while queues.kept.bytes:
+        await asyncio.sleep(0)
+    await quiet.stop()
+    await loud.stop()
+    assert sorted(done) == ["other", "q1", "q2"]
+
+
+async def test_what_is_dropped_at_the_end_is_not_kept() -> None:
+    queues = RequestQueues()
+    queue = RequestQueue(pytest.fail, queues)
+    queue.start()
+    queue.add(noted([], "x"), 1, 100, is_info=False)
+    await queue.stop()
+    assert (queues.kept.bytes, queues.open) == (0, set())
 
 
 async def test_long_jobs_go_on_one_per_iteration_of_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,7 @@ class Api:
         self.js = js
         self.host = js.host
         self.requests = js.requests
+        self.requests.tell_dropped = self._tell_dropped
         self._subscriptions: list[Subscription] = []
 
     def start(self) -> None:
@@ -101,11 +102,7 @@ class Api:
         request = Request(text, tokens, reply, headers, payload, origin)
         client = 0 if origin is None else origin.cid
         size = len(subject) + len(headers) + len(payload) + limits.JS_API_REQUEST_BYTES
-        dropped = self.requests.add(
-            lambda: self._handle(endpoint, request, size), client, size, is_info=endpoint.is_info
-        )
-        if dropped:
-            self._tell_dropped(dropped)
+        self.requests.add(lambda: self._handle(endpoint, request, size), client, size, is_info=endpoint.is_info)
 
     def _tell_dropped(self, dropped: int) -> None:
         self.host.log.warn(f"JetStream API queue limit reached, dropping {dropped} requests")

@@ -29,11 +29,19 @@ class _Client:
         self.bytes = 0
 
 
-class Lane:
-    """Jobs that are done one after the other. `run` must raise nothing."""
+class Kept:
+    """Bytes of requests that wait, wherever they do."""
 
-    def __init__(self, run: Callable[[Job], Awaitable[None]]) -> None:
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
+class Lane:
+    """Jobs that are done one after the other. `run` must raise nothing. `kept` counts what several lanes keep."""
+
+    def __init__(self, run: Callable[[Job], Awaitable[None]], kept: Kept | None = None) -> None:
         self._run = run
+        self._kept = kept or Kept()
         self._clients: dict[int | None, _Client] = {}
         self._in_turn: deque[_Client] = deque()  # those of whom something waits
         self._wake = asyncio.Event()
@@ -49,8 +57,7 @@ class Lane:
             self._in_turn.append(of)
         of.waiting.append(_Waiting(job, size))
         of.bytes += size
-        self.jobs += 1
-        self.bytes += size
+        self._count(1, size)
         self._wake.set()
 
     def bytes_of(self, client: int | None) -> int:
@@ -64,8 +71,7 @@ class Lane:
         if of is None:
             return 0
         self._in_turn.remove(of)
-        self.jobs -= len(of.waiting)
-        self.bytes -= of.bytes
+        self._count(-len(of.waiting), -of.bytes)
         return len(of.waiting)
 
     def drop_largest(self, *, by_bytes: bool) -> int:
@@ -79,7 +85,7 @@ class Lane:
         """Forget what waits; `work` ends when the job at hand is done."""
         self._clients.clear()
         self._in_turn.clear()
-        self.jobs = self.bytes = 0
+        self._count(-self.jobs, -self.bytes)
         self._stopped = True
         self._wake.set()
 
@@ -100,10 +106,14 @@ class Lane:
         of = self._in_turn.popleft()
         job, size = of.waiting.popleft()
         of.bytes -= size
-        self.jobs -= 1
-        self.bytes -= size
+        self._count(-1, -size)
         if of.waiting:
             self._in_turn.append(of)
         else:
             del self._clients[of.key]
         return job
+
+    def _count(self, jobs: int, size: int) -> None:
+        self.jobs += jobs
+        self.bytes += size
+        self._kept.bytes += size
