@@ -18,7 +18,7 @@ FLAGS = ["-g0", "-fno-strict-aliasing", "-fwrapv", "-w"]
 # What runs for each message: -O3 saves a twentieth of its instructions, and takes a third longer to compile.
 HOT = re.compile(
     r"jetbroker/(wire|routing|connections)/|jetbroker/tick"
-    r"|/publish/(ingest|pub_acks)|/consumers/(consumer|core|acks|tracker|pending|cursor|pull|push)"
+    r"|/publish/(ingest|pub_acks)|/consumers/(consumer|core|acks|tracker|pending|cursor|pull|push|state)"
     r"|/log/(filelog|memlog|segment|segmented|tail|waiters|commit)"
 )
 

@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 
 from jetbroker.jetstream.consumers.acks cimport Acks
 from jetbroker.jetstream.consumers.core cimport ConsumerAdvisories, ConsumerCore, ConsumerTurn, Delivery, Inactivity
-from jetbroker.jetstream.consumers.state_writer cimport StateWriter
+from jetbroker.jetstream.consumers.state cimport StateWriter
 from jetbroker.jetstream.models.interest cimport StreamConsumer
 
 

@@ -11,8 +11,7 @@ from jetbroker.jetstream.consumers.acks cimport AckReceiver, Acks
 from jetbroker.jetstream.consumers.core cimport ConsumerAdvisories, ConsumerCore, ConsumerTurn, Inactivity, sooner
 from jetbroker.jetstream.consumers.pull cimport PullDelivery
 from jetbroker.jetstream.consumers.push cimport PushDelivery
-from jetbroker.jetstream.consumers.state cimport StateBatch
-from jetbroker.jetstream.consumers.state_writer cimport StateWriter
+from jetbroker.jetstream.consumers.state cimport StateBatch, StateWriter
 from jetbroker.jetstream.consumers.tracker cimport POLICY_ALL, POLICY_EXPLICIT, POLICY_NONE, AckTracker
 from jetbroker.jetstream.host.host cimport Host
 from jetbroker.jetstream.models.interest cimport StreamConsumer

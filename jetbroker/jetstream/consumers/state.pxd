@@ -1,6 +1,9 @@
 """A consumer's state records: what one tick delivered and acked, and snapshots of everything."""
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from jetbroker.routing.router cimport Router
+from jetbroker.store.log.statelog cimport StateLog
+from jetbroker.store.log.stream_log cimport LogObserver
 from jetbroker.wire.buffer cimport OutputBuffer
 
 cdef enum:
@@ -58,3 +61,21 @@ cdef class StateBatch:
     cdef int _begin(self, uint32_t op, uint64_t a, uint64_t b, uint32_t n) except -1
     cdef int _extend(self, uint64_t distance, uint64_t seq) except -1
     cdef int _pad(self) except -1
+
+
+cdef class StateWriter(LogObserver):
+    cdef readonly StateLog log         # None: nothing is kept, everything counts as durable
+    cdef Router router
+    cdef object waiting                # deque of (position, [reply subject])
+    cdef readonly bint begun           # the log has a record to begin with, or there is none
+    cdef uint64_t try_above            # no snapshot is tried before the log is larger than this, bytes
+
+    cdef int write(self, const char* record, Py_ssize_t n) except -1
+    # Is a snapshot of about this size worth writing?
+    cdef bint wants_snapshot(self, Py_ssize_t size) except -1
+    # Answer these (empty messages) when everything written so far is durable.
+    cdef int confirm(self, list replies) except -1
+    cdef int _release(self, uint64_t committed) except -1
+    cdef int _refuse(self, list replies) except -1
+    # The log cannot be written now: tell everybody who waits.
+    cdef int refuse_waiting(self) except -1

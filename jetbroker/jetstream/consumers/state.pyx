@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""A consumer's state records (see consumer_state.pxd).
+"""A consumer's state records: what is in them, how they are written and read again (see state.pxd).
 
 Two kinds, little-endian as on every machine this runs on. Both start with the positions *after* the record, so that
 the last readable record always gives delivered and floor; the operations only rebuild what is pending.
 
     batch     'B' u24 0, u32 ops, i64 wall ns, u64 delivered cseq, seq, u64 floor cseq, seq, then ops of 24 bytes,
-              lists with their varints behind them (see consumer_state.pxd)
+              lists with their varints behind them (see state.pxd)
     snapshot  'S' u24 0, u32 entries, the same positions, u64 resume,
               then entries of 32 bytes: u64 seq, u64 cseq, i64 delivered wall ns, u32 deliveries, u32 exhausted,
               then an OP_WAIT for each that does not wait as its delivery says
@@ -13,19 +13,25 @@ the last readable record always gives delivered and floor; the operations only r
 `resume` is where a last_per_subject consumer leaves its first pass; for the others, where a reset has made it begin.
 """
 import struct
+from collections import deque
 from dataclasses import dataclass, field
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from jetbroker.bounds import INT64_MAX, UINT64_MAX
-from jetbroker.limits import CONSUMER_PENDING, CONSUMER_REPLAY_STEPS, STREAM_LAST_SEQUENCE
-
+from jetbroker.routing.router cimport Router
+from jetbroker.store.log.statelog cimport StateLog
+from jetbroker.store.log.stream_log cimport LogObserver
 from jetbroker.wire.buffer cimport OutputBuffer
+
+from jetbroker.bounds import INT64_MAX, UINT64_MAX
+from jetbroker.errors import StorageError
+from jetbroker.limits import CONSUMER_PENDING, CONSUMER_REPLAY_STEPS, STREAM_LAST_SEQUENCE
 
 cdef Py_ssize_t VARINT_BYTES = 10
 
+NOT_STORED = b"NATS/1.0 503 Storage Failed\r\n\r\n"
 HEAD = struct.Struct("<IIqQQQQ")
 OP = struct.Struct("<QQII")
 RESUME = struct.Struct("<Q")
@@ -139,6 +145,80 @@ cdef class StateBatch:
         head.floor_seq = floor_seq
         n[0] = self.buffer.size
         return self.buffer.data
+
+
+cdef class StateWriter(LogObserver):
+    """The way from a consumer to its state log."""
+
+    def __init__(self, StateLog log, Router router not None) -> None:
+        self.log = log
+        self.router = router
+        self.waiting = deque()
+        self.begun = log is None
+        if log is not None:
+            log.observer = self
+
+    def go_on(self) -> None:
+        """Go on from the records that were there."""
+        self.begun = True
+        self.log.recovered.clear()
+
+    cdef int write(self, const char* record, Py_ssize_t n) except -1:
+        self.log.append(record, n)
+        return 0
+
+    def begin(self, bytes record not None) -> None:
+        """Write the first record of a new consumer, or of one that begins again."""
+        self.begun = True
+        self.log.append(PyBytes_AS_STRING(record), PyBytes_GET_SIZE(record))
+        self.log.request_sync()
+
+    def replace(self, bytes record not None) -> None:
+        """Replace all records by this one. Raises StorageError; then nothing has changed, and it is tried again
+        only when the log has doubled."""
+        try:
+            self.log.rewrite(record)
+        except StorageError:
+            self.try_above = 2 * self.log.size
+            raise
+        self.try_above = 0
+
+    cdef bint wants_snapshot(self, Py_ssize_t size) except -1:
+        return self.log.size > self.try_above and self.log.should_rewrite(size)
+
+    cdef int confirm(self, list replies) except -1:
+        if self.log is None:
+            self.waiting.append((0, replies))
+            return self._release(0)
+        if self.log.failed is not None:
+            return self._refuse(replies)
+        self.waiting.append((self.log.position, replies))
+        if self.log.position <= self.log.committed:
+            return self._release(self.log.committed)
+        return self.log.request_sync()
+
+    cdef int _refuse(self, list replies) except -1:
+        """The acks hold, but nothing can be stored now: better told than left waiting."""
+        for reply in replies:
+            self.router.publish_bytes(reply, None, NOT_STORED, b"")
+        return 0
+
+    cdef int refuse_waiting(self) except -1:
+        while self.waiting:
+            self._refuse(self.waiting.popleft()[1])
+        return 0
+
+    cdef int _release(self, uint64_t committed) except -1:
+        while self.waiting and self.waiting[0][0] <= committed:
+            for reply in self.waiting.popleft()[1]:
+                self.router.publish_bytes(reply, None, b"", b"")
+        return 0
+
+    cdef int on_committed(self, uint64_t seq) except -1:
+        return self._release(seq)
+
+    cdef int on_write_failed(self, uint64_t first_lost, object error) except -1:
+        return self.refuse_waiting()
 
 
 @dataclass
