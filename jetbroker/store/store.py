@@ -21,7 +21,6 @@ from jetbroker.store.disk import Disk
 from jetbroker.store.faults import Fault, Faults, Retry
 from jetbroker.store.format.documents import clean_positions, header_meta, is_name
 from jetbroker.store.format.names import decode_name, encode_name
-from jetbroker.store.log import erase, rebuild, rewrite, write_failure  # noqa: F401  (loaded now: no imports amid failures)
 from jetbroker.store.log.commit import GroupCommit
 from jetbroker.store.log.creation import Creation
 from jetbroker.store.log.filelog import DEFAULT_SEGMENT_BYTES, FileLog

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import errno
+import os
+from collections.abc import Callable, Iterable
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jetbroker.errors import StorageError
 from jetbroker.store.faults import Fault, Faults, Retry
+from jetbroker.store.format.footers import sound_footer_of
+from jetbroker.store.format.records import decode_trailer, encode_record, seed_of
+from jetbroker.store.log.commit import GroupCommit
 from jetbroker.store.log.health import TRANSITIONS, Health, WriteEvent, Writing
 from jetbroker.store.log.removals import PendingRemovals
-from tests.store.support import ACCOUNT, Told, run
+from jetbroker.store.log.scan import walk_records
+from jetbroker.store.log.sealing import Sealing
+from jetbroker.store.log.segment_files import FileSegment, SegmentFiles
+from jetbroker.store.log.sync_round import SyncRound
+from jetbroker.tick import Tick
+from tests.store.support import ACCOUNT, FaultyDisk, Told, run
 
 FAULT = Fault(ACCOUNT, "S", "", "1.seg", "No space left on device")
 ERROR = StorageError("1.seg: No space left on device")
@@ -190,3 +201,249 @@ def test_a_removal_that_is_not_written_can_be_undone() -> None:
     removals.add(8, 8)
     removals.undo([0, 1, 3, 8, 99])
     assert batch(removals) == [(2, 2), (4, 5)]
+
+
+# --- the sync round ---
+
+
+def refuse(*calls: str) -> Callable[[str, str, int], int | None]:
+    def rule(call: str, path: str, size: int) -> int | None:
+        if call in calls:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return None
+
+    return rule
+
+
+class Member:
+    """Takes part in the rounds of a group with a round of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.disk = FaultyDisk()
+        self.round = SyncRound(self.disk)
+        self.group = GroupCommit(Tick(asyncio.get_running_loop()), self.disk)
+        self.active = self.segment(1)
+        self.errors: list[OSError] = []
+        self.rounds = 0
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    def segment(self, first_seq: int) -> FileSegment:
+        segment = FileSegment(first_seq, str(self.folder / f"{first_seq}.seg"))
+        segment.fd = self.disk.open(segment.path, os.O_RDWR | os.O_CREAT)
+        return segment
+
+    def roll(self, first_seq: int) -> None:
+        self.round.seal(self.active)
+        self.active = self.segment(first_seq)
+        self.round.changed_directory(str(self.folder))
+
+    def begin_sync(self) -> list[Any]:
+        targets = self.round.begin(self.active, 0, 0, 0)
+        self.meanwhile()
+        return targets
+
+    def end_sync(self, error: OSError | None) -> None:
+        self.rounds += 1
+        if error is None:
+            self.round.end()
+        else:
+            self.errors.append(error)
+            self.round.fail()
+
+    async def sync(self) -> list[str]:
+        """One round; returns the files and folders that were synced."""
+        self.disk.calls.clear()
+        wanted = self.rounds + 1
+        self.group.request(self)
+        while self.rounds < wanted:
+            await asyncio.sleep(0.001)
+        return sorted(path for call, path in self.disk.calls if call in ("fdatasync", "sync_directory"))
+
+
+def test_a_round_syncs_what_waits_and_nothing_twice(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        member = Member(tmp_path)
+        member.roll(5)
+        assert await member.sync() == sorted(["1.seg", "5.seg", tmp_path.name])
+        assert member.round.unsynced == []
+        assert await member.sync() == ["5.seg"]
+        member.round.changed_bytes(member.active)
+        other = member.segment(3)
+        member.round.changed_bytes(other)
+        assert "3.seg" in await member.sync()
+        assert await member.sync() == ["5.seg"]
+        await member.group.close()
+
+    run(scenario())
+
+
+def test_what_is_sealed_or_made_during_a_round_waits_for_the_next(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        member = Member(tmp_path)
+        first = member.active
+        member.meanwhile = lambda: member.roll(member.active.first_seq + 4)
+        assert await member.sync() == ["1.seg"]
+        assert member.round.active is first
+        assert member.round.unsynced == [first]
+        assert member.round.held() == {first}
+        member.meanwhile = lambda: None
+        assert await member.sync() == sorted(["1.seg", "5.seg", tmp_path.name])
+        assert member.round.held() == set()
+        await member.group.close()
+
+    run(scenario())
+
+
+def test_a_file_gets_its_name_when_it_is_synced(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        member = Member(tmp_path)
+        temporary = f"{member.active.path}.new1"
+        os.rename(member.active.path, temporary)
+        member.active.temporary = temporary
+        member.disk.rule = refuse("fdatasync")
+        await member.sync()
+        assert os.path.exists(temporary)
+        assert member.active.temporary == temporary
+        member.disk.rule = None
+        await member.sync()
+        assert os.path.exists(member.active.path)
+        assert member.active.temporary is None
+        await member.group.close()
+
+    run(scenario())
+
+
+def test_after_a_round_that_failed_directories_are_synced_again_and_files_left(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        member = Member(tmp_path)
+        member.roll(5)
+        member.disk.rule = refuse("fdatasync")
+        await member.sync()
+        assert [error.errno for error in member.errors] == [errno.EIO]
+        assert not member.round.running
+        assert member.round.leave()
+        assert member.round.unsynced == []
+        member.disk.rule = None
+        member.active = member.segment(9)
+        assert await member.sync() == sorted(["9.seg", tmp_path.name])
+        await member.group.close()
+
+    run(scenario())
+
+
+def test_only_the_files_of_the_failed_round_are_left(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        member = Member(tmp_path)
+        member.disk.rule = refuse("fdatasync")
+        member.meanwhile = lambda: member.roll(member.active.first_seq + 4)
+        await member.sync()
+        member.roll(9)
+        assert not member.round.leave()
+        assert [segment.first_seq for segment in member.round.unsynced] == [5]
+        await member.group.close()
+
+    run(scenario())
+
+
+# --- sealing ---
+
+
+def walked(path: Path, disk: FaultyDisk, count: int = 3) -> FileSegment:
+    """A segment of so many messages, written and not sealed."""
+    records = b"".join(
+        encode_record(ord("M"), 1, seq, 1000 + seq, b"s.%d" % (seq % 2), b"", b"x") for seq in range(1, count + 1)
+    )
+    segment = FileSegment(1, str(path / "1.seg"))
+    segment.header_len = 64
+    segment.fd = disk.open(segment.path, os.O_RDWR | os.O_CREAT)
+    walk_records(segment, bytes(64) + records, 64 + len(records), seed_of(1), False)
+    disk.write_all(segment.fd, bytes(64) + records, 0)
+    return segment
+
+
+def test_a_sealed_segment_ends_in_a_sound_footer(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    segment = walked(tmp_path, disk)
+    Sealing(disk, True).seal(segment, 64)
+    data = Path(segment.path).read_bytes()
+    assert decode_trailer(data[-32:]) == (segment.footer_at, segment.footer_len, segment.footer_crc)
+    footer = data[segment.footer_at : segment.footer_at + segment.footer_len]
+    assert sound_footer_of(footer, False, 1, segment.footer_at) == footer
+    assert segment.sealed
+    assert ("fdatasync", "1.seg") not in disk.calls
+
+
+@pytest.mark.parametrize(("syncs", "synced", "expected"), [(True, 64, True), (True, 500, False), (False, 64, False)])
+def test_a_footer_vouches_for_batches_only_when_they_are_on_disk(
+    tmp_path: Path, syncs: bool, synced: int, expected: bool
+) -> None:
+    disk = FaultyDisk()
+    segment = walked(tmp_path, disk)
+    sealing = Sealing(disk, syncs)
+    sealing.batches_end = 100
+    disk.calls.clear()
+    sealing.seal(segment, synced)
+    assert [call for call, _ in disk.calls if call in ("fdatasync", "write")] == ["fdatasync"] * expected + ["write"]
+
+
+@pytest.mark.parametrize("call", ["write", "fdatasync"])
+def test_a_segment_without_room_for_its_footer_is_sealed_without(tmp_path: Path, call: str) -> None:
+    disk = FaultyDisk()
+    segment = walked(tmp_path, disk)
+    sealing = Sealing(disk, True)
+    sealing.batches_end = segment.end
+    disk.rule = refuse(call)
+    with pytest.raises(OSError, match="Input/output error"):
+        sealing.seal(segment, 0)
+    assert segment.sealed
+    assert segment.footer_at == 0
+
+
+# --- files ---
+
+
+def test_files_that_the_disk_refuses_are_told_of_and_left_for_the_next_start(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        told: list[str] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: told.append(context["message"]))
+        disk = FaultyDisk()
+        files = SegmentFiles(disk, loop, 0)
+        segment = FileSegment(1, str(tmp_path / "1.seg"))
+        segment.temporary = files.temporary_name(segment.path)
+        assert segment.temporary != files.temporary_name(segment.path)
+        files.make(segment)
+        disk.rule = refuse("truncate", "unlink", "write", "open")
+        with pytest.raises(StorageError):
+            files.overwrite(segment, 0, 8)
+        files.cut(segment, 0)
+        files.discard(segment)
+        assert segment.fd == -1
+        assert os.path.exists(segment.temporary)
+        assert [text.split()[:2] for text in told] == [["cannot", "cut"], ["cannot", "remove"]]
+        with pytest.raises(OSError, match="Input/output error"):
+            files.make(segment)
+        with pytest.raises(StorageError):
+            files.overwrite(segment, 0, 8)
+        disk.rule = None
+        files.discard(segment)
+        assert os.listdir(tmp_path) == []
+        files.discard(segment)  # it is gone already
+
+    run(scenario())
+
+
+def test_a_file_of_another_origin_is_set_aside_for_a_new_one(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        path = tmp_path / "1.seg"
+        path.write_bytes(b"damaged")
+        files = SegmentFiles(FaultyDisk(), asyncio.get_running_loop(), 0)
+        segment = FileSegment(1, str(path))
+        files.make(segment)
+        files.close(segment)
+        assert path.read_bytes() == b""
+        (aside,) = tmp_path.glob("1.seg.damaged-*")
+        assert aside.read_bytes() == b"damaged"
+
+    run(scenario())

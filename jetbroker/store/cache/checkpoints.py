@@ -11,7 +11,8 @@ from typing import Any
 from jetbroker.errors import StorageError
 from jetbroker.store.cache.cache import Cache, Changes
 from jetbroker.store.cache.summary import summarize
-from jetbroker.store.log.filelog import FileLog, FileSegment
+from jetbroker.store.log.filelog import FileLog
+from jetbroker.store.log.segment_files import FileSegment
 
 INTERVAL_SECONDS = 1.0
 # At start-up, without a cache: summaries wait in memory up to this many bytes of columns.

@@ -1,7 +1,8 @@
 """What the cache keeps of a sealed segment, so that start-up need not read its columns."""
 from libc.stdint cimport uint64_t
 
-from jetbroker.store.log.filelog cimport FileLog, FileSegment
+from jetbroker.store.log.filelog cimport FileLog
+from jetbroker.store.log.segment_files cimport FileSegment
 
 
 # Count a segment into its log by its summary: True when what is dead now is what was dead then. `ranges` are sorted and

@@ -1,6 +1,7 @@
 from typing import Any
 
-from jetbroker.store.log.filelog import FileLog, FileSegment
+from jetbroker.store.log.filelog import FileLog
+from jetbroker.store.log.segment_files import FileSegment
 
 Summary = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
 """What belongs to the file, to the subjects, and to what is deleted."""

@@ -13,10 +13,12 @@ from jetbroker.bounds import INT64_MAX, UINT64_MAX
 from jetbroker.limits import SEGMENT_FOOTER_BYTES, STREAM_LAST_SEQUENCE
 from jetbroker.store.format.documents import is_number
 
-from jetbroker.store.log.filelog cimport FileLog, FileSegment
+from jetbroker.store.log.filelog cimport FileLog
 from jetbroker.store.format.records cimport OFFSET_LOST, SUBJECT_NONE, TRAILER_BYTES
-from jetbroker.store.log.scan cimport add_subject_count, bury
+from jetbroker.store.log.scan cimport bury
 from jetbroker.store.log.segment cimport Ranges
+from jetbroker.store.log.segment_files cimport FileSegment
+from jetbroker.store.log.subject_states cimport SubjectStates
 
 # Three dictionaries: of the file, of its subjects, of what is deleted.
 Summary = tuple
@@ -251,7 +253,7 @@ cdef bint count_by_summary(FileLog log, FileSegment segment, const uint64_t* ran
             segment.mark_dead(slot)
     for i in range(PyBytes_GET_SIZE(<bytes>gone["lost"]) >> 2):
         segment.mark_lost(lost[i])
-    bury(log, segment, ranges, count)
+    bury(segment, ranges, count)
     segment.live = segment.count_live(0, segment.slots)
     if segment.live != file["messages"]:
         return False
@@ -259,14 +261,13 @@ cdef bint count_by_summary(FileLog log, FileSegment segment, const uint64_t* ran
     if dead != gone["dead"]:
         return False
     segment.live_bytes = file["bytes"]
-    count_subjects(log, segment, subjects)
-    log.messages += segment.live
-    log.bytes += segment.live_bytes
+    count_subjects(log.states, segment, subjects)
+    log.counted(segment)
     segment.summarized_live = segment.live
     return True
 
 
-cdef int count_subjects(FileLog log, FileSegment segment, dict subjects) except -1:
+cdef int count_subjects(SubjectStates states, FileSegment segment, dict subjects) except -1:
     cdef const uint32_t* counts = <const uint32_t*>PyBytes_AS_STRING(<bytes>subjects["counts"])
     cdef const uint32_t* firsts = <const uint32_t*>PyBytes_AS_STRING(<bytes>subjects["firsts"])
     cdef const uint32_t* lasts = <const uint32_t*>PyBytes_AS_STRING(<bytes>subjects["lasts"])
@@ -275,7 +276,7 @@ cdef int count_subjects(FileLog log, FileSegment segment, dict subjects) except 
     cdef uint32_t start = 0
     cdef Py_ssize_t i
     for i in range(PyBytes_GET_SIZE(<bytes>subjects["counts"]) >> 2):
-        add_subject_count(log, PyBytes_FromStringAndSize(text + start, ends[i] - start), counts[i],
-                          segment.first_seq + firsts[i], segment.first_seq + lasts[i])
+        states.found(PyBytes_FromStringAndSize(text + start, ends[i] - start), counts[i],
+                     segment.first_seq + firsts[i], segment.first_seq + lasts[i])
         start = ends[i]
     return 0

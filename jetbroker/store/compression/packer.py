@@ -20,7 +20,8 @@ from jetbroker.store.compression.packing import (
     repack,
 )
 from jetbroker.store.disk import Disk
-from jetbroker.store.log.filelog import FileLog, FileSegment
+from jetbroker.store.log.filelog import FileLog
+from jetbroker.store.log.segment_files import FileSegment
 
 # Segments of streams that are packed end here: smaller ones are sealed, and so packed, earlier.
 PACKED_SEGMENT_BYTES = 8 * 1024 * 1024

@@ -2,7 +2,8 @@ from dataclasses import dataclass
 
 from jetbroker.store.disk import Disk
 from jetbroker.store.format.frames import FrameIndex
-from jetbroker.store.log.filelog import FileLog, FileSegment
+from jetbroker.store.log.filelog import FileLog
+from jetbroker.store.log.segment_files import FileSegment
 
 TEMPORARY_SUFFIX: str
 

@@ -17,12 +17,14 @@ from jetbroker.store.format.frames import (
 )
 
 from jetbroker.store.disk cimport Disk
-from jetbroker.store.log.filelog cimport FileLog, FileSegment
+from jetbroker.store.log.filelog cimport FileLog
+from jetbroker.store.log.sealing cimport segment_footer
 from jetbroker.store.format.records cimport (
-    FooterLayout, OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, SIZE_MASK, TRAILER_BYTES, build_footer, load_u32,
+    FooterLayout, OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, SIZE_MASK, TRAILER_BYTES, load_u32,
     sound_footer,
 )
 from jetbroker.store.log.segment cimport Ranges
+from jetbroker.store.log.segment_files cimport FileSegment
 
 # What a new file is called until it takes the segment's name; start-up removes it.
 TEMPORARY_SUFFIX = ".packing"
@@ -248,40 +250,33 @@ def discard(Disk disk not None, int fd, str temporary not None):
 def next_plain(FileLog log not None):
     """A segment of the log that can be packed now; None: there is none at present."""
     cdef FileSegment segment
+    cdef set held
     if log.closed or not log.packs:
         return None
+    held = log.round.held()
     for segment in reversed(log.segments):
         if segment.sealed and not segment.packed and segment.footer_at and not segment.stays_plain \
-                and segment is not log.active and segment.temporary is None and segment not in log.unsynced \
-                and segment not in log.erased and segment not in log.round_erased:
+                and segment is not log.active and segment.temporary is None and segment not in held:
             return segment
     return None
 
 
 def is_held(FileLog log not None, FileSegment segment not None):
     """Is it still a segment of an open log, whose file nobody is syncing?"""
-    return (not log.closed and segment in log.segments and segment not in log.erased
-            and segment not in log.round_erased)
+    return not log.closed and segment in log.segments and segment not in log.round.held()
 
 
 def footer_of(FileLog log not None, FileSegment segment not None):
     """The footer of a sealed segment, from its columns. Raises StorageError."""
-    cdef uint32_t no_text = 0
     cdef Ranges recorded = log.recorded_ranges(segment)
     log.load(segment)
-    recorded.normalize()
-    return build_footer(0, segment.first_seq, segment.slots, segment.offsets, segment.times, segment.sizes,
-                        segment.ids, segment.subjects,
-                        segment.text_offsets if segment.text_offsets != NULL else &no_text, segment.text,
-                        recorded.data, recorded.count, segment.msg_ids)[:-TRAILER_BYTES]
+    return segment_footer(segment, 0, recorded)[:-TRAILER_BYTES]
 
 
 def adopt(FileLog log not None, FileSegment segment not None, packed):
     """The packed file has the segment's name now: read from it."""
-    log.close_file(segment)
-    log.blocks.forget(segment.tag)
-    if log.frames is not None:
-        log.frames.forget(segment.tag)
+    log.files.close(segment)
+    log.files.forget(segment)
     segment.fd = packed.fd
     segment.packed = True
     segment.frames = packed.index
@@ -291,8 +286,8 @@ def adopt(FileLog log not None, FileSegment segment not None, packed):
     segment.footer_crc = packed.footer_crc
     segment.end = packed.index.raw_start(packed.index.count)
     if segment.offsets == NULL:
-        log.close_file(segment)
+        log.files.close(segment)
     # an erasure that is not synced must not come back: the next commit syncs the new name
-    log.directories.add(log.directory)
+    log.round.changed_directory(log.directory)
     if log.on_sealed is not None:
         log.on_sealed(segment)

@@ -3,45 +3,18 @@ from collections.abc import Callable
 from typing import Any
 
 from jetbroker.store.disk import Disk
-from jetbroker.store.format.frames import FrameIndex
 from jetbroker.store.log.commit import GroupCommit
+from jetbroker.store.log.health import Health
+from jetbroker.store.log.segment_files import FileSegment
 from jetbroker.store.log.segmented import SegmentedLog
 from jetbroker.tick import Tick
 
 DEFAULT_SEGMENT_BYTES: int
 
-class FileSegment:
-    first_seq: int
-    slots: int
-    live: int
-    live_bytes: int
-    msg_ids: int
-    first_time: int
-    last_time: int
-    sealed: bool
-    path: str
-    fd: int
-    end: int
-    header_len: int
-    footer_at: int
-    footer_len: int
-    footer_crc: int
-    created_ns: int
-    previous: int
-    valid_before: int
-    summarized_live: int
-    packed: bool
-    index_len: int
-    frames: FrameIndex | None
-    stays_plain: bool
-    def __init__(self, first_seq: int, path: str) -> None: ...
-
 class FileLog(SegmentedLog):
     directory: str
     meta: dict[str, Any]
-    changes: int
-    changes_written: int
-    changes_synced: int
+    health: Health
     on_sealed: Callable[[FileSegment], None] | None
     on_removed: Callable[[FileSegment], None] | None
     packs: bool
@@ -60,7 +33,7 @@ class FileLog(SegmentedLog):
         reserve: object = None,
     ) -> None: ...
     def set_packing(self, on: bool, segment_bytes: int) -> None: ...
-    def start(self, first_seq: int = 1) -> None: ...
+    def start(self, first_seq: int = 1, valid_before: int = ...) -> None: ...
     def write_config(self, meta: dict[str, Any]) -> None: ...
     def begin_sync(self) -> list[int | str | Callable[[], object]] | None:
         """What the next round must sync; None when there is nothing."""

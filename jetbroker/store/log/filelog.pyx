@@ -1,7 +1,6 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""A stream's log in segment files: write buffer, positions, sealing and reading (see filelog.pxd)."""
+"""A stream's log in segment files (see filelog.pxd)."""
 import os
-from functools import partial
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint32_t, uint64_t
@@ -10,24 +9,27 @@ from jetbroker import limits
 from jetbroker.errors import StorageError
 from jetbroker.store.format import records as store_format
 from jetbroker.store.log.atomic import sync_apart
+from jetbroker.store.log.scan import rebuild_columns, walk_records
 from jetbroker.store.faults import Fault, Retry
-from jetbroker.store.format.frames import load_index
 
-from jetbroker.store.format.blocks cimport BlockCache
 from jetbroker.store.log.commit cimport GroupCommit
 from jetbroker.store.disk cimport Disk
-from jetbroker.store.format.frames cimport FrameCache
-from jetbroker.store.format.footers cimport sound_segment_footer
 from jetbroker.store.format.records cimport (
-    KIND_CONFIG, KIND_DELETIONS, PREVIOUS_SEALED, RECORD_HEADER, SIZE_MASK, TRAILER_BYTES,
-    build_footer, crc32c_update, put_record, record_is_valid, record_length, record_seed,
+    KIND_CONFIG, KIND_DELETIONS, PREVIOUS_SEALED, RECORD_HEADER, put_record, record_seed,
 )
-from jetbroker.store.log.health cimport COMMITTED, GIVEN_UP, MOVING, PAUSED, SYNCED, TRIED, WORKS, Health
+from jetbroker.store.log.health cimport COMMITTED, GIVEN_UP, MOVED, MOVING, PAUSED, SYNCED, TRIED, WORKS, Health
 from jetbroker.store.log.removals cimport PendingRemovals
-from jetbroker.store.log.segment cimport Ranges, Segment, footer_ranges, is_record_of
+from jetbroker.store.log.salvage cimport (
+    carry_dead, range_records, shorten, slots_before, unsynced_records, written_boundary, written_slots,
+)
+from jetbroker.store.log.sealing cimport Sealing
+from jetbroker.store.log.segment cimport Ranges, Segment
+from jetbroker.store.log.segment_files cimport FileSegment, SegmentFiles
 from jetbroker.store.log.segmented cimport SegmentedLog
+from jetbroker.store.log.stream_log cimport SubjectState
+from jetbroker.store.log.sync_round cimport SyncRound
 from jetbroker.store.log.tail cimport Tail
-from jetbroker.store.log.waiters cimport Waiters
+from jetbroker.store.log.waiters cimport Changes
 from jetbroker.tick cimport PHASE_LOGS, Tick
 
 DEFAULT_SEGMENT_BYTES = 64 * 1024 * 1024
@@ -36,15 +38,6 @@ cdef Py_ssize_t RANGES_PER_RECORD = 65536
 # Sealed segments whose columns stay in memory; more when segments are small.
 cdef Py_ssize_t LOADED_SEGMENTS = 4
 cdef Py_ssize_t LOADED_SMALL = 16
-
-cdef class FileSegment(Segment):
-    """A segment and its file."""
-
-    def __init__(self, uint64_t first_seq, str path):
-        Segment.__init__(self, first_seq)
-        self.path = path
-        self.fd = -1
-        self.summarized_live = -1
 
 
 cdef class FileLog(SegmentedLog):
@@ -63,33 +56,29 @@ cdef class FileLog(SegmentedLog):
         self.segment_bytes = min(segment_bytes, 0xF0000000)
         self.message_cost = 30
         self.headers_cost = 4
-        self.tail = Tail()
-        self.blocks = BlockCache()
         self.loaded_bound = LOADED_SEGMENTS
+        self.tail = Tail()
+        self.files = SegmentFiles(disk, tick.loop, self.seed)
+        self.changes = Changes()
         self.removals = PendingRemovals()
+        self.round = SyncRound(disk)
+        self.sealing = Sealing(disk, self.always)
         self.health = Health(Retry(tick.loop, self.try_again), group.faults, reserve)
-        self.waiters = Waiters()
-        self.unsynced = []
-        self.unlinks = []
-        self.directories = set()
-        self.erased = set()
-        self.round_erased = set()
-        self.successor_valid_before = PREVIOUS_SEALED
 
-    def start(self, uint64_t first_seq=1):
+    def start(self, uint64_t first_seq=1, uint64_t valid_before=PREVIOUS_SEALED):
         """Make the first segment of a new log; it is on disk after the next commit."""
-        segment = self.new_segment(first_seq, self.successor_valid_before, None)
+        segment = self.new_segment(first_seq, valid_before)
         self.make_file(segment)
         self.start_segment(segment)
-        self.successor_valid_before = PREVIOUS_SEALED
         self.changed()
 
     def close_open_end(self, FileSegment segment not None):
-        """The last recovered segment is not appended to any more; its successor's header says how far it is valid."""
+        """The last recovered segment is not appended to any more; returns what its successor says of it."""
         self.active = segment
-        if not segment.sealed:
-            segment.sealed = True
-            self.successor_valid_before = segment.end
+        if segment.sealed:
+            return PREVIOUS_SEALED
+        segment.sealed = True
+        return segment.end
 
     def set_packing(self, bint on, uint64_t segment_bytes):
         """From now on sealed segments are packed or not, and segments end at `segment_bytes`."""
@@ -102,7 +91,7 @@ cdef class FileLog(SegmentedLog):
     # --- positions ---
 
     cdef int changed(self) except -1:
-        self.changes += 1
+        self.changes.accepted += 1
         if not self.scheduled:
             self.tick.schedule(PHASE_LOGS, self)
         return 0
@@ -114,7 +103,7 @@ cdef class FileLog(SegmentedLog):
     cdef int flush(self) except -1:
         """Write everything accepted; on failure take the unwritten appends back and tell the observer."""
         if self.closed or self.health.state == PAUSED \
-                or (self.changes_written == self.changes and self.removals.pending.count == 0):
+                or (self.changes.written == self.changes.accepted and self.removals.pending.count == 0):
             return 0
         self.put_deletions()
         try:
@@ -122,9 +111,7 @@ cdef class FileLog(SegmentedLog):
         except OSError as error:
             self.write_failed(error)
             return 0
-        self.removals.written()
-        self.changes_written = self.changes
-        self.written = self.last_seq
+        self.all_written()
         if self.always:
             self.tail.trim()
             self.group.request(self)
@@ -133,155 +120,263 @@ cdef class FileLog(SegmentedLog):
             self.health.take(COMMITTED)
         self.tail.forget_written()     # readers find it in the page cache
         self.advance_committed()
-        if self.unsynced:
+        if self.round.unsynced:
             self.group.request(self)
         else:
             self.group.request_later(self)
         return 0
 
+    cdef int all_written(self) except -1:
+        """Everything accepted is in the file."""
+        self.removals.written()
+        self.changes.written = self.changes.accepted
+        self.written = self.last_seq
+        return 0
+
     cdef int advance_committed(self) except -1:
         cdef uint64_t seq = self.synced if self.always else self.written
-        cdef uint64_t change = self.changes_synced if self.always else self.changes_written
+        cdef uint64_t change = self.changes.synced if self.always else self.changes.written
         if not self.synced <= self.written <= self.last_seq:
             raise RuntimeError(f"positions out of order: {self.synced} {self.written} {self.last_seq}")
         if seq > self.committed:
             self.committed = seq
             if self.observer is not None:
                 self.observer.on_committed(seq)
-        return self.waiters.release(change)
+        return self.changes.waiters.release(change)
 
     async def commit(self):
         """Wait until everything accepted so far, removals included, is committed. Raises StorageError."""
         if self.erasing is not None:
             await self.packer.erased(self)
-        if self.changes_synced >= self.changes:
+        if self.changes.synced >= self.changes.accepted:
             return
         if self.health.state == PAUSED:
             raise self.health.failed
-        change = self.changes
-        future = self.waiters.add(self.tick.loop, change)
+        change = self.changes.accepted
+        future = self.changes.waiters.add(self.tick.loop, change)
         if not self.scheduled:
             self.tick.schedule(PHASE_LOGS, self)
-        if self.always and self.changes_written >= change:
+        if self.always and self.changes.written >= change:
             self.group.request(self)
-        elif not self.always and self.changes_written >= change:
+        elif not self.always and self.changes.written >= change:
             self.advance_committed()
         await future
 
+    # --- sync rounds ---
+
     def begin_sync(self):
         """What the next round must sync; None when there is nothing."""
-        from jetbroker.store.log.rewrite import abandon_suspects
         if self.health.state == PAUSED or (not self.always and self.health.state != WORKS and self.health.waits):
             return None
-        if self.suspect is not None:
-            abandon_suspects(self, self.suspect)
+        if self.round.suspect is not None:
+            self.leave_suspect()
         self.flush()
-        if self.suspect is not None or (<FileSegment>self.active).fd < 0:
+        if self.round.suspect is not None or (<FileSegment>self.active).fd < 0:
             # there is no new file yet, and the old one is never synced again
             self.health.try_later()
             return None
-        if self.changes_synced == self.changes_written and not self.erased:
+        if self.changes.synced == self.changes.written and not self.round.erased:
             self.advance_committed()
             return None
         try:
-            for segment in self.erased:
-                self.open_segment(segment)
+            for segment in self.round.erased:
+                self.files.open(segment)
         except StorageError as error:
-            self.waiters.fail(error)
+            self.changes.waiters.fail(error)
             self.health.try_later()
             return None
-        self.in_round = True
-        self.round_changes = self.changes_written
-        self.round_seq = self.written
-        self.round_offset = self.tail.written
-        self.round_segment = <FileSegment>self.active
-        targets = []
-        for segment in [*self.unsynced, *self.erased, self.active]:
-            targets.append((<FileSegment>segment).fd)
-            if (<FileSegment>segment).temporary is not None:
-                targets.append(partial(self.disk.rename, (<FileSegment>segment).temporary,
-                                       (<FileSegment>segment).path))
-        targets.extend(self.directories)
-        self.round_erased = self.erased
-        self.erased = set()
-        return targets
+        return self.round.begin(<FileSegment>self.active, self.changes.written, self.written, self.tail.written)
 
     def end_sync(self, error):
         """The outcome of the round: commits move, or what is not on disk is written again elsewhere."""
-        cdef bint settled = self.unsynced or self.round_erased
-        self.in_round = False
-        self.round_erased = set()
+        cdef bint settled = self.round.unsynced or self.round.round_erased
         if error is not None:
+            self.round.fail()
             self.sync_failed(error)
             return
         if self.health.state != WORKS:
             self.health.take(COMMITTED if self.always else SYNCED)
-        for segment in [*self.unsynced, self.round_segment]:
-            (<FileSegment>segment).temporary = None
-            if segment is self.round_segment:
-                break
-        self.directories.clear()
-        self.changes_synced = self.round_changes
-        self.synced = self.round_seq
-        for segment in self.unsynced:
-            if segment is self.round_segment:
-                break
-            if (<FileSegment>segment).footer_at:
-                (<FileSegment>segment).recorded = None
-        if self.round_segment is self.active:
-            self.unsynced.clear()
-            self.tail.synced = self.round_offset
-        else:
-            # segments were sealed during the round: those from the round's active one on wait for the next round
-            self.unsynced = self.unsynced[self.unsynced.index(self.round_segment):]
+        self.round.end()
+        self.changes.synced = self.round.upto.change
+        self.synced = self.round.upto.seq
+        if self.round.active is self.active:
+            self.tail.synced = self.round.upto.offset
         if self.always:
             self.advance_committed()
-        self.finish_unlinks()
+        self.remove_dead_files()
         if settled:
-            self.shed(self.loaded_bound)
+            self.files.shed(self.segments, self.round.held(), self.loaded_bound)
             if self.packs:
                 self.packer.wake(self)
 
+    def remove_dead_files(self):
+        """Remove the files of dead segments whose successors are on disk."""
+        cdef FileSegment segment
+        for segment in self.round.removable(self.changes.synced):
+            self.files.close(segment)
+            # a later segment may have its name; the file was set aside then
+            if not any([other.path == segment.path for other in self.segments]):
+                self.files.remove(segment)
+
     def sync_failed(self, error):
         """The group failed: its data goes to a new file; when that fails too, its appends are taken back."""
-        from jetbroker.store.log.rewrite import abandon_suspects, give_up, rewrite_unsynced
         if not self.always:
-            abandon_suspects(self, error)
+            self.suspect_files(error)
             return
         self.refuse(f"fdatasync failed: {error.strerror}")
         if self.health.state == MOVING:
-            give_up(self, error)
+            self.give_up(error)
             return
         try:
-            rewrite_unsynced(self)
+            self.rewrite_unsynced()
         except OSError as failure:
-            give_up(self, failure)
+            self.give_up(failure)
             return
         except StorageError:
             # nothing has moved: the old file is not touched before that can be done
-            self.suspect = error
+            self.round.suspect = error
             self.health.take(GIVEN_UP)
             return
         self.group.request(self)
 
-    def finish_unlinks(self):
-        """Remove the files of dead segments whose successors are on disk."""
+    # --- after a failed fdatasync ---
+
+    def rewrite_unsynced(self):
+        """Move everything not synced into a new active segment, written but for its fdatasync. Raises OSError."""
+        cdef list unsynced = self.round.unsynced
+        cdef FileSegment suspect = <FileSegment>(unsynced[0] if unsynced else self.active)
+        cdef FileSegment new
+        cdef uint64_t valid = suspect.retained_at if unsynced else self.tail.unsynced_from()
+        cdef Py_ssize_t kept
+        cdef list old = self.segments[self.segments.index(suspect):]
+        cdef bytes header
+        cdef bytes data
+        self.put_deletions()
+        data = unsynced_records(unsynced, <FileSegment>self.active, self.tail)
+        self.load(suspect)
+        if suspect.recorded is None:
+            suspect.recorded = self.recorded_ranges(suspect)
+        kept = slots_before(suspect, valid)
+        if kept:
+            new = self.new_segment(suspect.first_seq + kept, valid)
+            new.previous = suspect.first_seq
+        else:
+            new = self.replacement(suspect)
+            data = range_records(self.stream_id, suspect.recorded, suspect.first_seq - 1, self.last_time_ns) + data
+        new.temporary = self.files.temporary_name(new.path)
+        header = self.header_of(new)
+        data = header + data
+        walk_records(new, data, len(data), self.seed, False)
+        carry_dead(new, old)
+        new.count(self.message_cost, self.headers_cost)
+        self.states.moved(new)
+        self.retire(old, suspect if kept else None, new)
+        if kept:
+            shorten(suspect, kept, valid)
+            suspect.count(self.message_cost, self.headers_cost)
+        self.tail.begin(data)
+        self.active = new
+        self.segments.append(new)
+        self.recent = None
+        self.health.take(MOVED)
+        self.all_written()
+        self.removals.new_file()
+        self.write_tail()
+
+    cdef FileSegment replacement(self, FileSegment old):
+        """A new segment in the place of one of which nothing is on disk."""
+        cdef FileSegment new = self.new_segment(old.first_seq, old.valid_before)
+        new.previous = old.previous
+        return new
+
+    cdef int retire(self, list old, FileSegment kept, FileSegment new) except -1:
+        """The files of all but `kept` go, once the new one is on disk."""
         cdef FileSegment segment
-        waiting = []
-        for change, segment in self.unlinks:
-            if change > self.changes_synced:
-                waiting.append((change, segment))
+        for segment in old:
+            self.files.forget(segment)
+            segment.retained = None
+            if segment is kept:
                 continue
-            self.close_file(segment)
-            if any([other.path == segment.path for other in self.segments]):
-                # a later segment has its name; the file was set aside
-                continue
-            try:
-                self.disk.unlink(segment.temporary or segment.path)
-            except OSError as error:
-                # the file holds nothing alive; recovery drops it again
-                self.tick.loop.call_exception_handler({"message": f"cannot remove {segment.path}", "exception": error})
-        self.unlinks = waiting
+            self.segments.remove(segment)
+            if segment.path != new.path:
+                self.round.dead.append((self.changes.accepted, segment))
+            elif segment.temporary is not None:
+                self.files.discard(segment)
+            else:
+                self.files.close(segment)
+        self.round.unsynced = []
+        return 0
+
+    def give_up(self, error):
+        """The new file could not be synced either: take back everything that is not on disk and say so."""
+        cdef FileSegment segment = <FileSegment>self.active
+        cdef uint64_t first_lost = segment.first_seq
+        cdef bint lost = segment.slots > 0
+        self.removals.extend(segment.recorded)
+        segment.recorded.clear()
+        if lost:
+            self.take_back(first_lost)
+        self.tail.cut(segment.header_len)
+        self.tail.written = 0
+        segment.end = segment.header_len
+        segment.subjects = 0
+        # what could not be synced is never synced again: the next try makes a file anew
+        self.files.discard(segment)
+        self.health.take(GIVEN_UP)
+        self.written = self.last_seq
+        for state in self.subjects.values():
+            (<SubjectState>state).segment_tag = 0
+        self.changes.waiters.fail(StorageError(f"{self.directory}: {error.strerror}"))
+        if lost and self.observer is not None:
+            self.observer.on_write_failed(first_lost, self.health.failed)
+
+    def suspect_files(self, error):
+        """sync_interval mode: nothing is in memory any more, so the files stay as they are, never synced again.
+
+        Later appends go to a new file; what reads find damaged in the old ones is reported there and then.
+        """
+        self.health.doubt(self.fault(
+            f"fdatasync failed: {error.strerror}; messages since the last one may be lost if the power fails"))
+        if self.round.suspect is None:
+            for segment in self.round.unsynced:
+                self.removals.extend(self.recorded_ranges(segment))
+            if not self.round.leave():
+                self.changed()
+                return
+            self.round.suspect = error
+        self.leave_suspect()
+
+    def leave_suspect(self):
+        """Go on in a new file; when none can be made, a later round tries again."""
+        cdef FileSegment old = <FileSegment>self.active
+        cdef FileSegment new
+        self.flush()
+        if self.last_seq + 1 == old.first_seq:
+            # it takes the old one's place when its own sync succeeds
+            new = self.replacement(old)
+            new.temporary = self.files.temporary_name(new.path)
+        else:
+            new = self.new_segment(self.last_seq + 1, PREVIOUS_SEALED)
+        try:
+            self.make_file(new)
+        except OSError:
+            self.health.try_later()
+            self.changed()
+            return
+        self.round.suspect = None
+        self.removals.extend(old.recorded)
+        if new.temporary is None:
+            old.sealed = True
+        else:
+            self.segments.remove(old)
+            if old.temporary is not None:
+                self.files.discard(old)
+            else:
+                self.files.close(old)
+        self.removals.new_file()
+        self.recent = None
+        self.start_segment(new)
+        self.changed()
 
     # --- the write buffer ---
 
@@ -308,13 +403,12 @@ cdef class FileLog(SegmentedLog):
 
     cdef int end_batch(self) except -1:
         self.batch_seq = 0
-        self.batches_end = (<FileSegment>self.active).end
+        self.sealing.batches_end = (<FileSegment>self.active).end
         return 0
 
     cdef int abort_batch(self) except -1:
         self.take_back(self.batch_seq)
-        self.tail.cut(self.batch_start)
-        (<FileSegment>self.active).end = self.batch_start
+        self.cut_back(self.batch_start)
         self.batch_seq = 0
         return 0
 
@@ -356,7 +450,7 @@ cdef class FileLog(SegmentedLog):
             self.make_file(<FileSegment>self.active)
         return self.tail.write(self.disk, (<FileSegment>self.active).fd)
 
-    # --- failed writes ---
+    # --- after a failed write ---
 
     @property
     def failed(self):
@@ -381,23 +475,23 @@ cdef class FileLog(SegmentedLog):
         if self.health.failed is None:
             self.group.request(self)   # only a sync failed
             return
-        if self.in_round or self.health.state == MOVING or not self.health.has_reserve():
+        if self.round.running or self.health.state == MOVING or not self.health.has_reserve():
             self.health.try_later()
             return
-        if self.always and self.suspect is not None:
-            error = self.suspect
-            self.suspect = None
+        if self.always and self.round.suspect is not None:
+            error = self.round.suspect
+            self.round.suspect = None
             self.sync_failed(error)
             return
         self.health.take(TRIED)
-        if self.must_roll and self.active.slots:
+        if self.sealing.overdue and self.active.slots:
             try:
                 self.roll(self.last_seq + 1)
             except StorageError:
                 return                 # it has been told, and the next try is to come
         elif (<FileSegment>self.active).fd >= 0 and not self.has_room():
             return
-        self.must_roll = False         # nor is there a successor to an empty one: it would have its name
+        self.sealing.overdue = False   # nor is there a successor to an empty one: it would have its name
         self.put_own_record(KIND_DELETIONS, NULL, 0)
         self.changed()
 
@@ -410,7 +504,7 @@ cdef class FileLog(SegmentedLog):
             self.refuse(f"{error.strerror or error}")
             return False
         finally:
-            self.cut_file(self.active, end)
+            self.files.cut(self.active, end)
         return True
 
     cdef int ready(self) except -1:
@@ -421,8 +515,52 @@ cdef class FileLog(SegmentedLog):
         return 0
 
     cdef int write_failed(self, object error) except -1:
-        from jetbroker.store.log.write_failure import write_failed
-        write_failed(self, error)
+        """Keep what was wholly written, take the other appends back and answer for them."""
+        cdef FileSegment segment = <FileSegment>self.active
+        cdef Py_ssize_t slots = written_slots(segment, self.tail)
+        cdef uint64_t boundary = written_boundary(segment, self.tail, slots)
+        cdef uint64_t first_lost = segment.first_seq + slots
+        cdef bint lost = first_lost <= self.last_seq
+        self.refuse(f"{error.strerror or error}")
+        if lost:
+            self.take_back(first_lost)
+            self.changes.waiters.fail(self.health.failed)
+        self.removals.take_back(self.last_seq)
+        self.cut_back(boundary)
+        self.files.cut(segment, boundary)
+        self.written = self.last_seq
+        if lost and self.observer is not None:
+            self.observer.on_write_failed(first_lost, self.health.failed)
+        return self.write_reserved()
+
+    cdef int write_reserved(self) except -1:
+        """Removals must still become durable on a full disk: give the reserve back to the disk and write them.
+
+        Appends that were written wholly, in front of the one that was not, are committed with them.
+        """
+        cdef uint64_t boundary = self.tail.end()
+        if self.removals.pending.count or self.changes.waiters.waiting:
+            self.health.use_reserve()
+        self.put_deletions()
+        try:
+            self.write_tail()
+        except OSError as error:
+            if self.tail.written > boundary:
+                self.files.cut(<FileSegment>self.active, boundary)
+            self.cut_back(boundary)
+            self.removals.take_back(self.last_seq)
+            self.changes.waiters.fail(StorageError(f"{self.directory}: {error.strerror or error}"))
+            return 0
+        self.all_written()
+        if self.always:
+            return self.group.request(self)
+        self.advance_committed()
+        return self.group.request_later(self)
+
+    cdef int cut_back(self, uint64_t end) except -1:
+        """What is behind `end` of the active file is not going to be written."""
+        self.tail.cut(end)
+        (<FileSegment>self.active).end = end
         return 0
 
     def restore(self, list sequences not None):
@@ -430,37 +568,9 @@ cdef class FileLog(SegmentedLog):
 
         Returns how many messages are back; one whose segment has been dropped stays removed.
         """
-        from jetbroker.store.log.write_failure import restore
-        return restore(self, sequences)
-
-    def record_size(self, Segment segment not None, Py_ssize_t slot):
-        """Bytes of a slot's record in the file (0 for an empty slot)."""
-        if segment.offsets[slot] == 0 or segment.offsets[slot] == <uint32_t>0xFFFFFFFF:
-            return 0
-        return RECORD_HEADER + segment.subject_len(segment.ids[slot]) + (segment.sizes[slot] & SIZE_MASK)
-
-    def cut_file(self, FileSegment segment not None, boundary):
-        """Take back what a failed write left behind the last whole record."""
-        self.blocks.forget(segment.tag)
-        if segment.fd < 0:
-            return
-        try:
-            self.disk.truncate(segment.fd, boundary)
-        except OSError as error:
-            # the next write overwrites it; until then recovery finds a torn tail there
-            self.tick.loop.call_exception_handler({"message": f"cannot cut {segment.path}", "exception": error})
-
-    def discard_file(self, FileSegment segment not None):
-        """Close and remove a file that never got the segment's name; the next write makes it anew."""
-        self.blocks.forget(segment.tag)
-        self.close_file(segment)
-        try:
-            self.disk.unlink(segment.temporary)
-        except FileNotFoundError:
-            return                     # it could not even be made
-        except OSError as error:
-            # the next start removes it
-            self.tick.loop.call_exception_handler({"message": f"cannot remove {segment.temporary}", "exception": error})
+        cdef list back = sorted(sequences)
+        self.removals.undo(back)
+        return sum([self.revive_message(seq) for seq in back])
 
     cdef int take_back(self, uint64_t first_lost) except -1:
         """Undo the appends from first_lost on; all of them are in the active segment."""
@@ -479,11 +589,8 @@ cdef class FileLog(SegmentedLog):
     cdef int note_removed(self, uint64_t first, uint64_t last) except -1:
         return self.removals.add(first, last)
 
-    cdef FileSegment new_segment(self, uint64_t first_seq, uint64_t valid_before, str path):
-        cdef FileSegment segment
-        if path is None:
-            path = f"{self.directory}/{first_seq:020d}.seg"
-        segment = FileSegment(first_seq, path)
+    cdef FileSegment new_segment(self, uint64_t first_seq, uint64_t valid_before):
+        cdef FileSegment segment = FileSegment(first_seq, f"{self.directory}/{first_seq:020d}.seg")
         segment.recorded = Ranges()
         segment.valid_before = valid_before
         segment.created_ns = self.disk.time_ns()
@@ -493,22 +600,21 @@ cdef class FileLog(SegmentedLog):
         return segment
 
     cdef int make_file(self, FileSegment segment) except -1:
-        if segment.temporary is None and os.path.lexists(segment.path) and os.lstat(segment.path).st_size:
-            # recovery has left it alone: it is damaged, or of another stream
-            self.disk.rename(segment.path, f"{segment.path}.damaged-{self.disk.time_ns()}")
-        segment.fd = self.disk.open(segment.path if segment.temporary is None else segment.temporary,
-                                    os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-        self.directories.add(self.directory)
+        self.files.make(segment)
+        self.round.changed_directory(self.directory)
         return 0
 
-    cdef int start_segment(self, FileSegment segment) except -1:
-        """Make `segment` the active one; its header is the first thing in the write buffer."""
+    cdef bytes header_of(self, FileSegment segment):
         cdef bytes header = store_format.encode_header(self.stream_id, segment.first_seq, segment.created_ns,
                                                        segment.previous, segment.valid_before, self.meta)
         segment.header_len = len(header)
+        return header
+
+    cdef int start_segment(self, FileSegment segment) except -1:
+        """Make `segment` the active one; its header is the first thing in the write buffer."""
+        self.tail.begin(self.header_of(segment))
         segment.end = segment.header_len
-        self.tail.begin(header)
-        self.batches_end = 0
+        self.sealing.batches_end = 0
         self.active = segment
         self.segments.append(segment)
         return 0
@@ -517,30 +623,31 @@ cdef class FileLog(SegmentedLog):
         cdef FileSegment old = <FileSegment>self.active
         cdef FileSegment new
         try:
-            new = self.new_segment(first_seq, PREVIOUS_SEALED, None)
+            new = self.new_segment(first_seq, PREVIOUS_SEALED)
             self.make_file(new)
         except OSError as error:
-            self.must_roll = True
+            self.sealing.overdue = True
             self.refuse(f"no new segment can be made: {error.strerror}")
             raise self.health.failed from error
         try:
             self.write_tail()
         except OSError as error:
-            self.close_file(new)
+            self.files.close(new)
             self.disk.unlink(new.path)
             self.write_failed(error)
             raise self.health.failed from error
         self.removals.written()
         try:
-            self.seal(old)
+            self.sealing.seal(old, self.tail.synced)
         except OSError:
             # no room for the footer: the records are all there, and the next header says up to where
-            self.cut_file(old, old.end)
+            self.files.cut(old, old.end)
             new.valid_before = old.end
+        self.files.use(old)
         if self.always:
             old.retained_at = self.tail.unsynced_from()
             old.retained = self.tail.bytes_from(old.retained_at)
-        self.unsynced.append(old)
+        self.round.seal(old)
         self.removals.new_file()
         self.start_segment(new)
         if self.on_sealed is not None:
@@ -549,51 +656,18 @@ cdef class FileLog(SegmentedLog):
             self.drop_dead_segments()
         return 0
 
-    cdef int seal(self, FileSegment segment) except -1:
-        cdef uint64_t at = (segment.end + 7) & ~<uint64_t>7
-        cdef uint32_t no_text = 0
-        cdef bytes footer
-        segment.recorded.normalize()
-        if self.always and self.batches_end > self.tail.synced:
-            sync_apart(self.disk, segment.path if segment.temporary is None else segment.temporary)
-        footer = build_footer(at, segment.first_seq, segment.slots, segment.offsets, segment.times, segment.sizes,
-                              segment.ids, segment.subjects,
-                              segment.text_offsets if segment.text_offsets != NULL else &no_text, segment.text,
-                              segment.recorded.data, segment.recorded.count, segment.msg_ids)
-        segment.sealed = True
-        self.clock += 1
-        segment.used_at = self.clock
-        self.disk.write_all(segment.fd, footer, at)
-        segment.footer_at = at
-        segment.footer_len = len(footer) - TRAILER_BYTES
-        segment.footer_crc = crc32c_update(0, PyBytes_AS_STRING(footer), segment.footer_len)
-        return 0
-
-    cdef bytes read_footer(self, FileSegment segment):
-        cdef bytes footer
-        try:
-            footer = self.disk.read(segment.fd, segment.footer_len, segment.footer_at)
-        except OSError as error:
-            raise StorageError(f"{segment.path}: {error.strerror}") from error
-        if <uint64_t>PyBytes_GET_SIZE(footer) != segment.footer_len \
-                or crc32c_update(0, PyBytes_AS_STRING(footer), PyBytes_GET_SIZE(footer)) != segment.footer_crc:
-            return None
-        return sound_segment_footer(footer, segment.packed, segment.first_seq, segment.footer_at, segment.slots)
-
     cdef Ranges recorded_ranges(self, FileSegment segment):
         """Every deletion range this segment's file records."""
-        cdef Ranges ranges = Ranges()
-        cdef bytes footer
-        if segment.recorded is not None:
-            ranges.extend(segment.recorded)
-            return ranges
-        self.open_segment(segment)
-        footer = self.read_footer(segment)
-        if footer is not None:
-            return footer_ranges(footer)
-        self.rebuild_columns(segment)
-        ranges.extend(segment.recorded)
+        cdef Ranges ranges = self.files.recorded(segment)
+        if ranges is None:
+            self.rebuild(segment)
+            ranges = self.files.recorded(segment)
         return ranges
+
+    cdef int rebuild(self, FileSegment segment) except -1:
+        if rebuild_columns(self.files, segment):
+            self.recount()
+        return 0
 
     cdef int drop(self, Segment dead) except -1:
         cdef FileSegment segment = <FileSegment>dead
@@ -606,19 +680,13 @@ cdef class FileLog(SegmentedLog):
         if i >= 0:
             gap_first = (<Segment>self.segments[i]).first_seq + (<Segment>self.segments[i]).slots
         gap_last = (<Segment>self.segments[i + 1]).first_seq - 1
-        for first, last in self.lost_gaps:
-            if gap_first <= last < segment.first_seq:
-                gap_first = last + 1
-            if segment.first_seq < first <= gap_last:
-                gap_last = first - 1
+        gap_first, gap_last = self.gaps.without(gap_first, gap_last, segment.first_seq)
         ranges.add(gap_first, gap_last)
         ranges.normalize()
         self.removals.extend(ranges)
-        self.unlinks.append((self.changes + 1, segment))
-        if segment in self.unsynced and not (self.in_round and self.round_segment is segment):
-            self.unsynced.remove(segment)
+        self.round.drop(segment, self.changes.accepted + 1)
         segment.retained = None
-        self.blocks.forget(segment.tag)
+        self.files.forget(segment)
         segment.unload()
         if self.on_removed is not None:
             self.on_removed(segment)
@@ -627,108 +695,63 @@ cdef class FileLog(SegmentedLog):
 
     # --- reading ---
 
-    cdef int open_segment(self, FileSegment segment) except -1:
-        if segment.fd < 0:
-            try:
-                segment.fd = self.disk.open(segment.path, os.O_RDWR)
-            except OSError as error:
-                raise StorageError(f"{segment.path}: {error.strerror}") from error
-        return 0
-
-    def close_file(self, FileSegment segment not None):
-        """Close the segment's file, if it is open."""
-        if segment.fd >= 0:
-            fd = segment.fd
-            segment.fd = -1
-            self.disk.close(fd)
-
-    cdef int shed(self, Py_ssize_t keep) except -1:
-        """Close sealed segments, those used longest ago first, until `keep` have their columns in memory."""
-        cdef FileSegment other
-        cdef list loaded = []
-        for other in self.segments:
-            if other.sealed and other.offsets != NULL and other.footer_at and other not in self.unsynced \
-                    and other not in self.round_erased:
-                # what is not synced may have to be written again: no reading then
-                loaded.append((other.used_at, other.tag, other))
-        loaded.sort()
-        for _, _, other in loaded[:max(0, len(loaded) - keep)]:
-            # only what a footer gives back; the columns of a damaged segment stay
-            other.unload()
-            other.frames = None
-            self.close_file(other)
-        return 0
-
     cdef int load(self, Segment wanted) except -1:
         cdef FileSegment segment = <FileSegment>wanted
-        cdef bytes footer
-        if segment.used_at != self.clock:
-            self.clock += 1
-            segment.used_at = self.clock
+        if segment.used_at != self.files.clock:
+            self.files.use(segment)
         if segment.offsets != NULL or segment.slots == 0:
             return 0
-        self.shed(self.loaded_bound - 1)
-        self.open_segment(segment)
-        if segment.footer_at:
-            footer = self.read_footer(segment)
-            if footer is not None:
-                segment.adopt_footer(footer)
-                return 0
-        self.rebuild_columns(segment)
+        self.files.shed(self.segments, self.round.held(), self.loaded_bound - 1)
+        if not self.files.load(segment):
+            self.rebuild(segment)
         return 0
 
     cdef const char* fetch(self, Segment wanted, Py_ssize_t slot) except? NULL:
         cdef FileSegment segment = <FileSegment>wanted
-        cdef uint64_t offset = segment.offsets[slot]
-        cdef Py_ssize_t length = (RECORD_HEADER + segment.subject_len(segment.ids[slot])
-                                  + (segment.sizes[slot] & SIZE_MASK))
-        cdef const char* p
-        if segment is self.active and offset >= self.tail.base:
-            return self.tail.at(offset)
-        if segment.fd < 0:
-            self.open_segment(segment)
+        if segment is not self.active:
+            return self.files.fetch(segment, slot, segment.end)
+        if segment.offsets[slot] >= self.tail.base:
+            return self.tail.at(segment.offsets[slot])
+        return self.files.fetch(segment, slot, self.tail.written)
+
+    cdef int erase_slot(self, Segment wanted, Py_ssize_t slot) except -1:
+        """Overwrite subject, headers and payload; the checksum is left, so that nothing reads it as a message.
+
+        In a packed segment that is done in a thread, and the next `commit` waits for it. Raises StorageError.
+        """
+        cdef FileSegment segment = <FileSegment>wanted
+        cdef uint64_t start = segment.offsets[slot] + RECORD_HEADER
+        cdef uint64_t end = segment.offsets[slot] + <uint64_t>segment.record_size(slot)
+        if segment.sealed and self.packer.erase(self, segment, start, end):
+            return 0
+        if segment is self.active and start < self.sealing.batches_end:
+            # a batch that lacks a record is taken for torn, unless its removal is on disk before
+            self.flush()
+            if slot >= segment.slots:
+                return 0
+            self.sync_now(segment)
+        if segment is self.active:
+            self.tail.erase(start, end)
+            end = min(end, self.tail.written)
+        if start < end:
+            self.files.overwrite(segment, start, end)
+            self.round.changed_bytes(segment)
+        return self.files.forget(segment)
+
+    def sync_now(self, FileSegment segment not None):
+        """Have what is in the file on disk, without committing it. Raises StorageError."""
+        cdef str path = segment.path if segment.temporary is None else segment.temporary
         try:
-            if segment.packed:
-                p = self.unpacked(segment, offset, length)
-            else:
-                p = self.blocks.get(self.disk, segment.fd, segment.tag, offset, length,
-                                    self.tail.written if segment is self.active else segment.end)
+            sync_apart(self.disk, path)
         except OSError as error:
-            raise StorageError(f"{segment.path}: {error.strerror}") from error
-        if p == NULL or not record_is_valid(p, length, self.seed) or record_length(p) != <uint64_t>length \
-                or not is_record_of(p, segment, slot):
-            return NULL
-        return p
+            raise StorageError(f"{path}: {error.strerror}") from error
 
-    cdef const char* unpacked(self, FileSegment segment, uint64_t offset, Py_ssize_t length) except? NULL:
-        """Bytes of a packed segment's plain form, valid until the next call; NULL: damaged. Raises OSError."""
-        if self.frames is None:
-            self.frames = FrameCache()
-        if segment.frames is None:
-            segment.frames = load_index(self.disk, segment.fd, segment.footer_at, segment.index_len, self.seed)
-        return self.frames.get(self.disk, segment.fd, self.seed, segment.frames, segment.tag, offset, length)
-
-    cdef int erase_slot(self, Segment segment, Py_ssize_t slot) except -1:
-        from jetbroker.store.log.erase import erase_slot
-        erase_slot(self, segment, slot)
-        return 0
-
-    cdef int recount(self) except -1:
-        from jetbroker.store.log.rebuild import recount
-        recount(self)
-        return 0
-
-    cdef int rebuild_columns(self, FileSegment segment) except -1:
-        from jetbroker.store.log.rebuild import rebuild_columns
-        rebuild_columns(self, segment)
-        return 0
+    # --- life ---
 
     def rest(self):
         """Give the write buffer back when nothing was written since the last call. Called every few seconds."""
-        stored = self.changes_synced if self.always else self.changes_written
-        idle = self.changes == self.changes_at_rest == stored
-        self.changes_at_rest = self.changes
-        if idle and self.tail.capacity and not self.in_round and self.health.failed is None:
+        if self.changes.rests(self.always) and self.tail.capacity and not self.round.running \
+                and self.health.failed is None:
             self.tail.give_back()
 
     async def close(self):
@@ -748,10 +771,9 @@ cdef class FileLog(SegmentedLog):
         self.closed = True
         self.health.close()
         self.group.forget(self)
-        for segment in [*self.segments, *[s for _, s in self.unlinks]]:
-            self.close_file(segment)
-        self.blocks.clear()
-        self.frames = None
+        for segment in [*self.segments, *[s for _, s in self.round.dead]]:
+            self.files.close(segment)
+        self.files.clear()
 
     def buffer_bytes(self):
         """Memory held for writing."""
@@ -772,4 +794,4 @@ cdef class FileLog(SegmentedLog):
         for segment in self.segments:
             segment.path = f"{directory}/{os.path.basename(segment.path)}"
         self.directory = directory
-        self.directories.clear()
+        self.round.moved_to(directory)

@@ -1,4 +1,4 @@
-from jetbroker.store.log.filelog import FileSegment
+from jetbroker.store.log.segment_files import FileSegment, SegmentFiles
 
 class Walk:
     config: dict[str, object] | None
@@ -9,3 +9,5 @@ class Walk:
 def walk_records(segment: FileSegment, data: bytes, limit: int, seed: int, sealed: bool) -> Walk: ...
 def first_record(data: bytes, start: int, seed: int) -> int: ...
 def use_footer(segment: FileSegment, footer: bytes, trailer: tuple[int, int, int]) -> None: ...
+def rebuild_columns(files: SegmentFiles, segment: FileSegment) -> bool:
+    """Columns of a sealed segment from its records, because its footer cannot be read. Raises StorageError."""

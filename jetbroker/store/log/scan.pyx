@@ -1,22 +1,24 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Reading segment files back at start-up: records and footers into segments, segments into a log's counts."""
+"""Reading segment files back: records and footers into columns."""
 from bisect import bisect_left
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
+
+from jetbroker.errors import StorageError
 
 from jetbroker.store.log.atomic cimport BatchWalk
-from jetbroker.store.log.filelog cimport FileLog, FileSegment
+from jetbroker.store.log.segment_files cimport FileSegment, SegmentFiles
 from jetbroker.store.format.records cimport (
     KIND_DELETIONS, KIND_MESSAGE, OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, SUBJECT_NONE,
     find_record, load_u64, message_fits, record_flags, record_is_sane, record_is_valid, record_kind, record_length, record_payload,
     record_payload_len, record_seq, slots_bound, record_size_entry, record_subject, record_subject_len, record_time,
 )
-from jetbroker.store.log.stream_log cimport FLAG_MSG_ID, SubjectState
+from jetbroker.store.log.stream_log cimport FLAG_MSG_ID
 from jetbroker.store.log.segment cimport Ranges, Segment, footer_ranges
 
 from jetbroker.store.format.documents import stream_meta
+from jetbroker.store.format.frames import unpack
 from jetbroker.store.format.records import decode_object
 
 
@@ -76,7 +78,7 @@ def walk_records(FileSegment segment not None, bytes data not None, uint64_t lim
 
 
 cdef uint64_t skip_erased(const char* p, uint64_t at, uint64_t end) noexcept nogil:
-    """Behind the messages from `at` on that were overwritten when they were removed (see erase.pyx): `end` when there is
+    """Behind the messages from `at` on that were overwritten when they were removed (see FileLog.erase_slot): `end` when there is
     nothing else in front of it."""
     cdef const char* r
     cdef const char* body
@@ -160,7 +162,7 @@ cdef int mark_columns(FileSegment segment) except -1:
     return 0
 
 
-cdef int bury(FileLog log, Segment segment, const uint64_t* ranges, Py_ssize_t count) except -1:
+cdef int bury(Segment segment, const uint64_t* ranges, Py_ssize_t count) except -1:
     """Mark the slots dead that the (sorted, joined) ranges delete."""
     cdef Py_ssize_t low = 0
     cdef Py_ssize_t high = count
@@ -226,55 +228,58 @@ cdef int hide_torn_batches(Segment segment) except -1:
     return 0
 
 
-cdef int count_segment(FileLog log, Segment segment) except -1:
-    """Add a segment's live messages to the counts and SubjectStates of its log; segments come in order."""
+def rebuild_columns(SegmentFiles files not None, FileSegment segment not None):
+    """Columns of a sealed segment from its records, because its footer cannot be read. Raises StorageError.
+
+    True: messages are lost that were counted.
+    """
+    cdef FileSegment walked = FileSegment(segment.first_seq, segment.path)
     cdef Py_ssize_t slot
-    cdef uint32_t i
-    cdef uint64_t* counts
-    cdef uint32_t* firsts
-    cdef uint32_t* lasts
-    cdef SubjectState state
-    cdef bytes subject
-    segment.live = 0
-    segment.live_bytes = 0
-    if segment.slots == 0:
-        return 0
-    counts = <uint64_t*>calloc(segment.subjects + 1, 16)
-    if counts == NULL:
-        raise MemoryError
-    firsts = <uint32_t*>(counts + segment.subjects + 1)
-    lasts = firsts + segment.subjects + 1
+    cdef bint found_more = False
+    walked.header_len = segment.header_len
     try:
-        slot = segment.next_live(0, segment.slots)
-        while slot >= 0:
-            i = segment.ids[slot]
-            if counts[i] == 0:
-                firsts[i] = <uint32_t>slot
-            counts[i] += 1
-            lasts[i] = <uint32_t>slot
-            segment.live += 1
-            segment.live_bytes += log.cost_of(segment, slot)
-            slot = segment.next_live(slot + 1, segment.slots)
-        for i in range(<uint32_t>segment.subjects):
-            if counts[i]:
-                subject = PyBytes_FromStringAndSize(segment.subject_text(i), segment.subject_len(i))
-                state = add_subject_count(log, subject, counts[i], segment.first_seq + firsts[i],
-                                          segment.first_seq + lasts[i])
-                state.segment_tag = segment.tag
-                state.subject_id = i
-    finally:
-        free(counts)
-    log.messages += segment.live
-    log.bytes += segment.live_bytes
+        data = files.disk.read(segment.fd, files.disk.size(segment.fd) if segment.packed else segment.end, 0)
+    except OSError as error:
+        raise StorageError(f"{segment.path}: {error.strerror}") from error
+    unpacked = unpack(data, files.seed) if segment.packed else None
+    if unpacked is not None:
+        data, segment.frames = unpacked
+    segment.end = len(data)
+    walk_records(walked, data, segment.end, files.seed, True)
+    while walked.slots < segment.slots:
+        walked.push_empty(<uint32_t>OFFSET_LOST)
+    walked.slots = segment.slots
+    adopt_columns(segment, walked)
+    # subject ids may differ from the footer's: verdicts on those are kept by tag
+    files.forget(segment)
+    segment.tag = walked.tag
+    segment.footer_at = 0
+    if segment.recorded is None:
+        segment.recorded = walked.recorded
+    for slot in range(segment.slots):
+        if segment.ids[slot] == SUBJECT_NONE and not segment.is_dead(slot):
+            segment.mark_lost(slot)
+            found_more = True
+    files.loop.call_exception_handler(
+        {"message": f"{segment.path}: the footer is damaged; its columns were rebuilt from the records",
+         "exception": StorageError(f"{segment.path}: the footer is damaged")})
+    return found_more
+
+
+cdef int adopt_columns(FileSegment segment, FileSegment walked) except -1:
+    segment.unload()
+    segment.offsets = walked.offsets
+    segment.times = walked.times
+    segment.sizes = walked.sizes
+    segment.ids = walked.ids
+    segment.capacity = walked.capacity
+    segment.subjects = walked.subjects
+    segment.text_offsets = walked.text_offsets
+    segment.text = walked.text
+    segment.subjects_capacity = walked.subjects_capacity
+    segment.text_capacity = walked.text_capacity
+    walked.offsets = walked.sizes = walked.ids = walked.text_offsets = NULL
+    walked.times = NULL
+    walked.text = NULL
+    walked.slots = 0
     return 0
-
-
-cdef SubjectState add_subject_count(FileLog log, bytes subject, uint64_t count, uint64_t first, uint64_t last):
-    cdef SubjectState state = <SubjectState>log.subjects.get(subject)
-    if state is None:
-        state = SubjectState(subject)
-        state.first_hint = first
-        log.subjects[subject] = state
-    state.count += count
-    state.last = last
-    return state

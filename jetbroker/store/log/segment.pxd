@@ -1,6 +1,8 @@
 """One segment of a log in memory: a slot per sequence, its columns, its dead slots and its subject dictionary."""
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from jetbroker.store.format.records cimport SIZE_HAS_HEADERS, SIZE_MASK
+
 
 cdef class SubjectSet:
     """Which subject ids of one segment a filter matches."""
@@ -65,6 +67,9 @@ cdef class Segment:
     cdef int mark_dead(self, Py_ssize_t slot) except -1    # bitmap only
     cdef void mark_live(self, Py_ssize_t slot) noexcept
     cdef int mark_lost(self, Py_ssize_t slot) except -1
+    cdef bint is_lost(self, Py_ssize_t slot) except -1      # of a dead slot: its record is damaged
+    # First lost slot in [slot, end) that may be of these subjects (None: any), -1: none.
+    cdef Py_ssize_t next_lost(self, SubjectSet ids, Py_ssize_t slot, Py_ssize_t end) except? -1
     cdef bint is_dead(self, Py_ssize_t slot) noexcept nogil
     # First slot in [slot, end) that is not dead, -1: none.
     cdef Py_ssize_t next_live(self, Py_ssize_t slot, Py_ssize_t end) noexcept nogil
@@ -74,9 +79,15 @@ cdef class Segment:
     cdef Py_ssize_t next_in(self, SubjectSet ids, Py_ssize_t slot, Py_ssize_t end) noexcept nogil
     cdef Py_ssize_t next_of(self, uint32_t subject_id, Py_ssize_t slot, Py_ssize_t end) noexcept nogil
     cdef Py_ssize_t previous_of(self, uint32_t subject_id, Py_ssize_t slot) noexcept nogil
+    # live and live_bytes anew, from columns and dead slots; a message costs that much beside subject and content
+    cdef int count(self, uint32_t message_cost, uint32_t headers_cost) except -1
     cdef Py_ssize_t count_live(self, Py_ssize_t start, Py_ssize_t end) noexcept nogil
     cdef inline const char* subject_text(self, uint32_t subject_id) noexcept nogil:
         return self.text + self.text_offsets[subject_id]
+    cdef inline uint64_t cost_of(self, Py_ssize_t slot, uint32_t message_cost, uint32_t headers_cost) noexcept nogil:
+        cdef uint32_t size = self.sizes[slot]
+        return message_cost + <uint64_t>self.subject_len(self.ids[slot]) + (size & SIZE_MASK) \
+            + (headers_cost if size & SIZE_HAS_HEADERS else 0)
     cdef inline Py_ssize_t subject_len(self, uint32_t subject_id) noexcept nogil:
         return self.text_offsets[subject_id + 1] - self.text_offsets[subject_id]
 

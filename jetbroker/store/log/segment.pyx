@@ -256,6 +256,22 @@ cdef class Segment:
             insort(self.lost, slot)
         return 0
 
+    cdef bint is_lost(self, Py_ssize_t slot) except -1:
+        return self.next_lost(None, slot, slot + 1) >= 0
+
+    cdef Py_ssize_t next_lost(self, SubjectSet ids, Py_ssize_t slot, Py_ssize_t end) except? -1:
+        cdef Py_ssize_t i
+        cdef Py_ssize_t lost
+        if self.lost is None:
+            return -1
+        for i in range(bisect_left(self.lost, slot), len(self.lost)):
+            lost = self.lost[i]
+            if lost >= end:
+                return -1
+            if ids is None or self.ids[lost] == SUBJECT_NONE or ids.has(self.ids[lost]):
+                return lost
+        return -1
+
     cdef bint is_dead(self, Py_ssize_t slot) noexcept nogil:
         return slot >> 6 < self.dead_words and (self.dead[slot >> 6] >> (slot & 63)) & 1
 
@@ -333,6 +349,16 @@ cdef class Segment:
                 return slot
             slot -= 1
         return -1
+
+    cdef int count(self, uint32_t message_cost, uint32_t headers_cost) except -1:
+        cdef Py_ssize_t slot = self.next_live(0, self.slots)
+        self.live = 0
+        self.live_bytes = 0
+        while slot >= 0:
+            self.live += 1
+            self.live_bytes += self.cost_of(slot, message_cost, headers_cost)
+            slot = self.next_live(slot + 1, self.slots)
+        return 0
 
     cdef Py_ssize_t count_live(self, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
         cdef Py_ssize_t total = 0

@@ -6,6 +6,7 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 from jetbroker.store.log.stream_log cimport StoredMessage, StreamLog, SubjectFilter, SubjectState
 from jetbroker.store.log.segment cimport Segment, SubjectSet
+from jetbroker.store.log.gaps cimport Gaps
 from jetbroker.store.log.subject_states cimport SubjectStates
 
 
@@ -20,7 +21,7 @@ cdef class SegmentedLog(StreamLog):
     cdef Segment active
     cdef Segment recent               # where the last look-up ended
     cdef SubjectStates states         # its live ones are `subjects`
-    cdef list lost_gaps               # [(first, last)]: sequences of missing segments
+    cdef Gaps gaps                    # sequences of missing segments
     cdef uint32_t message_cost        # bytes counted per message beside subject, headers and payload
     cdef uint32_t headers_cost        # and for one with headers
     cdef uint32_t seed                # of record CRCs
@@ -42,7 +43,6 @@ cdef class SegmentedLog(StreamLog):
     cdef int changed(self) except -1                                   # schedule the write
     cdef int erase_slot(self, Segment segment, Py_ssize_t slot) except -1
     cdef int after_removal(self, Segment segment) except -1            # memory: compaction
-    cdef int recount(self) except -1                                   # every count anew, from the columns
 
     # --- shared ---
     cdef Py_ssize_t index_of(self, uint64_t seq) noexcept              # last segment with first_seq <= seq, -1: none
@@ -54,7 +54,12 @@ cdef class SegmentedLog(StreamLog):
     # As next_message, but READ_LATER when more than so many subjects of a segment would have to be judged first.
     cdef int next_within(self, SubjectFilter filter, uint64_t start, uint64_t limit, Py_ssize_t subjects,
                          StoredMessage* out) except -1
+    cdef Py_ssize_t next_lost(self, Segment segment, SubjectSet ids, Py_ssize_t slot, Py_ssize_t end) except? -1
     cdef SubjectSet loaded_set(self, SubjectFilter filter, Segment segment, SubjectSet ids)
+    cdef int count_segment(self, Segment segment) except -1
+    cdef void counted(self, Segment segment) noexcept
+    cdef int recount(self) except -1
+    cdef bint revive_message(self, uint64_t seq) except -1
     cdef int forget_message(self, Segment segment, Py_ssize_t slot) except -1
     cdef uint64_t find_previous(self, bytes subject, uint64_t below) except? 0
     cdef uint64_t count_between(self, SubjectFilter filter, uint64_t start, uint64_t limit) except? 0

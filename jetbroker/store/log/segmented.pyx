@@ -1,8 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """What file and memory logs have in common (see segmented.pxd)."""
-from bisect import bisect_left
-from itertools import chain, islice
-
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
@@ -10,37 +7,23 @@ from jetbroker import limits
 from jetbroker.errors import SequenceError
 
 from jetbroker.store.format.records cimport (
-    KIND_MESSAGE, OFFSET_EMPTY, RECORD_HEADER, SIZE_HAS_HEADERS, SIZE_MASK, SUBJECT_NONE, put_record, record_headers,
+    KIND_MESSAGE, OFFSET_EMPTY, RECORD_HEADER, SIZE_HAS_HEADERS, SUBJECT_NONE, put_record, record_headers,
     record_headers_len, record_payload, record_payload_len, record_subject, record_subject_len,
 )
 from jetbroker.store.log.stream_log cimport (
     FLAG_MSG_ID, READ_DAMAGED, READ_LATER, READ_MISSING, READ_OK, StoredMessage, SubjectFilter, SubjectState,
 )
 from jetbroker.store.log.segment cimport Segment, SubjectSet
+from jetbroker.store.log.gaps cimport Gaps
 from jetbroker.store.log.subject_states cimport SubjectStates
 
 # More skipped sequences start a new segment instead of empty slots.
 cdef uint64_t MAX_EMPTY_SLOTS = limits.STREAM_EMPTY_SLOTS
 cdef uint64_t LAST_SEQUENCE = limits.STREAM_LAST_SEQUENCE
 cdef uint64_t SKIP_SEQUENCE = limits.STREAM_SKIP_SEQUENCE
-cdef Py_ssize_t MAX_LISTED = limits.JS_DELETED_LISTED
 # Filters keep their verdicts for this many segments.
 cdef Py_ssize_t MAX_SEGMENT_SETS = 64
 cdef Py_ssize_t ALL_SUBJECTS = 1 << 60
-
-
-def first_of_run(run):
-    """Sort key."""
-    return run[0]
-
-
-cdef bint is_lost(Segment segment, Py_ssize_t slot) except -1:
-    """Is the record of a dead slot damaged?"""
-    cdef Py_ssize_t i
-    if segment.lost is None:
-        return False
-    i = bisect_left(segment.lost, slot)
-    return i < len(segment.lost) and segment.lost[i] == slot
 
 
 cdef class StoreTotals:
@@ -54,7 +37,7 @@ cdef class SegmentedLog(StreamLog):
         self.segments = []
         self.states = SubjectStates()
         self.subjects = self.states.live
-        self.lost_gaps = []
+        self.gaps = Gaps()
         self.totals = StoreTotals()
 
     # --- hooks ---
@@ -88,9 +71,6 @@ cdef class SegmentedLog(StreamLog):
 
     cdef int after_removal(self, Segment segment) except -1:
         return 0
-
-    cdef int recount(self) except -1:
-        raise NotImplementedError
 
     # --- append ---
 
@@ -174,9 +154,7 @@ cdef class SegmentedLog(StreamLog):
         return segment
 
     cdef uint64_t cost_of(self, Segment segment, Py_ssize_t slot) noexcept nogil:
-        cdef uint32_t size = segment.sizes[slot]
-        return self.message_cost + <uint64_t>segment.subject_len(segment.ids[slot]) + (size & SIZE_MASK) \
-            + (self.headers_cost if size & SIZE_HAS_HEADERS else 0)
+        return segment.cost_of(slot, self.message_cost, self.headers_cost)
 
     cdef int fill(self, Segment segment, Py_ssize_t slot, StoredMessage* out) except -1:
         cdef const char* record = self.fetch(segment, slot)
@@ -198,13 +176,10 @@ cdef class SegmentedLog(StreamLog):
         cdef Py_ssize_t slot
         out.seq = seq
         if segment is None:
-            for first, last in self.lost_gaps:
-                if first <= seq <= last:
-                    return READ_DAMAGED
-            return READ_MISSING
+            return READ_DAMAGED if self.gaps.covers(seq) else READ_MISSING
         slot = seq - segment.first_seq
         if segment.is_dead(slot):
-            return READ_DAMAGED if is_lost(segment, slot) else READ_MISSING
+            return READ_DAMAGED if segment.is_lost(slot) else READ_MISSING
         self.load(segment)
         return self.fill(segment, slot, out)
 
@@ -307,19 +282,11 @@ cdef class SegmentedLog(StreamLog):
             segment = <Segment>self.segments[i]
         return READ_MISSING
 
-    def next_lost(self, Segment segment not None, SubjectSet ids, Py_ssize_t slot, Py_ssize_t end):
+    cdef Py_ssize_t next_lost(self, Segment segment, SubjectSet ids, Py_ssize_t slot, Py_ssize_t end) except? -1:
         """First damaged slot in [slot, end) that may match, -1: none. Rare: only in damaged segments."""
         if ids is not None:
             self.load(segment)
-        cdef Py_ssize_t i
-        cdef Py_ssize_t lost
-        for i in range(bisect_left(segment.lost, slot), len(segment.lost)):
-            lost = segment.lost[i]
-            if lost >= end:
-                return -1
-            if ids is None or segment.ids[lost] == SUBJECT_NONE or ids.has(segment.ids[lost]):
-                return lost
-        return -1
+        return segment.next_lost(ids, slot, end)
 
     def read_next(self, SubjectFilter filter, uint64_t start, uint64_t limit=0xFFFFFFFFFFFFFFFF):
         """(ReadResult, seq, subject, headers, payload, time_ns) of the first match at or behind `start`."""
@@ -488,66 +455,86 @@ cdef class SegmentedLog(StreamLog):
         return self.states.matching(SubjectFilter(pattern))
 
     cpdef list deleted(self):
-        """Sequences of interior deletes between first_seq and last_seq, the first MAX_LISTED of them."""
-        cdef Segment segment
-        cdef Py_ssize_t slot
-        cdef uint64_t seq = self.first_seq
-        cdef list out = []
-        if self.messages == 0:
-            return out
-        for segment in self.segments:
-            if segment.first_seq + segment.slots <= seq:
-                continue
-            self.list_gap(out, seq, segment.first_seq - 1)
-            slot = segment.next_deleted(seq - segment.first_seq if seq > segment.first_seq else 0, segment.slots)
-            while slot >= 0 and len(out) < MAX_LISTED:
-                out.append(segment.first_seq + slot)
-                slot = segment.next_deleted(slot + 1, segment.slots)
-            seq = segment.first_seq + segment.slots
-        self.list_gap(out, seq, self.last_seq)
-        return out
-
-    def list_gap(self, list out not None, first, last):
-        """Add what of first..last is not lost, as far as `out` has room."""
-        for lost_first, lost_last in [*self.lost_gaps, (last + 1, last + 1)]:
-            if first > last or len(out) >= MAX_LISTED:
-                return
-            if lost_last >= first:
-                out.extend(range(first, min(lost_first, last + 1, first + MAX_LISTED - len(out))))
-                first = lost_last + 1
+        """Sequences of interior deletes between first_seq and last_seq, the first JS_DELETED_LISTED of them."""
+        return self.gaps.deleted(self.segments, self.first_seq, self.last_seq) if self.messages else []
 
     cpdef uint64_t deleted_count(self) except? 0:
         """How many interior deletes there are."""
-        return self.last_seq - self.first_seq + 1 - self.messages - self.lost_from(self.first_seq) \
-            if self.messages else 0
+        if self.messages == 0:
+            return 0
+        return self.last_seq - self.first_seq + 1 - self.messages - self.gaps.lost_count(self.segments, self.first_seq)
 
     cpdef list lost(self):
-        """Sequences whose records are damaged or missing, in order, the first MAX_LISTED of them."""
-        cdef Segment segment
-        cdef list runs = [range(first, min(last + 1, first + MAX_LISTED)) for first, last in self.lost_gaps]
-        for segment in self.segments:
-            if segment.lost is not None:
-                runs.append([segment.first_seq + <uint64_t>s for s in segment.lost[:MAX_LISTED]])
-        runs.sort(key=first_of_run)
-        return list(islice(chain.from_iterable(runs), MAX_LISTED))
+        """Sequences whose records are damaged or missing, in order, the first JS_DELETED_LISTED of them."""
+        return self.gaps.lost(self.segments)
 
     cpdef uint64_t lost_count(self) except? 0:
         """How many sequences have damaged or missing records."""
-        return self.lost_from(0)
+        return self.gaps.lost_count(self.segments, 0)
 
-    def lost_from(self, uint64_t start):
-        """How many of those are `start` or behind it."""
-        cdef uint64_t lost = 0
+    # --- counts ---
+
+    cdef int count_segment(self, Segment segment) except -1:
+        """Add a segment's live messages to all counts; segments come in order."""
+        segment.count(self.message_cost, self.headers_cost)
+        self.states.count_segment(segment)
+        self.counted(segment)
+        return 0
+
+    cdef void counted(self, Segment segment) noexcept:
+        self.messages += segment.live
+        self.bytes += segment.live_bytes
+
+    cdef int recount(self) except -1:
+        """Make every count anew: records are damaged, or the cache was wrong, and nobody knows of which subjects."""
         cdef Segment segment
-        for first, last in self.lost_gaps:
-            if last >= start:
-                lost += last - max(first, start) + 1
+        cdef SubjectState state
+        cdef uint64_t messages = self.messages
+        cdef uint64_t size = self.bytes
+        self.messages = self.bytes = 0
+        for state in self.subjects.values():
+            state.count = 0
         for segment in self.segments:
-            if segment.lost is not None:
-                lost += len(segment.lost)
-                if start > segment.first_seq:
-                    lost -= bisect_left(segment.lost, start - segment.first_seq)
-        return lost
+            if segment.live:
+                self.load(segment)
+                self.count_segment(segment)
+        for state in self.matching_subjects(b""):
+            if state.count == 0:
+                self.states.retire(state)
+        self.account(<int64_t>self.messages - <int64_t>messages, <int64_t>self.bytes - <int64_t>size)
+        if self.segments:
+            self.advance_first()
+        return 0
+
+    cdef bint revive_message(self, uint64_t seq) except -1:
+        """Count a removed message again; False: its segment is gone, or it was never there."""
+        cdef Segment segment = self.segment_of(seq)
+        cdef SubjectState state
+        cdef uint64_t cost
+        cdef Py_ssize_t slot
+        if segment is None:
+            return False
+        slot = seq - segment.first_seq
+        self.load(segment)
+        if not segment.is_dead(slot) or segment.ids[slot] == SUBJECT_NONE:
+            return False
+        segment.mark_live(slot)
+        cost = self.cost_of(segment, slot)
+        segment.live += 1
+        segment.live_bytes += cost
+        state = self.subject_state(segment.subject_text(segment.ids[slot]), segment.subject_len(segment.ids[slot]))
+        if state.count == 0:
+            self.states.revive(state)
+            state.first_hint = state.last = seq
+        state.first_hint = min(state.first_hint, seq)
+        state.last = max(state.last, seq)
+        state.count += 1
+        if self.messages == 0 or seq < self.first_seq:
+            self.first_seq = seq
+        self.messages += 1
+        self.bytes += cost
+        self.account(1, cost)
+        return True
 
     # --- removals ---
 
@@ -658,7 +645,7 @@ cdef class SegmentedLog(StreamLog):
             segment.live = 0
             segment.live_bytes = 0
             segment.lost = None
-        self.lost_gaps = []
+        self.gaps.forget_before(self.last_seq + 1)
         self.messages = 0
         self.bytes = 0
         self.first_seq = self.last_seq + 1 if self.last_seq else 0
@@ -687,8 +674,7 @@ cdef class SegmentedLog(StreamLog):
         if seq > self.last_seq:
             seq = self.last_seq + 1
         oldest = (<Segment>self.segments[0]).first_seq
-        if self.lost_gaps:
-            oldest = min(oldest, <uint64_t>self.lost_gaps[0][0])
+        oldest = min(oldest, self.gaps.first(oldest))
         if self.messages and oldest > self.first_seq:
             oldest = self.first_seq
         if seq <= oldest:
@@ -700,7 +686,7 @@ cdef class SegmentedLog(StreamLog):
                 if segment.first_seq >= seq:
                     break
                 removed += self.forget_run(segment, min(segment.slots, <Py_ssize_t>(seq - segment.first_seq)))
-            self.lost_gaps = [(max(first, seq), last) for first, last in self.lost_gaps if last >= seq]
+            self.gaps.forget_before(seq)
             self.advance_first()
         self.note_removed(oldest, seq - 1)
         self.drop_dead_segments()

@@ -1,4 +1,7 @@
 """What a log knows of its subjects: one SubjectState for each, the same object for as long as anybody keeps it."""
+from libc.stdint cimport uint64_t
+
+from jetbroker.store.log.segment cimport Segment
 from jetbroker.store.log.stream_log cimport SubjectFilter, SubjectState
 
 
@@ -11,4 +14,10 @@ cdef class SubjectStates:
     cdef int revive(self, SubjectState state) except -1        # ahead of its first message
     cdef int retire(self, SubjectState state) except -1        # behind its last message
     cdef int retire_all(self) except -1
+    # A segment has so many live messages of a subject; segments come in order.
+    cdef SubjectState found(self, bytes subject, uint64_t count, uint64_t first, uint64_t last)
+    # Counts the live messages of a segment, which come behind all others.
+    cdef int count_segment(self, Segment segment) except -1
+    # The messages of the new active segment are counted already.
+    cdef int moved(self, Segment segment) except -1
     cdef list matching(self, SubjectFilter filter)             # live ones

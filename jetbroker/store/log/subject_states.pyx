@@ -2,6 +2,10 @@
 """What a log knows of its subjects (see subject_states.pxd)."""
 from cpython.bytes cimport PyBytes_GET_SIZE
 from cpython.object cimport PyObject
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+
+from jetbroker.store.log.segment cimport Segment
 
 from jetbroker.store.log.stream_log cimport SubjectFilter, SubjectState
 from jetbroker.wire.subjects cimport has_wildcard
@@ -52,6 +56,59 @@ cdef class SubjectStates:
             if Py_REFCNT(<PyObject*>state) > 2:
                 self.retired[state.subject] = state
         self.live.clear()
+        return 0
+
+    cdef SubjectState found(self, bytes subject, uint64_t count, uint64_t first, uint64_t last):
+        cdef SubjectState state = <SubjectState>self.live.get(subject)
+        if state is None:
+            state = SubjectState(subject)
+            state.first_hint = first
+            self.live[subject] = state
+        state.count += count
+        state.last = last
+        return state
+
+    cdef int count_segment(self, Segment segment) except -1:
+        cdef Py_ssize_t slot
+        cdef uint32_t i
+        cdef uint64_t* counts
+        cdef uint32_t* firsts
+        cdef uint32_t* lasts
+        cdef SubjectState state
+        if segment.slots == 0:
+            return 0
+        counts = <uint64_t*>calloc(segment.subjects + 1, 16)
+        if counts == NULL:
+            raise MemoryError
+        firsts = <uint32_t*>(counts + segment.subjects + 1)
+        lasts = firsts + segment.subjects + 1
+        try:
+            slot = segment.next_live(0, segment.slots)
+            while slot >= 0:
+                i = segment.ids[slot]
+                if counts[i] == 0:
+                    firsts[i] = <uint32_t>slot
+                counts[i] += 1
+                lasts[i] = <uint32_t>slot
+                slot = segment.next_live(slot + 1, segment.slots)
+            for i in range(<uint32_t>segment.subjects):
+                if counts[i]:
+                    state = self.found(segment.subject_text(i)[:segment.subject_len(i)], counts[i],
+                                       segment.first_seq + firsts[i], segment.first_seq + lasts[i])
+                    state.segment_tag = segment.tag
+                    state.subject_id = i
+        finally:
+            free(counts)
+        return 0
+
+    cdef int moved(self, Segment segment) except -1:
+        cdef SubjectState state
+        cdef uint32_t i
+        for i in range(<uint32_t>segment.subjects):
+            state = <SubjectState>self.live.get(segment.subject_text(i)[:segment.subject_len(i)])
+            if state is not None:
+                state.segment_tag = segment.tag
+                state.subject_id = i
         return 0
 
     cdef list matching(self, SubjectFilter filter):

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Who waits for a log to commit what it has accepted (see waiters.pxd)."""
+"""What a log has accepted, written and synced, and who waits for it (see waiters.pxd)."""
 from libc.stdint cimport uint64_t
 
 
@@ -30,3 +30,15 @@ cdef class Waiters:
             if not future.done():
                 future.set_exception(error)
         return 0
+
+
+cdef class Changes:
+    """The positions of one log, in changes."""
+
+    def __cinit__(self):
+        self.waiters = Waiters()
+
+    cdef bint rests(self, bint is_synced) noexcept:
+        cdef bint idle = self.accepted == self.at_rest == (self.synced if is_synced else self.written)
+        self.at_rest = self.accepted
+        return idle

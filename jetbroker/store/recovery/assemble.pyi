@@ -1,4 +1,5 @@
-from jetbroker.store.log.filelog import FileLog, FileSegment
+from jetbroker.store.log.filelog import FileLog
+from jetbroker.store.log.segment_files import FileSegment
 
 def assemble(log: FileLog, segments: list[FileSegment], expected_last: int = 0) -> bool: ...
 def resume(log: FileLog, segment: FileSegment | None) -> None: ...

@@ -19,8 +19,9 @@ from jetbroker.store.format import records as store_format
 from jetbroker.store.format.documents import decode_document, segment_sequence, stream_meta
 from jetbroker.store.format.footers import sound_footer_of
 from jetbroker.store.format.frames import unpack
-from jetbroker.store.log.filelog import FileLog, FileSegment
+from jetbroker.store.log.filelog import FileLog
 from jetbroker.store.log.scan import first_record, use_footer, walk_records
+from jetbroker.store.log.segment_files import FileSegment
 
 
 class Header(Enum):

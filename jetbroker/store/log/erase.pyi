@@ -1,3 +1,0 @@
-from jetbroker.store.log.filelog import FileLog, FileSegment
-
-def erase_slot(log: FileLog, segment: FileSegment, slot: int) -> None: ...

@@ -1,0 +1,211 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""The files of one log's segments (see segment_files.pxd)."""
+import os
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport uint32_t, uint64_t
+
+from jetbroker.errors import StorageError
+from jetbroker.store.format.frames import load_index
+
+from jetbroker.store.disk cimport Disk
+from jetbroker.store.format.blocks cimport BlockCache
+from jetbroker.store.format.footers cimport sound_segment_footer
+from jetbroker.store.format.frames cimport FrameCache
+from jetbroker.store.format.records cimport (
+    OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, SIZE_MASK, crc32c_update, record_is_valid, record_length,
+)
+from jetbroker.store.log.segment cimport Ranges, Segment, footer_ranges, is_record_of
+
+
+cdef class FileSegment(Segment):
+    """A segment and its file."""
+
+    def __init__(self, uint64_t first_seq, str path):
+        Segment.__init__(self, first_seq)
+        self.path = path
+        self.fd = -1
+        self.summarized_live = -1
+
+    cdef Py_ssize_t record_size(self, Py_ssize_t slot) noexcept:
+        if self.offsets[slot] == OFFSET_EMPTY or self.offsets[slot] == <uint32_t>OFFSET_LOST:
+            return 0
+        return RECORD_HEADER + self.subject_len(self.ids[slot]) + (self.sizes[slot] & SIZE_MASK)
+
+
+cdef class SegmentFiles:
+    """Opens, reads and removes the files of one log, whose records have CRCs that start from `seed`."""
+
+    def __init__(self, Disk disk not None, loop not None, uint32_t seed):
+        self.disk = disk
+        self.loop = loop
+        self.seed = seed
+        self.blocks = BlockCache()
+
+    def _report(self, text, error):
+        self.loop.call_exception_handler({"message": text, "exception": error})
+
+    # --- opening and removing ---
+
+    def temporary_name(self, str path not None):
+        """A name that no file had before, for one that is to be called `path`."""
+        self.names += 1
+        return f"{path}.new{self.names}"
+
+    def make(self, FileSegment segment not None):
+        """An empty file; another one with its name is set aside. Raises OSError."""
+        if segment.temporary is None and os.path.lexists(segment.path) and os.lstat(segment.path).st_size:
+            # recovery has left it alone: it is damaged, or of another stream
+            self.disk.rename(segment.path, f"{segment.path}.damaged-{self.disk.time_ns()}")
+        segment.fd = self.disk.open(segment.path if segment.temporary is None else segment.temporary,
+                                    os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+
+    cdef int open(self, FileSegment segment) except -1:
+        if segment.fd < 0:
+            try:
+                segment.fd = self.disk.open(segment.path, os.O_RDWR)
+            except OSError as error:
+                raise StorageError(f"{segment.path}: {error.strerror}") from error
+        return 0
+
+    def close(self, FileSegment segment not None):
+        """Close the segment's file, if it is open."""
+        if segment.fd >= 0:
+            fd = segment.fd
+            segment.fd = -1
+            self.disk.close(fd)
+
+    def cut(self, FileSegment segment not None, boundary):
+        """Take back what a failed write left behind the last whole record."""
+        self.forget(segment)
+        if segment.fd < 0:
+            return
+        try:
+            self.disk.truncate(segment.fd, boundary)
+        except OSError as error:
+            # the next write overwrites it; until then recovery finds a torn tail there
+            self._report(f"cannot cut {segment.path}", error)
+
+    def discard(self, FileSegment segment not None):
+        """Close and remove a file that never got the segment's name; the next write makes it anew."""
+        self.forget(segment)
+        self.close(segment)
+        try:
+            self.disk.unlink(segment.temporary)
+        except FileNotFoundError:
+            return                     # it could not even be made
+        except OSError as error:
+            # the next start removes it
+            self._report(f"cannot remove {segment.temporary}", error)
+
+    def remove(self, FileSegment segment not None):
+        """Remove the file of a segment that is dropped."""
+        try:
+            self.disk.unlink(segment.temporary or segment.path)
+        except OSError as error:
+            # the file holds nothing alive; recovery drops it again
+            self._report(f"cannot remove {segment.path}", error)
+
+    def overwrite(self, FileSegment segment not None, uint64_t start, uint64_t end):
+        """Zero bytes in place of those at [start, end). Raises StorageError."""
+        self.open(segment)
+        try:
+            self.disk.write_all(segment.fd, bytes(end - start), start)
+        except OSError as error:
+            raise StorageError(f"{segment.path}: {error.strerror}") from error
+
+    cdef int forget(self, FileSegment segment) except -1:
+        self.blocks.forget(segment.tag)
+        if self.frames is not None:
+            self.frames.forget(segment.tag)
+        return 0
+
+    def clear(self):
+        """The log is closed."""
+        self.blocks.clear()
+        self.frames = None
+
+    # --- columns ---
+
+    cdef int use(self, FileSegment segment) except -1:
+        self.clock += 1
+        segment.used_at = self.clock
+        return 0
+
+    cdef bint load(self, FileSegment segment) except -1:
+        cdef bytes footer
+        self.open(segment)
+        if not segment.footer_at:
+            return False
+        footer = self._footer(segment)
+        if footer is None:
+            return False
+        segment.adopt_footer(footer)
+        return True
+
+    def _footer(self, FileSegment segment not None):
+        """None: damaged. Raises StorageError."""
+        cdef bytes stored
+        try:
+            stored = self.disk.read(segment.fd, segment.footer_len, segment.footer_at)
+        except OSError as error:
+            raise StorageError(f"{segment.path}: {error.strerror}") from error
+        if <uint64_t>PyBytes_GET_SIZE(stored) != segment.footer_len \
+                or crc32c_update(0, PyBytes_AS_STRING(stored), PyBytes_GET_SIZE(stored)) != segment.footer_crc:
+            return None
+        return sound_segment_footer(stored, segment.packed, segment.first_seq, segment.footer_at, segment.slots)
+
+    cdef Ranges recorded(self, FileSegment segment):
+        cdef Ranges ranges = Ranges()
+        cdef bytes footer
+        if segment.recorded is not None:
+            ranges.extend(segment.recorded)
+            return ranges
+        self.open(segment)
+        footer = self._footer(segment)
+        return None if footer is None else footer_ranges(footer)
+
+    cdef int shed(self, list segments, set held, Py_ssize_t keep) except -1:
+        """Close sealed segments, those used longest ago first, until `keep` have their columns in memory."""
+        cdef FileSegment other
+        cdef list loaded = []
+        for other in segments:
+            if other.sealed and other.offsets != NULL and other.footer_at and other not in held:
+                # what is not synced may have to be written again: no reading then
+                loaded.append((other.used_at, other.tag, other))
+        loaded.sort()
+        for _, _, other in loaded[:max(0, len(loaded) - keep)]:
+            # only what a footer gives back; the columns of a damaged segment stay
+            other.unload()
+            other.frames = None
+            self.close(other)
+        return 0
+
+    # --- records ---
+
+    cdef const char* fetch(self, FileSegment segment, Py_ssize_t slot, uint64_t end) except? NULL:
+        cdef uint64_t offset = segment.offsets[slot]
+        cdef Py_ssize_t length = (RECORD_HEADER + segment.subject_len(segment.ids[slot])
+                                  + (segment.sizes[slot] & SIZE_MASK))
+        cdef const char* p
+        if segment.fd < 0:
+            self.open(segment)
+        try:
+            if segment.packed:
+                p = self.unpacked(segment, offset, length)
+            else:
+                p = self.blocks.get(self.disk, segment.fd, segment.tag, offset, length, end)
+        except OSError as error:
+            raise StorageError(f"{segment.path}: {error.strerror}") from error
+        if p == NULL or not record_is_valid(p, length, self.seed) or record_length(p) != <uint64_t>length \
+                or not is_record_of(p, segment, slot):
+            return NULL
+        return p
+
+    cdef const char* unpacked(self, FileSegment segment, uint64_t offset, Py_ssize_t length) except? NULL:
+        """Bytes of a packed segment's plain form, valid until the next call; NULL: damaged. Raises OSError."""
+        if self.frames is None:
+            self.frames = FrameCache()
+        if segment.frames is None:
+            segment.frames = load_index(self.disk, segment.fd, segment.footer_at, segment.index_len, self.seed)
+        return self.frames.get(self.disk, segment.fd, self.seed, segment.frames, segment.tag, offset, length)
