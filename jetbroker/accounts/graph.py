@@ -19,6 +19,7 @@ from jetbroker.config.options import (
     Options,
 )
 from jetbroker.errors import ConfigError
+from jetbroker.forms.gotext import quoted
 from jetbroker.routing.mapping import Mappings
 from jetbroker.routing.placeholders import TransformError, number_wildcards, take_placeholders
 from jetbroker.routing.transform import Transform
@@ -162,18 +163,12 @@ def _mappings(account: str, configured: Iterable[MappingOptions], flaws: list[Fl
         try:
             Mappings([(mapping.source.encode(), targets)])
         except TransformError as error:
-            to = f" to {_quoted(mapping.destinations[0].subject)}" if mapping.plain else ""
-            line = _placed(mapping.place, f"Error adding mapping for {_quoted(mapping.source)}{to} : {error}")
+            to = f" to {quoted(mapping.destinations[0].subject)}" if mapping.plain else ""
+            line = _placed(mapping.place, f"Error adding mapping for {quoted(mapping.source)}{to} : {error}")
             flaws.append(Flaw(account, "mapping", str(error), line))
             continue
         sources.append((mapping.source.encode(), targets))
     return Mappings(sources) if sources else None
-
-
-def _quoted(text: str) -> str:
-    from jetbroker.config.quoting import quoted  # only to tell of faults
-
-    return quoted(text)
 
 
 def _placed(place: str, text: str) -> str:
@@ -187,7 +182,7 @@ def _add_export(account: AccountGraph, options: ExportOptions, flaws: list[Flaw]
         tokens = subject.split(b".")
         if not 1 <= options.token_position <= len(tokens) or tokens[options.token_position - 1] != b"*":
             why = "sublist: invalid subject"
-            text = f"Error adding {options.kind} export {_quoted(options.subject)}: {why}"
+            text = f"Error adding {options.kind} export {quoted(options.subject)}: {why}"
             flaws.append(Flaw(account.name, f"{options.kind} export", why, _placed(options.place, text)))
             return
     export = exports.setdefault(subject, Export(account.name, subject))
@@ -217,13 +212,13 @@ def _add_import(
     flaws: list[Flaw],
 ) -> None:
     if options.account not in graph:
-        text = f"{_quoted(options.account)} account not defined for {options.kind} import"
+        text = f"{quoted(options.account)} account not defined for {options.kind} import"
         flaws.append(Flaw(importer, f"{options.kind} import", "account missing", _placed(options.place, text)))
         return
     try:
         add(graph, graph[importer], options)
     except _Fault as fault:
-        text = f"Error adding {options.kind} import {_quoted(options.subject)}: {fault}"
+        text = f"Error adding {options.kind} import {quoted(options.subject)}: {fault}"
         flaws.append(Flaw(importer, f"{options.kind} import", str(fault), _placed(options.place, text)))
 
 
@@ -287,7 +282,7 @@ def _strict(kind: str, first: bytes, second: bytes, source: bytes, destination: 
     try:
         return Transform(source, destination, strict=True)
     except TransformError as error:
-        route = f"from {_quoted(first.decode())} to {_quoted(second.decode())}"
+        route = f"from {quoted(first.decode())} to {quoted(second.decode())}"
         raise _Fault(f"failed to create mapping transform for {kind} import subject {route}: {error}") from None
 
 

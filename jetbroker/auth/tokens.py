@@ -24,7 +24,6 @@ from jetbroker.auth.nkeys import decode_signature
 from jetbroker.auth.permissions import Permissions
 from jetbroker.config.nkeys import USER, decode, is_signed
 from jetbroker.config.options import Options
-from jetbroker.config.quoting import quoted
 from jetbroker.config.tokens import checks
 from jetbroker.config.tokens.claims import (
     AccountClaims,
@@ -37,6 +36,7 @@ from jetbroker.config.tokens.claims import (
 )
 from jetbroker.config.tokens.fields import TokenError
 from jetbroker.config.values import CONNECTION_TYPES as KNOWN_TYPES
+from jetbroker.forms.gotext import quoted
 
 if TYPE_CHECKING:
     from dataclasses import dataclass

@@ -7,9 +7,9 @@ from jetbroker.config.mappings import read_mappings
 from jetbroker.config.options import GLOBAL_ACCOUNT, AccountLimits, AccountOptions
 from jetbroker.config.options import PermissionsOptions as Permissions
 from jetbroker.config.parser import Node, Place
-from jetbroker.config.quoting import quoted
 from jetbroker.config.report import Report
 from jetbroker.config.users import Users, apply_default
+from jetbroker.forms.gotext import quoted
 
 
 class Accounts:

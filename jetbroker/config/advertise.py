@@ -1,6 +1,7 @@
 """Addresses with ports: `client_advertise: host[:port]` taken apart as Go does it."""
 
 from jetbroker.errors import ConfigError
+from jetbroker.forms.strconv import atoi
 
 
 def advertised(text: str, default_port: int) -> tuple[str, int]:
@@ -10,10 +11,10 @@ def advertised(text: str, default_port: int) -> tuple[str, int]:
         raise ConfigError(f"address {text}:{default_port}: missing port in address")
     host, port_text = parts
     digits = port_text.strip()
-    unsigned = digits[1:] if digits[:1] in ("+", "-") else digits
-    if not (unsigned.isascii() and unsigned.isdigit()):
-        raise ConfigError(f'strconv.Atoi: parsing "{digits}": invalid syntax')
-    port = int(digits)
+    try:
+        port = atoi(digits)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
     return host.strip(), default_port if port in (0, -1) else port
 
 

@@ -7,9 +7,9 @@ import re
 
 from jetbroker.config.options import TlsOptions
 from jetbroker.config.parser import Place
-from jetbroker.config.quoting import quoted
 from jetbroker.config.report import Report
 from jetbroker.errors import ConfigError
+from jetbroker.forms.gotext import quoted
 
 _MAX_BYTES = 16 * 1024 * 1024  # bundles of all public authorities are below one
 _PEM_BLOCK = re.compile(rb"^-----BEGIN ([A-Z0-9 ]+)-----", re.MULTILINE)

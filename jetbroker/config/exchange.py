@@ -6,9 +6,9 @@ from jetbroker.config import keys, values
 from jetbroker.config.durations import parse_duration
 from jetbroker.config.options import ExportOptions, ImportOptions
 from jetbroker.config.parser import Node, Place
-from jetbroker.config.quoting import quoted
 from jetbroker.config.report import Report
 from jetbroker.errors import ConfigError
+from jetbroker.forms.gotext import quoted
 
 _RESPONSE_TYPES = {
     "single": "Singleton",

@@ -3,10 +3,10 @@
 from jetbroker.config import values
 from jetbroker.config.options import MappingDestination, MappingOptions
 from jetbroker.config.parser import Node, Value
-from jetbroker.config.quoting import quoted
 from jetbroker.config.report import Report
 from jetbroker.config.subjects import is_valid_subject
 from jetbroker.errors import ConfigError
+from jetbroker.forms.gotext import quoted
 
 _MAX_WEIGHT = 100
 

@@ -12,11 +12,11 @@ from jetbroker.config import values
 from jetbroker.config.nkeys import is_public_key
 from jetbroker.config.options import OperatorOptions, Options
 from jetbroker.config.parser import Node, Value
-from jetbroker.config.quoting import quoted
 from jetbroker.config.report import Report
 from jetbroker.config.tokens.claims import OperatorClaims, read_account, read_operator, read_user
 from jetbroker.config.tokens.fields import TokenError
 from jetbroker.errors import ConfigError
+from jetbroker.forms.gotext import quoted
 
 MEMORY = "MEMORY"
 _INLINE = "eyJ"  # how all tokens begin

@@ -13,6 +13,7 @@ from jetbroker.config.advertise import advertised
 from jetbroker.config.durations import format_duration
 from jetbroker.config.options import SYSTEM_ACCOUNT, Options, TlsOptions, UserOptions, WebsocketOptions
 from jetbroker.errors import ConfigError
+from jetbroker.forms.sizes import friendly_bytes
 
 _SYNC_SECONDS = 120.0  # nats-server's interval where it syncs always
 REDACTED = "[REDACTED]"
@@ -252,16 +253,7 @@ def _without_certificates(block: WebsocketOptions) -> WebsocketOptions:
 
 
 def _grown(name: str) -> Writer:
-    return lambda size: f"Reloaded: JetStream {name} = {_size(size)}"
-
-
-def _size(size: int) -> str:
-    value = float(size)
-    for unit in ("B", "KB", "MB", "GB", "TB", "PB"):
-        if value < 1024 or unit == "PB":
-            break
-        value /= 1024
-    return f"{int(value)} B" if unit == "B" else f"{value:.2f} {unit}"
+    return lambda size: f"Reloaded: JetStream {name} = {friendly_bytes(size)}"
 
 
 def _stall(value: bool) -> str:

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 from jetbroker.config import values
 from jetbroker.config.durations import bounded
 from jetbroker.config.parser import Node, Place
-from jetbroker.config.quoting import quoted
 from jetbroker.errors import ConfigError
+from jetbroker.forms.gotext import quoted
 
 Reader: TypeAlias = Callable[[str, Any], Any]
 Table: TypeAlias = Mapping[str, tuple[str, Reader]]

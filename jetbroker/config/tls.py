@@ -8,9 +8,9 @@ from jetbroker.config import keys, values
 from jetbroker.config.durations import parse_duration
 from jetbroker.config.options import TlsOptions
 from jetbroker.config.parser import Node
-from jetbroker.config.quoting import quoted
 from jetbroker.config.report import Report
 from jetbroker.errors import ConfigError
+from jetbroker.forms.gotext import quoted
 
 CIPHERS = (
     "TLS_AES_128_GCM_SHA256",

@@ -11,10 +11,10 @@ from jetbroker.config.options import (
     UserOptions,
 )
 from jetbroker.config.parser import Node, Place, Value
-from jetbroker.config.quoting import quoted
 from jetbroker.config.report import Report
 from jetbroker.config.subjects import is_valid_subject
 from jetbroker.errors import ConfigError
+from jetbroker.forms.gotext import quoted
 
 _HIGH_TIMEOUT_SECONDS = 60.0
 _SUBJECT_FIELDS = "Unknown field name {} parsing subject permissions, only 'allow' or 'deny' are permitted"

@@ -4,14 +4,14 @@ Each reader takes the key (lower case, for the message) and the value, and raise
 :class:`~jetbroker.errors.ConfigError` when it is not of its type.
 """
 
-import re
 from datetime import datetime
 
+from jetbroker.bounds import INT64_MAX
 from jetbroker.config import nkeys
 from jetbroker.config.durations import bounded, format_duration, parse_duration
 from jetbroker.config.parser import Place, Value
-from jetbroker.config.quoting import quoted
 from jetbroker.errors import ConfigError
+from jetbroker.forms.strconv import out_of_range, parse_int
 
 MAP = "map[string]interface {}"
 LIST = "[]interface {}"
@@ -19,9 +19,6 @@ CONNECTION_TYPES = frozenset("STANDARD WEBSOCKET LEAFNODE LEAFNODE_WS MQTT MQTT_
 _INT32_MAX = 2**31 - 1
 _SUBJECT_TOKENS_MAX = 255
 _MIN_LAME_DUCK_SECONDS = 30.0
-_INT64_MAX = 2**63 - 1
-_LONGEST_NUMBER = 19
-_NUMBER = re.compile(r"[+-]?[0-9]+")
 _STORAGE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 # errors name these so, whichever of its names a key has in the file
 _STORAGE_NAMES = {
@@ -131,13 +128,15 @@ def storage_size(key: str, value: Value) -> int:
     if not value:
         return -1
     digits, unit = string(key, value)[:-1], value[-1]
-    if _NUMBER.fullmatch(digits) is None or len(digits) > _LONGEST_NUMBER:
-        raise ConfigError(f"{name} strconv.ParseInt: parsing {quoted(digits)}: invalid syntax")
+    try:
+        number = parse_int(digits)
+    except ValueError as error:
+        raise ConfigError(f"{name} {error}") from None
     if unit not in _STORAGE_UNITS:
         raise ConfigError(f"{name} sizes defined as strings must end in K, M, G, T")
-    size = int(digits) * _STORAGE_UNITS[unit]
-    if abs(size) > _INT64_MAX:
-        raise ConfigError(f"{name} strconv.ParseInt: parsing {quoted(digits)}: value out of range")
+    size = number * _STORAGE_UNITS[unit]
+    if abs(size) > INT64_MAX:
+        raise ConfigError(f"{name} {out_of_range('ParseInt', digits)}")
     return size
 
 

@@ -6,10 +6,10 @@ from jetbroker.config.checks import check_no_auth_user
 from jetbroker.config.options import Options, WebsocketOptions
 from jetbroker.config.origins import parse_origin
 from jetbroker.config.parser import Node
-from jetbroker.config.quoting import quoted
 from jetbroker.config.report import Report
 from jetbroker.config.tls import read_tls
 from jetbroker.errors import ConfigError
+from jetbroker.forms.gotext import quoted
 
 _ORIGINS = "allowed_origins allowed_origin allow_origins allow_origin origins origin".split()
 

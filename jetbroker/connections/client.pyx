@@ -22,7 +22,7 @@ from jetbroker.addresses import of_socket
 from jetbroker.connections.resets import reset_on_close
 from jetbroker.connections.trace import INTERNAL, RECEIVED, SENT
 from jetbroker.errors import ProtocolError
-from jetbroker.wire.faults import quoted
+from jetbroker.forms.gotext import quoted
 
 cdef Py_ssize_t IDLE_BYTES = limits.OUTPUT_IDLE_BYTES
 cdef Py_ssize_t SOFT_PENDING = limits.SOFT_PENDING_BYTES

@@ -20,9 +20,9 @@ from jetbroker.connections.tls_queue import TlsQueue
 from jetbroker.connections.trace import Tracer
 from jetbroker.connections.unauthenticated import Unauthenticated
 from jetbroker.errors import ProtocolError
+from jetbroker.forms.gotext import quoted
 from jetbroker.logs.logger import Logger
 from jetbroker.tick import Tick
-from jetbroker.wire.faults import quoted
 
 FIRST_PING_SECONDS = 2.0
 FIRST_PING_SPREAD = 1.2  # up to so many times as long, so that not all come at once

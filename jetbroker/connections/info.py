@@ -12,8 +12,8 @@ from jetbroker.auth.nkeys import CurveKey
 from jetbroker.config.advertise import advertised
 from jetbroker.config.options import Options
 from jetbroker.connections.client import ClientProtocol
+from jetbroker.forms.api_level import API_LEVEL
 
-API_LEVEL = 4
 PROTOCOL = 1
 # as in nats-server's
 ORDER = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from jetbroker.wire.faults import quoted
+from jetbroker.forms.gotext import char_quoted
 
 _LITERALS: Final = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
 _BLANKS: Final = re.compile(rb"[ \t\r\n]*")
@@ -164,6 +164,4 @@ class _Walk:
         return self._text[self._at] if self._at < len(self._text) else ord(" ")
 
     def _fault(self, where: str) -> _Fault:
-        char = chr(self._or_blank())
-        shown = {'"': '"', "'": "\\'"}.get(char) or quoted(char.encode())[1:-1]
-        return _Fault(f"invalid character '{shown}' {where}")
+        return _Fault(f"invalid character {char_quoted(chr(self._or_blank()))} {where}")

@@ -23,8 +23,8 @@ from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.handshake import ConnectOptions, decode_connect
 from jetbroker.connections.resets import has_ended
 from jetbroker.errors import ProtocolError
+from jetbroker.forms.gotext import quoted
 from jetbroker.logs.logger import Logger
-from jetbroker.wire.faults import quoted
 
 if TYPE_CHECKING:
     from jetbroker.auth.tokens import UserToken

@@ -5,10 +5,10 @@ are its first bytes, the rest of up to 64 KB is counted and thrown away.
 """
 
 import ipaddress
-import re
 from dataclasses import dataclass
 
 from jetbroker.errors import JetbrokerError
+from jetbroker.forms.strconv import parse_uint
 
 _SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
 _PREFIX = b"PROXY "
@@ -19,7 +19,6 @@ _LOCAL, _PROXY = 0, 1
 _UNSPECIFIED, _INET, _INET6 = 0x00, 0x10, 0x20
 _STREAM = 1
 _ADDRESS_BYTES = {_INET: 4, _INET6: 16}
-_PORT = re.compile("[0-9]+")
 _INVALID = "invalid PROXY protocol header"
 _UNSUPPORTED = "unsupported PROXY protocol feature"
 
@@ -197,13 +196,10 @@ def _from_line(line: bytes) -> ProxiedAddress | None:
 
 
 def _port(text: str, which: str) -> int:
-    failed = f'invalid {which} port: strconv.ParseUint: parsing "{text}":'
-    if not _PORT.fullmatch(text):
-        raise ProxyHeaderError(f"{failed} invalid syntax")
-    number = int(text) if len(text.lstrip("0")) <= 5 else 1 << 16
-    if number >= 1 << 16:
-        raise ProxyHeaderError(f"{failed} value out of range")
-    return number
+    try:
+        return parse_uint(text, 2**16 - 1)
+    except ValueError as error:
+        raise ProxyHeaderError(f"invalid {which} port: {error}") from None
 
 
 def _shown(host: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from jetbroker.wire.faults import quoted
+from jetbroker.forms.gotext import quoted
 
 if TYPE_CHECKING:
     from jetbroker.connections.client import ClientProtocol

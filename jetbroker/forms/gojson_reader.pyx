@@ -7,7 +7,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport uint32_t
 
-from jetbroker.forms.gotext import quote
+from jetbroker.forms.gotext import char_quoted
 
 cdef Py_ssize_t MAX_DEPTH = 10_000     # as encoding/json
 cdef Py_ssize_t SMALL_DIGITS = 18      # fit into a long
@@ -127,7 +127,7 @@ cdef class _Reader:
         cdef Py_ssize_t i
         for i in range(PyBytes_GET_SIZE(word)):
             if self.text[self.at + i] != expected[i]:
-                raise self.fault(self.at + i, f"in literal {word.decode()} (expecting {quote_byte(expected[i])})")
+                raise self.fault(self.at + i, f"in literal {word.decode()} (expecting {char_quoted(chr(<unsigned char>expected[i]))})")
         self.at += PyBytes_GET_SIZE(word)
         return 0
 
@@ -202,7 +202,7 @@ cdef class _Reader:
     cdef object fault(self, Py_ssize_t at, str where):
         if at >= self.size:
             return JsonError("unexpected EOF")
-        return JsonError(f"invalid character {quote_byte(self.text[at])} {where} at offset {at + 1}")
+        return JsonError(f"invalid character {char_quoted(chr(<unsigned char>self.text[at]))} {where} at offset {at + 1}")
 
 
 cdef inline int put(object container, object key, object value) except -1:
@@ -287,13 +287,3 @@ cdef int put_utf8(char* out, uint32_t code) noexcept nogil:
     out[2] = <char>(0x80 | code >> 6 & 0x3F)
     out[3] = <char>(0x80 | code & 0x3F)
     return 4
-
-
-cdef str quote_byte(char byte):
-    cdef str text
-    if byte == c"'":
-        return "'\\''"
-    if byte == c'"':
-        return "'\"'"
-    text = quote(chr(<unsigned char>byte))
-    return "'" + text[1:len(text) - 1] + "'"

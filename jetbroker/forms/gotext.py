@@ -18,25 +18,45 @@ _DAYS_BEFORE_YEAR_ZERO = 719_468
 _FIRST_NS = (_ZERO_TIME_SECONDS - 366 * 86_400) * SECOND  # of year 0, a leap year
 _LAST_NS = 253_402_300_800 * SECOND - 1  # of year 9999
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
-_ESCAPES = {7: "\\a", 8: "\\b", 12: "\\f", 10: "\\n", 13: "\\r", 9: "\\t", 11: "\\v", 92: "\\\\", 34: '\\"'}
+_ESCAPES = {
+    "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\", '"': '\\"',
+}  # fmt: skip
 
 
-def quote(text: str) -> str:
-    """`text` as Go's %q prints it."""
-    parts = []
-    for char in text:
-        code = ord(char)
-        if code in _ESCAPES:
-            parts.append(_ESCAPES[code])
-        elif char.isprintable():
-            parts.append(char)
-        elif code < 0x80:
-            parts.append(f"\\x{code:02x}")
-        elif code < 0x10000:
-            parts.append(f"\\u{code:04x}")
-        else:
-            parts.append(f"\\U{code:08x}")
-    return '"' + "".join(parts) + '"'
+def quoted(text: str | bytes) -> str:
+    """As strconv.Quote and %q print it; bytes that are no UTF-8, and surrogates that stand for such, as \\xNN."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogateescape")
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable():
+        return char
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8
+        code -= 0xDC00
+    elif code >= 0x80:
+        return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return f"\\x{code:02x}"
+
+
+def char_quoted(char: str) -> str:
+    """A character in single quotes, as the errors of encoding/json show it."""
+    return "'" + ({"'": "\\'", '"': '"'}.get(char) or quoted(char)[1:-1]) + "'"
+
+
+def time_quoted(text: str | bytes) -> str:
+    """As the errors of Go's package time quote it: what is not ASCII, and control characters, byte by byte."""
+    raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
+    parts = (
+        f"\\{chr(byte)}" if byte in b'"\\' else chr(byte) if 0x20 <= byte < 0x80 else f"\\x{byte:02x}" for byte in raw
+    )
+    return f'"{"".join(parts)}"'
 
 
 def duration_text(nanoseconds: int) -> str:
@@ -157,34 +177,22 @@ def parse_time(text: str) -> Timestamp:
     for name, pattern in _PARTS:
         match = pattern.match(text, at)
         if match is None:
-            rest = f"cannot parse {_quote_bytes(text[at:])} as {quote(name)}"
-            raise ValueError(f"parsing time {_quote_bytes(text)} as {quote(_LAYOUT)}: {rest}")
+            rest = f"cannot parse {time_quoted(text[at:])} as {quoted(name)}"
+            raise ValueError(f"parsing time {time_quoted(text)} as {quoted(_LAYOUT)}: {rest}")
         found.append(match.group())
         at = match.end()
     if at != len(text):
-        raise ValueError(f"parsing time {_quote_bytes(text)}: extra text: {_quote_bytes(text[at:])}")
+        raise ValueError(f"parsing time {time_quoted(text)}: extra text: {time_quoted(text[at:])}")
     year, month, day = int(found[0]), int(found[2]), int(found[4])
     hour, minute, second = int(found[6]), int(found[8]), int(found[10])
     zone = found[12]
     offset_hour, offset_minute = (0, 0) if zone == "Z" else (int(zone[1:3]), int(zone[4:]))
     fault = _range_fault(year, month, day, hour, minute, second, offset_hour, offset_minute)
     if fault:
-        raise ValueError(f"parsing time {_quote_bytes(text)}: {fault} out of range")
+        raise ValueError(f"parsing time {time_quoted(text)}: {fault} out of range")
     offset = (offset_hour * 60 + offset_minute) * 60 * (-1 if zone[0] == "-" else 1)
     seconds = _days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset
     return Timestamp(seconds * SECOND + int(found[11][1:10].ljust(9, "0") or "0"), offset)
-
-
-def _quote_bytes(text: str) -> str:
-    """As `quote`, but all that is not printable ASCII goes out as bytes: how Go's time errors do it."""
-    parts = []
-    for byte in text.encode("utf-8", "replace"):
-        char = chr(byte)
-        if char in '"\\':
-            parts.append("\\" + char)
-        else:
-            parts.append(char if 0x20 <= byte < 0x7F else f"\\x{byte:02x}")
-    return '"' + "".join(parts) + '"'
 
 
 def _range_fault(

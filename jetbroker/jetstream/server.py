@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from jetbroker.accounts.account import Account
 from jetbroker.config.options import Options
-from jetbroker.jetstream.models.api_level import API_LEVEL
+from jetbroker.forms.api_level import API_LEVEL
+from jetbroker.forms.sizes import friendly_bytes
 from jetbroker.jetstream.models.contracts import BatchLimits, ServerInfo, ServerReservations
 from jetbroker.jetstream.timing.requests import RequestQueues
 from jetbroker.jetstream.timing.work_turns import WorkTurns
@@ -200,13 +201,13 @@ class JetStreamServer:
         if not wanted.store_dir:
             self.log.warn("Temporary storage directory used, data could be lost on system reboot")
         if wanted.max_memory_store <= 0 or wanted.max_file_store <= 0:
-            bounds = f"{_size(server.max_memory)} memory, {_size(server.max_storage)} disk"
+            bounds = f"{friendly_bytes(server.max_memory)} memory, {friendly_bytes(server.max_storage)} disk"
             self.log.debug(f"JetStream creating dynamic configuration - {bounds}")
         self.log.info("---------------- JETSTREAM ----------------")
         if wanted.strict:
             self.log.info("  Strict:          true")
-        self.log.info(f"  Max Memory:      {_size(server.max_memory)}")
-        self.log.info(f"  Max Storage:     {_size(server.max_storage)}")
+        self.log.info(f"  Max Memory:      {friendly_bytes(server.max_memory)}")
+        self.log.info(f"  Max Storage:     {friendly_bytes(server.max_storage)}")
         self.log.info(f'  Store Directory: "{os.path.abspath(self.options.store_path)}"')
         self.log.info(f"  Sync Interval:   {'always' if interval is None else f'{interval:g}s'}")
         if wanted.domain:
@@ -253,18 +254,6 @@ class _WaitingAccount:
                     own.subscribe(subscription.receiver, subject)
             if not own.publish_bytes(subject, reply, headers, payload) and not told and reply:
                 router.publish_bytes(reply, None, _NO_RESPONDERS % subject, b"")
-
-
-def _size(size: int) -> str:
-    """Bytes as nats-server's log shows them."""
-    if size < 1024:
-        return f"{size} B"
-    value = float(size)
-    for unit in ("B", "KB", "MB", "GB", "TB"):
-        if value < 1024 or unit == "TB":
-            break
-        value /= 1024
-    return f"{value:.2f} {unit}"
 
 
 def _load_engine() -> None:

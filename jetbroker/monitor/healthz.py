@@ -4,7 +4,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
-from jetbroker.forms.gotext import quote
+from jetbroker.forms.gotext import quoted
 from jetbroker.monitor.query import Query
 from jetbroker.monitor.sources import Sources
 
@@ -96,40 +96,42 @@ def _check(sources: Sources, account: str, stream: str, consumer: str) -> None:
         return
     found = by_account.get(account)
     if found is None or not found.enabled:
-        text = f"JetStream account {quote(account)} not found"
+        text = f"JetStream account {quoted(account)} not found"
         raise _Unhealthy(HTTPStatus.NOT_FOUND, "ACCOUNT", text, account=account)
     if not stream:
         _check_streams(found, list(found.streams))
         return
     if stream not in found.streams and stream not in found.offline:
-        text = f"JetStream stream {quote(stream)} not found on account {quote(account)}"
+        text = f"JetStream stream {quoted(stream)} not found on account {quoted(account)}"
         raise _Unhealthy(HTTPStatus.NOT_FOUND, "STREAM", text, account=account, stream=stream)
     about = {"account": account, "stream": stream}
     if stream in found.offline:
-        raise _is_offline(f"stream {quote(stream)}", "STREAM", found.offline[stream], **about)
+        raise _is_offline(f"stream {quoted(stream)}", "STREAM", found.offline[stream], **about)
     _check_streams(found, [stream])
     offline = found.streams[stream].offline
     if consumer in offline:
-        text = f"consumer {quote(consumer)} of stream {quote(stream)}"
+        text = f"consumer {quoted(consumer)} of stream {quoted(stream)}"
         raise _is_offline(text, "CONSUMER", offline[consumer], **about, consumer=consumer)
     if consumer and consumer not in found.streams[stream].consumers:
-        text = f"JetStream consumer {quote(consumer)} not found for stream {quote(stream)} on account {quote(account)}"
+        text = (
+            f"JetStream consumer {quoted(consumer)} not found for stream {quoted(stream)} on account {quoted(account)}"
+        )
         raise _Unhealthy(HTTPStatus.NOT_FOUND, "CONSUMER", text, account=account, stream=stream, consumer=consumer)
 
 
 def _is_offline(what: str, kind: str, reason: str, **about: str) -> _Unhealthy:
-    text = f"JetStream {what} on account {quote(about['account'])} is offline: {reason}"
+    text = f"JetStream {what} on account {quoted(about['account'])} is offline: {reason}"
     return _Unhealthy(HTTPStatus.SERVICE_UNAVAILABLE, kind, text, **about)
 
 
 def _check_streams(jetstream: "JetStream", names: list[str]) -> None:
     """Streams that the disk refuses to write."""
-    where = f"on account {quote(jetstream.account_name)}"
+    where = f"on account {quoted(jetstream.account_name)}"
     about = {"account": jetstream.account_name}
     for name in names:
         for fault in jetstream.store.faults.of_stream(jetstream.account_name, name):
-            what = f"stream {quote(name)}"
+            what = f"stream {quoted(name)}"
             if fault.consumer:
-                what = f"consumer {quote(fault.consumer)} of {what}"
+                what = f"consumer {quoted(fault.consumer)} of {what}"
             text = f"JetStream {what} {where} cannot be written: {fault.file}: {fault.reason}"
             raise _Unhealthy(HTTPStatus.SERVICE_UNAVAILABLE, "STREAM", text, **about, stream=name)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
-from jetbroker.connections.info import API_LEVEL
+from jetbroker.forms.api_level import API_LEVEL
 from jetbroker.forms.gotext import format_time
 from jetbroker.monitor.query import Query
 from jetbroker.monitor.sources import Room, Sources, now_text, paced, page

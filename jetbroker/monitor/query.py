@@ -1,14 +1,14 @@
 """Query strings as Go reads them, and nats-server's texts for values that do not fit."""
 
+from collections.abc import Callable
 from urllib.parse import unquote_to_bytes
 
-from jetbroker.forms.gotext import quote
+from jetbroker.bounds import UINT64_MAX
+from jetbroker.forms.gotext import quoted
+from jetbroker.forms.strconv import atoi, parse_uint
 
 _TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
-_INT64_MAX = 2**63 - 1
-_UINT64_MAX = 2**64 - 1
-_MAX_DIGITS = 100  # Python refuses to convert endless ones; all of them are out of range
 
 
 class BadRequest(Exception):
@@ -33,21 +33,11 @@ class Query:
 
     def integer(self, name: str) -> int:
         """A signed number, 0 when there is none. Raises BadRequest."""
-        text = self.text(name)
-        digits = text[1:] if text[:1] in ("+", "-") else text
-        value = self._number(name, text, digits, "int", "Atoi")
-        value = -value if text[:1] == "-" else value
-        if not -_INT64_MAX - 1 <= value <= _INT64_MAX:
-            raise _refused(name, text, "int", "Atoi", "value out of range")
-        return value
+        return self._number(name, "int", atoi)
 
     def unsigned(self, name: str) -> int:
         """A number that is not negative, 0 when there is none. Raises BadRequest."""
-        text = self.text(name)
-        value = self._number(name, text, text, "uint64", "ParseUint")
-        if value > _UINT64_MAX:
-            raise _refused(name, text, "uint64", "ParseUint", "value out of range")
-        return value
+        return self._number(name, "uint64", lambda text: parse_uint(text, UINT64_MAX))
 
     def boolean(self, name: str) -> bool:
         """A boolean in one of Go's spellings, False when there is none. Raises BadRequest."""
@@ -55,20 +45,18 @@ class Query:
         if text in _TRUE:
             return True
         if text and text not in _FALSE:
-            raise _refused(name, text, "boolean", "ParseBool", "invalid syntax")
+            why = f"strconv.ParseBool: parsing {quoted(text)}: invalid syntax"
+            raise BadRequest(f"Error decoding boolean for '{name}': {why}")
         return False
 
-    @staticmethod
-    def _number(name: str, text: str, digits: str, kind: str, function: str) -> int:
+    def _number(self, name: str, kind: str, read: Callable[[str], int]) -> int:
+        text = self.text(name)
         if not text:
             return 0
-        if not (digits.isascii() and digits.isdigit()):
-            raise _refused(name, text, kind, function, "invalid syntax")
-        return int(digits) if len(digits) <= _MAX_DIGITS else _UINT64_MAX + 1
-
-
-def _refused(name: str, text: str, kind: str, function: str, why: str) -> BadRequest:
-    return BadRequest(f"Error decoding {kind} for '{name}': strconv.{function}: parsing {quote(text)}: {why}")
+        try:
+            return read(text)
+        except ValueError as error:
+            raise BadRequest(f"Error decoding {kind} for '{name}': {error}") from None
 
 
 def _is_escaped_well(text: str) -> bool:

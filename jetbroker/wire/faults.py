@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from jetbroker import limits
 from jetbroker.errors import ProtocolError
+from jetbroker.forms.gotext import quoted
 
 # numbers of nats-server's states, by what was read of a command
 _STATES: Final = {
@@ -17,29 +17,6 @@ _STATES: Final = {
 }  # fmt: skip
 BEHIND_PAYLOAD: Final = 41  # CR is due
 BEHIND_CR: Final = 42  # LF is due
-
-_PLAIN: Final = re.compile(rb"[ !#-\[\]-~]*")
-_ESCAPES: Final = {7: "\\a", 8: "\\b", 12: "\\f", 10: "\\n", 13: "\\r", 9: "\\t", 11: "\\v", 92: "\\\\", 34: '\\"'}
-
-
-def quoted(raw: bytes) -> str:
-    """Bytes in double quotes as Go's %q prints them: what is not printable escaped, wrong UTF-8 as \\xNN."""
-    if _PLAIN.fullmatch(raw):
-        return f'"{raw.decode("ascii")}"'
-    return '"' + "".join(_escaped(char) for char in raw.decode("utf-8", "surrogateescape")) + '"'
-
-
-def _escaped(char: str) -> str:
-    code = ord(char)
-    if code in _ESCAPES:
-        return _ESCAPES[code]
-    if char.isprintable():
-        return char
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8
-        return f"\\x{code - 0xDC00:02x}"
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def unknown_operation(command: bytes, at: int, unread: int) -> ProtocolError:

@@ -19,7 +19,7 @@ from jetbroker.forms.gotext import (
     duration_text,
     format_time,
     parse_time,
-    quote,
+    quoted,
 )
 from jetbroker.jetstream.models.config import ConsumerConfig, CreateConsumerRequest, StreamConfig, StreamConfigRequest
 from jetbroker.jetstream.models.decode import DecodeError, decode
@@ -200,7 +200,7 @@ def test_offsets_and_fractions_are_kept() -> None:
 
 
 def test_quotes() -> None:
-    assert quote('a"\\\n\x01\u200bé\U000e0000') == '"a\\"\\\\\\n\\x01\\u200bé\\U000e0000"'
+    assert quoted('a"\\\n\x01\u200bé\U000e0000') == '"a\\"\\\\\\n\\x01\\u200bé\\U000e0000"'
 
 
 @given(st.integers(-62_135_596_800 * 10**9, 253_402_300_799 * 10**9), st.integers(-23, 23))

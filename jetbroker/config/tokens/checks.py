@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from jetbroker.config.nkeys import is_public_key
 from jetbroker.config.options import SubjectPermissions
-from jetbroker.config.quoting import quoted
 from jetbroker.config.tokens.claims import (
     SERVICE,
     STREAM,
@@ -23,6 +22,7 @@ from jetbroker.config.tokens.claims import (
     read_activation,
 )
 from jetbroker.config.tokens.fields import TokenError
+from jetbroker.forms.gotext import quoted
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network

@@ -10,6 +10,7 @@ from typing import Any
 from jetbroker import limits
 from jetbroker.addresses import split
 from jetbroker.errors import StorageError
+from jetbroker.forms.api_level import LEVEL_HEADER, level_supported
 from jetbroker.forms.gojson import dumps
 from jetbroker.forms.gotext import format_time
 from jetbroker.jetstream.account import JetStream
@@ -17,7 +18,6 @@ from jetbroker.jetstream.api import consumers as api_consumer
 from jetbroker.jetstream.api import streams as api_stream
 from jetbroker.jetstream.api.endpoints import Endpoint, Later, Request
 from jetbroker.jetstream.consumers.pull import SilentReceiver
-from jetbroker.jetstream.models.api_level import LEVEL_HEADER, level_supported
 from jetbroker.jetstream.models.contracts import Origin
 from jetbroker.jetstream.models.errors import ApiError, api_error, wrap_error
 from jetbroker.routing.router import CallbackReceiver, Subscription

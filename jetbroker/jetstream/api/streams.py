@@ -9,6 +9,7 @@ from typing import Any
 from jetbroker import limits
 from jetbroker.config.options import TIER
 from jetbroker.errors import SequenceError, StorageError
+from jetbroker.forms.api_level import API_LEVEL
 from jetbroker.forms.gotext import Timestamp, format_time
 from jetbroker.jetstream.account import JetStream
 from jetbroker.jetstream.api.endpoints import (
@@ -22,7 +23,6 @@ from jetbroker.jetstream.api.endpoints import (
     read_optional_body,
 )
 from jetbroker.jetstream.api.pages import existing, first_of, last_of, page_of, subjects_page
-from jetbroker.jetstream.models.api_level import API_LEVEL
 from jetbroker.jetstream.models.config import StreamConfigRequest
 from jetbroker.jetstream.models.contracts import AccountLimits
 from jetbroker.jetstream.models.decode import BOOL, INT, TEXT, TEXTS, TIME, UINT64, embedded_field, json_field

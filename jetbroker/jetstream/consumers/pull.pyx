@@ -18,7 +18,7 @@ from jetbroker.wire.message cimport Message
 
 from jetbroker.jetstream.consumers import status as texts
 from jetbroker.jetstream.consumers.pull_request import PullLimits, PullRequestError, parse_pull_request
-from jetbroker.jetstream.models.api_level import LEVEL_HEADER, level_supported
+from jetbroker.forms.api_level import LEVEL_HEADER, level_supported
 from jetbroker.wire.headers import header_value
 
 

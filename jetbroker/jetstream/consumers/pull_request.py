@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from jetbroker.forms.gotext import duration_text, quote
+from jetbroker.forms.gotext import char_quoted, duration_text
 from jetbroker.jetstream.models.decode import BOOL, DURATION, INT, INT64, TEXT, DecodeError, decode, json_field
 
 MAX_BATCH_DIGITS = 18
@@ -78,7 +78,7 @@ def _error_text(text: bytes, error: str) -> str:
     """Go words an error in a text that is at hand as a whole otherwise than one in a stream of values."""
     trailing = _trailing(text)
     if trailing:
-        return f"invalid character {quote(trailing[0])[1:-1].join(chr(39) * 2)} after top-level value"
+        return f"invalid character {char_quoted(trailing[0])} after top-level value"
     return _OFFSET.sub("", error).replace("unexpected EOF", "unexpected end of JSON input")
 
 

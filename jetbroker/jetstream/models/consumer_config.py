@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable
 
 from jetbroker import limits
-from jetbroker.forms.gotext import MILLISECOND, MINUTE, SECOND, duration_text, quote
+from jetbroker.forms.gotext import MILLISECOND, MINUTE, SECOND, duration_text
+from jetbroker.forms.strconv import atoi
 from jetbroker.jetstream.models.config import ConsumerConfig, StreamConfig
 from jetbroker.jetstream.models.contracts import AccountLimits
 from jetbroker.jetstream.models.errors import ApiError, api_error
@@ -24,7 +25,6 @@ PIN_TIMEOUT = 2 * MINUTE
 FLOW_CONTROL_HEARTBEAT = SECOND
 _SHORTEST_HEARTBEAT = 100 * MILLISECOND
 _GROUP_NAME = re.compile(r"[a-zA-Z0-9/_=-]{1,16}")
-_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 def filters_of(config: ConsumerConfig) -> list[str]:
@@ -333,14 +333,12 @@ def _check_sampling(text: str) -> None:
     if not text:
         return
     number = text.removesuffix("%")
-    if not _INTEGER.fullmatch(number):
-        fault = f"strconv.Atoi: parsing {quote(number)}: invalid syntax"
-    elif len(number) > 20 or not -(2**63) <= int(number) < 2**63:
-        fault = f"strconv.Atoi: parsing {quote(number)}: value out of range"
-    elif int(number) < 0:
+    try:
+        if atoi(number) >= 0:
+            return
         fault = "<nil>"
-    else:
-        return
+    except ValueError as error:
+        fault = str(error)
     raise api_error("consumer_invalid_sampling", err=fault)
 
 

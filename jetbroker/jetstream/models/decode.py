@@ -12,7 +12,7 @@ import orjson
 
 from jetbroker.forms import gojson
 from jetbroker.forms.gojson import JsonError, Number, TooLong
-from jetbroker.forms.gotext import ZERO_TIME, Timestamp, parse_time, quote
+from jetbroker.forms.gotext import ZERO_TIME, Timestamp, parse_time, quoted
 
 T = TypeVar("T")
 
@@ -266,7 +266,7 @@ class StructKind(Kind):
             field = fields.get(key) or fields.get(key.casefold())
             if field is None:
                 if strict:
-                    raise DecodeError(f"json: unknown field {quote(key)}")
+                    raise DecodeError(f"json: unknown field {quoted(key)}")
                 continue
             owner = getattr(target, field.embedded) if field.embedded else target
             place = where.field(self.go_name, field.place)
@@ -370,7 +370,7 @@ def _json_text(value: Any) -> str:
 
 
 def _can_not_unmarshal(text: str) -> str:
-    return f"can not unmarshal {quote(text)}"
+    return f"can not unmarshal {quoted(text)}"
 
 
 def enum(*names: str, refusal: Callable[[str], str] = _can_not_unmarshal, **aliases: str) -> EnumKind:

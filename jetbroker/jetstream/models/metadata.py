@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from jetbroker.forms.api_level import API_LEVEL
 from jetbroker.forms.gotext import ZERO_TIME
-from jetbroker.jetstream.models.api_level import API_LEVEL
 from jetbroker.jetstream.models.config import ConsumerConfig, StreamConfig
 
 _REQUIRED_LEVEL = "_nats.req.level"

@@ -5,7 +5,7 @@ Its files are left as they are. Its name stays taken until it is deleted; what a
 
 from typing import Any
 
-from jetbroker.jetstream.models.api_level import API_LEVEL, level_supported
+from jetbroker.forms.api_level import API_LEVEL, level_supported
 from jetbroker.jetstream.models.config import ConsumerConfig, StreamConfig
 from jetbroker.jetstream.models.decode import DecodeError
 from jetbroker.jetstream.models.metadata import required_level

@@ -28,9 +28,9 @@ from jetbroker.wire.subjects cimport has_wildcard
 
 from jetbroker import limits
 from jetbroker.errors import StorageError
-from jetbroker.jetstream.models.api_level import level_supported
+from jetbroker.forms.api_level import LEVEL_HEADER, level_supported
 from jetbroker.jetstream.models.errors import api_error
-from jetbroker.forms.gotext import quote
+from jetbroker.forms.gotext import quoted
 from jetbroker.jetstream.publish.headers import header_text
 from jetbroker.jetstream.publish.schedule_headers import prepare
 
@@ -157,12 +157,12 @@ cdef class AtomicBatches:
         if commit is not None and commit not in (b"1", b"eob"):
             self.forget(batch)
             return api_error("atomic_publish_invalid_batch_commit")
-        level = header_text(headers, b"Nats-Required-Api-Level")
+        level = header_text(headers, LEVEL_HEADER)
         if level:
             if not level_supported(level):
                 self._abandon(batch, "unsupported")
                 return api_error("required_api_level")
-            headers = without_header(headers, b"Nats-Required-Api-Level")
+            headers = without_header(headers, LEVEL_HEADER)
         return self._add(batch, seq, subject, reply, headers, payload, commit)
 
     cdef object _add(self, StagedBatch batch, uint64_t seq, bytes subject, bytes reply, bytes headers, bytes payload,
@@ -265,7 +265,7 @@ cdef class AtomicBatches:
             return api_error("stream_store_failed", err=error)
         self._settle(all_judged, now)
         if reply is not None and not ingest.no_ack:
-            text = f',"batch":{quote(batch.id)},"count":{len(all_judged)}'.encode()
+            text = f',"batch":{quoted(batch.id)},"count":{len(all_judged)}'.encode()
             if ingest.overdue is not None and ingest.overdue.hold(
                     (<Candidate>all_judged[0]).seq, ingest.log.last_seq, reply, text):
                 return None

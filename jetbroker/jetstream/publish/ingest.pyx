@@ -39,6 +39,7 @@ from jetbroker.wire.subjects cimport has_wildcard
 
 from jetbroker import limits
 from jetbroker.errors import StorageError
+from jetbroker.forms.gojson import dumps
 from jetbroker.jetstream.models.errors import api_error
 from jetbroker.jetstream.publish.schedule_headers import NO_SCHEDULES
 from jetbroker.store.log.slices import beyond_newest, next_piece
@@ -613,8 +614,8 @@ cdef class Ingest(Receiver):
         return 0
 
     cdef int _refuse_reply(self, bytes reply, object error) except -1:
-        body = orjson.dumps({"error": error.to_json(), "stream": self.name.decode(), "seq": 0})
-        self.refusals.append((reply, TOO_MANY_REQUESTS if error.err_code == 10_167 else b"", escape_html(body)))
+        body = dumps({"error": error.to_json(), "stream": self.name.decode(), "seq": 0})
+        self.refusals.append((reply, TOO_MANY_REQUESTS if error.err_code == 10_167 else b"", body))
         self.tick.schedule(PHASE_EVENTS, self)
         return 0
 
@@ -656,10 +657,3 @@ cdef class Ingest(Receiver):
         for reply, headers, body in refusals:
             self.router.publish_bytes(reply, None, headers, body)
         return 0
-
-
-cdef bytes escape_html(bytes text):
-    """Go writes these three as escapes in JSON."""
-    if b"<" not in text and b">" not in text and b"&" not in text:
-        return text
-    return text.replace(b"<", b"\\u003c").replace(b">", b"\\u003e").replace(b"&", b"\\u0026")

@@ -18,7 +18,7 @@ from jetbroker.wire.headers cimport find_header
 from jetbroker.wire.subjects cimport has_wildcard
 
 from jetbroker import limits
-from jetbroker.forms.gotext import quote
+from jetbroker.forms.gotext import quoted
 from jetbroker.jetstream.models.errors import api_error
 from jetbroker.jetstream.publish.headers import is_valid_increment
 from jetbroker.jetstream.publish.schedule_headers import judge as judge_schedule
@@ -224,7 +224,7 @@ cdef class Judge:
             return api_error("stream_rollup_failed", err="rollup not permitted")
         text = wish.p[:wish.n].decode("utf-8", "replace").lower()
         if text not in ("sub", "all"):
-            return api_error("stream_rollup_failed", err=f"rollup value invalid: {quote(text)}")
+            return api_error("stream_rollup_failed", err=f"rollup value invalid: {quoted(text)}")
         if self.allow_roll_up:
             asked.roll_up = ROLL_UP_SUBJECT if text == "sub" else ROLL_UP_ALL
         return None

@@ -253,8 +253,11 @@ def _once(value: str) -> Pattern | None:
 
 
 def _interval(value: str) -> Pattern | None:
-    length = parse_duration(value.encode("utf-8", "replace"))
-    return Interval(length) if length is not None and length >= SECOND else None
+    try:
+        length = parse_duration(value.encode("utf-8", "replace"))
+    except ValueError:
+        return None
+    return Interval(length) if length >= SECOND else None
 
 
 def _cron(text: str, zone: tzinfo) -> Pattern | None:

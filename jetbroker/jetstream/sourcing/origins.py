@@ -18,9 +18,9 @@ from typing import Any
 import orjson
 
 from jetbroker.errors import StorageError
+from jetbroker.forms.api_level import API_LEVEL, LEVEL_HEADER
 from jetbroker.forms.gojson import dumps
 from jetbroker.forms.gotext import HOUR, SECOND
-from jetbroker.jetstream.models.api_level import API_LEVEL
 from jetbroker.jetstream.models.config import StreamConfig, StreamSource
 from jetbroker.jetstream.models.errors import ApiError, api_error
 from jetbroker.jetstream.models.names import random_name, short_hash
@@ -47,7 +47,7 @@ INACTIVE_NS = 10 * SECOND
 ACK_WAIT_NS = 22 * HOUR
 MAX_POSITIONS = 10_000  # of sources that are configured no more; they go on there when they come back
 
-_LEVEL_HEADER = b"NATS/1.0\r\nNats-Required-Api-Level: %d\r\n\r\n" % API_LEVEL
+_NEEDS_LEVEL = b"NATS/1.0\r\n%b: %d\r\n\r\n" % (LEVEL_HEADER, API_LEVEL)
 _OLDER_PEER = (api_error("required_api_level").err_code, api_error("invalid_json", err="").err_code)
 
 
@@ -160,7 +160,7 @@ class Origin:
         if "filter_subject" in wanted:
             subject += f".{wanted['name']}.{wanted['filter_subject']}"
         body = dumps({"stream_name": self.source.name, "config": wanted, "action": ""})
-        return self._request(subject, reply, _LEVEL_HEADER if self._is_sourcing else b"", body)
+        return self._request(subject, reply, _NEEDS_LEVEL if self._is_sourcing else b"", body)
 
     def _request(self, subject: str, reply: bytes | None, headers: bytes, body: bytes) -> int:
         prefix = self.source.external.api if self.source.external is not None else ""

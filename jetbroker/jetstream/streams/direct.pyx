@@ -23,6 +23,7 @@ from jetbroker.wire.message cimport Message
 from jetbroker.wire.subjects cimport has_wildcard
 
 from jetbroker import limits
+from jetbroker.forms.api_level import LEVEL_HEADER
 from jetbroker.jetstream.streams.direct_request import DirectError, parse_request
 
 cdef int64_t DEFAULT_MAX_BYTES = limits.MAX_PENDING_BYTES
@@ -32,6 +33,7 @@ cdef int64_t MAX_WAITING_BYTES = limits.JS_DIRECT_REQUEST_BYTES
 cdef int MAX_MULTI_LAST = limits.JS_MULTI_LAST_SUBJECTS
 cdef long REQUEST_UNITS = limits.JS_DIRECT_REQUEST_UNITS
 cdef bytes PREFIX = b"$JS.API.DIRECT.GET."
+cdef bytes LEVEL = LEVEL_HEADER
 
 # One piece of a job: a fraction of a millisecond.
 cdef int MESSAGES_PER_PIECE = 64
@@ -75,8 +77,7 @@ cdef class DirectGet(Receiver):
         if self.waiting >= MAX_WAITING or self.waiting_bytes + msg.body_len > MAX_WAITING_BYTES:
             self.refused.append(msg.reply[:msg.reply_len])
             return 1
-        if msg.headers_len and find_header(msg.body, msg.headers_len, b"Nats-Required-Api-Level", 23,
-                                           &value, &value_len):
+        if msg.headers_len and find_header(msg.body, msg.headers_len, LEVEL, len(LEVEL), &value, &value_len):
             level = value[:value_len]
         if msg.subject_len > self.prefix_len + 1:
             subject = msg.subject[self.prefix_len + 1:msg.subject_len]

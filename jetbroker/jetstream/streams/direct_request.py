@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from jetbroker.bounds import INT64_MAX, INT64_MIN, UINT64_MAX
+from jetbroker.forms.api_level import level_supported
 from jetbroker.forms.gojson import fast_value
 from jetbroker.forms.gotext import parse_time
-from jetbroker.jetstream.models.api_level import level_supported
 
 
 class DirectError(Exception):
