@@ -5,6 +5,7 @@
 
 from jetbroker import limits
 from jetbroker.config.durations import format_duration
+from jetbroker.config.no_auth_user import check_no_auth_user
 from jetbroker.config.options import (
     DEFAULT_CONNECT_ERROR_REPORTS,
     DEFAULT_HOST,
@@ -197,21 +198,6 @@ def _check_advertise(text: str, port: int, failure: str) -> None:
         advertised(text, port)
     except ConfigError as error:
         raise ConfigError(failure.format(text, error)) from None
-
-
-def check_no_auth_user(options: Options, name: str) -> None:
-    """Raise :class:`~jetbroker.errors.ConfigError` unless `name` is empty or one of the users."""
-    if not name:
-        return
-    if options.operator.tokens:
-        raise ConfigError("no_auth_user not compatible with Trusted Operator")
-    users = [user.nkey or user.user for user in options.all_users()]
-    if not users:
-        raise ConfigError(f'no_auth_user: "{name}" present, but users/nkeys are not defined')
-    if name not in users:
-        raise ConfigError(
-            f'no_auth_user: "{name}" not present as user or nkey in authorization block or account configuration'
-        )
 
 
 def check_jetstream_accounts(options: Options) -> None:

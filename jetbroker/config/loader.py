@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from jetbroker.config import keys, values
 from jetbroker.config.digest import digest
 from jetbroker.config.jetstream import JetStreamBlock
-from jetbroker.config.options import Options
+from jetbroker.config.options import Loaded, Options
 from jetbroker.config.parser import Node, Place, parse_file, parse_text
 from jetbroker.config.report import ConfigErrors, Report
-from jetbroker.config.start import Loaded
 from jetbroker.config.users import Users
 from jetbroker.errors import ConfigError
 

@@ -417,3 +417,15 @@ class Options:
 
             base = os.path.join(tempfile.gettempdir(), "nats")
         return os.path.join(base, "jetstream")
+
+
+class Loaded:
+    """What a configuration says: the options, and what is worth telling but stops no start (`-t` counts it).
+
+    `is_empty`: there is a file, with nothing in it.
+    """
+
+    def __init__(self, options: Options, notices: list[str], *, is_empty: bool = False) -> None:
+        self.options = options
+        self.notices = notices
+        self.is_empty = is_empty

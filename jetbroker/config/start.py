@@ -8,20 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from jetbroker.config import checks
-from jetbroker.config.options import Options, TlsOptions
+from jetbroker.config.options import Loaded, Options, TlsOptions
 from jetbroker.errors import ConfigError
-
-
-class Loaded:
-    """What a configuration says: the options, and what is worth telling but stops no start (`-t` counts it).
-
-    `is_empty`: there is a file, with nothing in it.
-    """
-
-    def __init__(self, options: Options, notices: list[str], *, is_empty: bool = False) -> None:
-        self.options = options
-        self.notices = notices
-        self.is_empty = is_empty
 
 
 def load(path: str, flags: Sequence[tuple[str, str | int | float | bool]] = ()) -> Loaded:

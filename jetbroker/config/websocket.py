@@ -2,7 +2,7 @@
 
 from jetbroker.config import keys, values
 from jetbroker.config.certificates import check_files
-from jetbroker.config.checks import check_no_auth_user
+from jetbroker.config.no_auth_user import check_no_auth_user
 from jetbroker.config.options import Options, WebsocketOptions
 from jetbroker.config.origins import parse_origin
 from jetbroker.config.parser import Node

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jetbroker.accounts.account import graph_of
 from jetbroker.auth.authenticator import Authenticator
 from jetbroker.config import checks, start
-from jetbroker.config.options import RANDOM_PORT, Options
+from jetbroker.config.options import RANDOM_PORT, Loaded, Options
 from jetbroker.config.reload import Change, changes
 from jetbroker.daemon.listening import Entrances, fingerprint
 from jetbroker.errors import ConfigError, JetbrokerError
@@ -194,7 +194,7 @@ class Reloader:
             await broker.end_jetstream()
 
 
-def _read(old: Options) -> start.Loaded:
+def _read(old: Options) -> Loaded:
     """Read the file anew. Raises ConfigError."""
     try:
         loaded = start.load(old.config_file, old.flags)

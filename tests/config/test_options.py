@@ -16,6 +16,7 @@ from jetbroker.config import checks, durations, keys, loader, report, start
 from jetbroker.config.options import (
     ExportOptions,
     ImportOptions,
+    Loaded,
     MappingDestination,
     MappingOptions,
     Options,
@@ -31,7 +32,7 @@ OPTIONS = TypeAdapter(Options)
 CONFIGS = Path(__file__).resolve().parent.parent.parent / "configs"
 
 
-def load(text: str, **env: str) -> start.Loaded:
+def load(text: str, **env: str) -> Loaded:
     return loader.load_text(text, "conf", env)
 
 
