@@ -1,5 +1,6 @@
 """Nats-Request-Info: who asks, as the accounts that serve a request through an import get to see it."""
 
+import json
 import time
 from typing import Any, Protocol
 
@@ -7,6 +8,8 @@ from jetbroker.accounts.account import Account
 from jetbroker.accounts.services import ServiceReceiver
 from jetbroker.addresses import split
 from jetbroker.auth.authenticator import Login
+from jetbroker.forms.gojson import escape_html
+from jetbroker.forms.gotext import format_time
 
 
 class Requestor(Protocol):
@@ -66,13 +69,9 @@ class ClientInfo:
 
     def _start(self, origin: Requestor, hop: ServiceReceiver) -> str:
         """When the connection was made, as Go writes a time. The same for every request of a connection."""
-        from datetime import UTC, datetime  # a start does not need it
-
         if self._loop_began_ns is None:
             self._loop_began_ns = time.time_ns() - int(hop.importer.router.tick.loop.time() * 1e9)
-        seconds, ns = divmod(self._loop_began_ns + int(origin.opened_at * 1e9), 10**9)
-        fraction = f".{ns:09d}".rstrip("0").rstrip(".")
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}{fraction}Z"
+        return format_time(self._loop_began_ns + int(origin.opened_at * 1e9))
 
 
 def _token_facts(login: Login | None) -> dict[str, Any]:
@@ -85,9 +84,5 @@ def _token_facts(login: Login | None) -> dict[str, Any]:
 
 
 def _go_json(value: dict[str, Any]) -> bytes:
-    import json  # a start does not need it
-
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    for char in "<>&\u2028\u2029":
-        text = text.replace(char, f"\\u{ord(char):04x}")
-    return text.encode("utf-8", "replace")
+    # unlike orjson it takes surrogates, which stand for bytes that are no UTF-8
+    return escape_html(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))

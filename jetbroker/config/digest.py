@@ -7,17 +7,16 @@ import re
 from datetime import datetime
 
 from jetbroker.config.parser import Node, Plain, plain
+from jetbroker.forms.gojson import escape_html
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # a byte that is no UTF-8
-_LINE_END = "\n"
+_LINE_END = b"\n"
 
 
 def digest(tree: dict[str, Node]) -> str:
     """`sha256:<hex>` of what a configuration says."""
     text = _LONE_SURROGATE.sub("\\\\ufffd", _go_json(plain(tree)))
-    for char in "<>&\u2028\u2029":
-        text = text.replace(char, f"\\u{ord(char):04x}")
-    return f"sha256:{hashlib.sha256((text + _LINE_END).encode()).hexdigest()}"
+    return f"sha256:{hashlib.sha256(escape_html(text.encode()) + _LINE_END).hexdigest()}"
 
 
 def _go_json(value: Plain) -> str:
