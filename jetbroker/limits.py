@@ -69,6 +69,7 @@ LISTEN_BACKLOG = 4096  # connections that may wait to be accepted; the kernel's 
 
 # --- routing ---
 ROUTE_CACHE_ENTRIES = 16_384  # literal subjects remembered per account
+SUBJECT_NODES = 32  # of one subscription, one a token; the tokens behind these share one while no other parts from them
 MAPPING_CACHE_ENTRIES = 2048  # published subjects whose mapping is remembered, per account with mappings
 SERVICE_RESPONSES = 262_144  # answers that one account's services still owe to others; the oldest makes room
 IMPORT_DEPTH = 1024  # accounts that imports may lead through, nats-server's bound
@@ -80,6 +81,8 @@ TOKEN_PLACEHOLDERS = 64  # different ones in one entry
 
 # --- permissions ---
 PERMISSION_VERDICTS = 2048  # literal subjects per user whose verdict is remembered
+PERMISSION_ENTRY_BYTES = 64  # a look at one entry takes the time of so many bytes of a subject
+PERMISSION_BYTES_PER_UNIT = 128  # compared in one unit of a turn
 RESPONSE_SUBJECTS = 65_536  # reply subjects that one client may still answer; past it the older half is forgotten
 RESPONSE_PRUNE_MESSAGES = 4096  # so often, or once a second, what is used up or too old is forgotten
 RESPONSE_PRUNE_NS = 1_000_000_000

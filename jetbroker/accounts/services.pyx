@@ -124,13 +124,13 @@ cdef class Responses(Receiver):
                 count = hand_on(response, &answer)
         finally:
             crossed.pop()
-        if count == 0 and further is not None:
+        if count <= 0 and further is not None:
             response.requestor._finish(further)
-        if count == 0 or response.single or msg.body_len == 0:
+        if count <= 0 or response.single or msg.body_len == 0:
             self._finish(response)
         else:
             response.used_at = self.router.tick.loop.time()
-        return 1 if sending is None or count else 0
+        return 1 if sending is None or count > 0 else 0
 
     # --- what ends without an answer ---
 
@@ -201,7 +201,7 @@ cdef class ServiceReceiver(Receiver):
         self.describe = describe
 
     cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
-        """Publish the request in the exporter's account; 0 when nobody takes it there."""
+        """Publish the request in the exporter's account; 0 or WITHHELD when nobody takes it there."""
         cdef Route sending = self.importer.router.sending
         cdef Response response = None
         cdef Message request = msg[0]
@@ -232,9 +232,9 @@ cdef class ServiceReceiver(Receiver):
             count = cross(self.exporter.router, target, &request)
         finally:
             crossed.pop()
-        if count == 0 and response is not None:
+        if count <= 0 and response is not None:
             self.exporter._finish(response)
-        return 1 if count else 0
+        return min(count, 1)
 
     cdef bytes _target(self, const char* subject, Py_ssize_t n):
         if self.transform is not None:
@@ -248,7 +248,7 @@ cdef inline bint keeps_reply(const Message* msg) noexcept nogil:
 
 
 cdef int cross(Router router, bytes subject, Message* msg) except -1:
-    """Publish in another account, its mappings applied. Returns the number of deliveries."""
+    """Publish in another account, its mappings applied. Returns what Router.publish does."""
     cdef bytes mapped = router.mapped(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
     cdef Route sending = router.sending
     cdef bint before

@@ -1,5 +1,5 @@
 """What a user may publish and subscribe to, and which replies a client may answer."""
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 
 
 cdef class SubjectList:
@@ -10,6 +10,7 @@ cdef class SubjectList:
 
     cdef bint matches(self, bytes subject) except -1
     cdef int queue_verdict(self, bytes subject, bytes queue) except -2
+    cdef Py_ssize_t size(self)
 
 
 cdef class Permissions:
@@ -19,8 +20,10 @@ cdef class Permissions:
     cdef SubjectList publish_deny      # None: nothing, as the ones below
     cdef SubjectList subscribe_allow
     cdef SubjectList subscribe_deny
-    cdef dict published                # literal subject -> may it be published to; bounded
-    cdef dict denied                   # literal subject -> a Denial, bounded
+    cdef dict published                # literal subject -> may it be published to; bounded, as the ones below
+    cdef dict denied                   # literal subject -> a Denial; (subject, queue) -> is it denied to this queue
+    cdef dict received                 # (literal subject, queue) -> may it be received by a member of the queue
+    cdef readonly uint64_t units       # of turns, about 50 ns each: what judging has taken so far
     cdef readonly bint limits_publish  # False: everything may be published
     cdef readonly bint has_responses
     cdef int64_t response_ns           # a reply may be answered for so long; 0 or less: for ever
@@ -36,6 +39,10 @@ cdef class Permissions:
     cdef bint is_wider(self, bytes subject, bytes queue) except -1
     # Must a message on this subject be kept from a subscription of this queue (None: a plain one)?
     cdef bint denies(self, const char* subject, Py_ssize_t n, bytes queue) except -1
+    # Would a subscription of this queue to just this literal subject be allowed?
+    cdef bint may_receive(self, const char* subject, Py_ssize_t n, bytes queue) except -1
+    cdef bint _denies_queue(self, bytes subject, bytes queue) except -1
+    cdef int _charge(self, Py_ssize_t entries, Py_ssize_t n) except -1
 
 
 cdef class Response:

@@ -4,18 +4,25 @@
 Deny wins over allow. A list is matched as nats-server's: the tokens of the subject are taken as they are, so that a
 wildcard token fits only a wildcard entry. That lets `foo.>` through where `foo.*` is allowed; `is_wider` finds these,
 so that no more than the allowed messages are delivered.
+
+Verdicts about literal subjects are remembered, a bounded number of them. `Permissions.units` tells what the others have
+taken: whoever asks takes that from the turn of the client at hand.
 """
 from itertools import islice
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int64_t
+from libc.string cimport memchr, memcmp
 
-from jetbroker.wire.subjects cimport has_wildcard, subject_matches
+from jetbroker.wire.subjects cimport has_wildcard
 
 from jetbroker import limits
 from jetbroker.wire.subjects import collide, subset
 
 cdef Py_ssize_t VERDICTS = limits.PERMISSION_VERDICTS
+cdef Py_ssize_t ENTRY_BYTES = limits.PERMISSION_ENTRY_BYTES
+cdef Py_ssize_t BYTES_PER_UNIT = limits.PERMISSION_BYTES_PER_UNIT
 cdef Py_ssize_t MAX_RESPONSES = limits.RESPONSE_SUBJECTS
 cdef long PRUNE_AFTER = limits.RESPONSE_PRUNE_MESSAGES
 cdef int64_t PRUNE_NS = limits.RESPONSE_PRUNE_NS
@@ -50,6 +57,58 @@ cdef bint queue_fits(bytes queue, bytes entry) except -1:
     return not has_empty_token(queue) and subset(queue, entry)
 
 
+cdef struct Token:
+    const char* text
+    Py_ssize_t size
+
+
+cdef class Tokens:
+    """A subject taken apart once, to be compared with many entries: each takes its own bytes then, not the subject's."""
+    cdef Token* tokens
+    cdef Py_ssize_t count
+    cdef bytes subject
+
+    def __cinit__(self, bytes subject not None) -> None:
+        cdef const char* start = PyBytes_AS_STRING(subject)
+        cdef const char* end = start + PyBytes_GET_SIZE(subject)
+        cdef const char* stop
+        self.subject = subject
+        self.tokens = <Token*>PyMem_Malloc((subject.count(b".") + 1) * sizeof(Token))
+        if self.tokens == NULL:
+            raise MemoryError
+        while start <= end:
+            stop = <const char*>memchr(start, c'.', end - start)
+            if stop == NULL:
+                stop = end
+            self.tokens[self.count].text = start
+            self.tokens[self.count].size = stop - start
+            self.count += 1
+            start = stop + 1
+
+    def __dealloc__(self) -> None:
+        PyMem_Free(self.tokens)
+
+    cdef bint fit(self, bytes entry) noexcept:
+        """As wire.subjects.matches; no token may be empty."""
+        cdef const char* start = PyBytes_AS_STRING(entry)
+        cdef const char* end = start + PyBytes_GET_SIZE(entry)
+        cdef const char* stop
+        cdef Py_ssize_t i
+        for i in range(self.count):
+            if start > end:
+                return False
+            stop = <const char*>memchr(start, c'.', end - start)
+            if stop == NULL:
+                stop = end
+            if stop == end and end - start == 1 and start[0] == c'>':
+                return True
+            if not (stop - start == 1 and start[0] == c'*') and (
+                    stop - start != self.tokens[i].size or memcmp(start, self.tokens[i].text, stop - start) != 0):
+                return False
+            start = stop + 1
+        return start > end
+
+
 cdef class SubjectList:
     """Entries are `subject` or `subject queue`."""
 
@@ -70,26 +129,45 @@ cdef class SubjectList:
 
     cdef bint matches(self, bytes subject) except -1:
         """Is there an entry without a queue name for it? Never for a subject with empty tokens."""
+        cdef Tokens tokens
         if subject in self.literals:
             return True
         if not self.patterns or has_empty_token(subject):
             return False
+        tokens = Tokens(subject)
         for entry in self.patterns:
-            if subject_matches(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject), <bytes>entry):
+            if tokens.fit(<bytes>entry):
                 return True
         return False
 
     cdef int queue_verdict(self, bytes subject, bytes queue) except -2:
         """1: an entry of this queue matches; 0: entries of other queues only; -1: none with a queue name."""
         cdef int verdict = -1
+        cdef Tokens tokens
         if not self.queued or has_empty_token(subject):
             return -1
+        tokens = Tokens(subject)
         for entry, name in self.queued:
-            if subject_matches(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject), <bytes>entry):
+            if tokens.fit(<bytes>entry):
                 if queue_fits(queue, <bytes>name):
                     return 1
                 verdict = 0
         return verdict
+
+    cdef Py_ssize_t size(self):
+        """Entries that are compared one by one."""
+        return len(self.patterns) + len(self.queued)
+
+
+cdef int remember(dict verdicts, object key, object verdict) except -1:
+    if len(verdicts) >= VERDICTS:
+        verdicts.clear()
+    verdicts[key] = verdict
+    return 0
+
+
+cdef Py_ssize_t size_of(SubjectList entries):
+    return 0 if entries is None else entries.size()
 
 
 cdef SubjectList list_of(object entries):
@@ -104,6 +182,7 @@ cdef class Permissions:
         self.options = options
         self.published = {}
         self.denied = {}
+        self.received = {}
         if publish is not None:
             self.publish_deny = list_of(publish.deny)
             if publish.allow is not None:
@@ -131,14 +210,19 @@ cdef class Permissions:
             return known is True
         allowed = ((self.publish_allow is None or self.publish_allow.matches(key))
                    and (self.publish_deny is None or not self.publish_deny.matches(key)))
-        if len(self.published) >= VERDICTS:
-            self.published.clear()
-        self.published[key] = allowed
+        self._charge(size_of(self.publish_allow) + size_of(self.publish_deny), 0)
+        remember(self.published, key, allowed)
         return allowed
+
+    cdef int _charge(self, Py_ssize_t entries, Py_ssize_t n) except -1:
+        """So many entries were looked at, each with n bytes of a subject."""
+        self.units += 1 + entries * (ENTRY_BYTES + n) // BYTES_PER_UNIT
+        return 0
 
     cdef bint may_subscribe(self, bytes subject, bytes queue) except -1:
         cdef int verdict
         cdef bint allowed
+        self._charge(size_of(self.subscribe_allow) + size_of(self.subscribe_deny), 0)
         if self.subscribe_allow is not None:
             allowed = self.subscribe_allow.matches(subject)
             if queue is not None:
@@ -160,6 +244,7 @@ cdef class Permissions:
             return False
         if queue is None and not has_wildcard(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
             return False
+        self._charge(len(self.subscribe_deny.literals) + self.subscribe_deny.size(), PyBytes_GET_SIZE(subject))
         for entry in self.subscribe_deny.literals:
             if collide(entry, subject):
                 return True
@@ -175,6 +260,7 @@ cdef class Permissions:
         cdef SubjectList allowed = self.subscribe_allow
         if allowed is None or not (subject == b">" or subject.endswith(b".>")):
             return False
+        self._charge(allowed.size(), PyBytes_GET_SIZE(subject))
         for entry in allowed.patterns:
             if subset(subject, entry):
                 # with a queue name the entries that name one decide: let each message be looked at
@@ -193,13 +279,28 @@ cdef class Permissions:
                 known = DENIES_ALL
             else:
                 known = (DENIES_NOBODY if self.subscribe_deny.queue_verdict(key, b"") == -1 else DENIES_SOME_QUEUES)
-            if len(self.denied) >= VERDICTS:
-                self.denied.clear()
-            self.denied[key] = known
+            self._charge(self.subscribe_deny.size(), 0)
+            remember(self.denied, key, known)
         verdict = known
         if verdict == DENIES_SOME_QUEUES:
-            return queue is not None and self.subscribe_deny.queue_verdict(key, queue) == 1
+            return queue is not None and self._denies_queue(key, queue)
         return verdict == DENIES_ALL
+
+    cdef bint _denies_queue(self, bytes subject, bytes queue) except -1:
+        known = self.denied.get((subject, queue))
+        if known is None:
+            known = self.subscribe_deny.queue_verdict(subject, queue) == 1
+            self._charge(len(self.subscribe_deny.queued), 0)
+            remember(self.denied, (subject, queue), known)
+        return known is True
+
+    cdef bint may_receive(self, const char* subject, Py_ssize_t n, bytes queue) except -1:
+        key = (PyBytes_FromStringAndSize(subject, n), queue)
+        known = self.received.get(key)
+        if known is None:
+            known = self.may_subscribe(<bytes>key[0], queue)
+            remember(self.received, key, known)
+        return known is True
 
     def publishable(self, bytes subject not None) -> bool:
         """May a client publish to this subject?"""

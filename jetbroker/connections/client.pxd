@@ -54,6 +54,8 @@ cdef class ClientProtocol(ClientInput):
     cdef int _publish_for_trace(self, const Message* msg, const TraceHeaders* trace) except -1
     cdef int _publish_as(self, bytes subject, const Message* msg) except -1
     cdef int _publish_judged(self, const Message* msg) except -1
+    cdef bint _may_publish(self, const Message* msg) except -1
+    cdef bint _may_subscribe(self, bytes subject, bytes queue) except -1
     cdef bint _is_reserved(self, const Message* msg) except -1
     cdef bint _is_answer(self, const Message* msg) except -1
     cdef int _refuse_publish(self, const Message* msg) except -1
@@ -63,6 +65,6 @@ cdef class ClientProtocol(ClientInput):
     cdef int _set_permissions(self, Permissions permissions) except -1
     cdef int _look_at(self, Subscription sub) except -1
     cdef int _drop_subscriptions(self) except -1
-    cdef int _no_responders(self, const char* subject, Py_ssize_t n, const char* reply, Py_ssize_t reply_len) except -1
+    cdef int _nobody_took(self, const Message* msg) except -1
     cdef int _ok(self) except -1
     cdef int _error(self, str text) except -1

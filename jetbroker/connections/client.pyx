@@ -148,8 +148,8 @@ cdef class ClientProtocol(ClientInput):
         if self.verbose:
             self._ok()  # before the message: the publisher may subscribe to it itself
         count = self.router.deliver(route, None if self.echo else self.output, msg)
-        if count == 0 and self.no_responders and msg.reply != NULL:
-            self._no_responders(msg.subject, msg.subject_len, msg.reply, msg.reply_len)
+        if count <= 0:
+            count = self._nobody_took(msg)
         self.budget -= count + 1
         return self._spend(0) if self.budget < 0 else 0
 
@@ -159,8 +159,7 @@ cdef class ClientProtocol(ClientInput):
         asked.subject = trace.destination
         asked.subject_len = trace.destination_len
         if not trace.void and is_valid_literal(asked.subject, asked.subject_len):
-            if self._is_reserved(&asked) or not (
-                    self.permissions is None or self.permissions.may_publish(asked.subject, asked.subject_len)):
+            if self._is_reserved(&asked) or not self._may_publish(&asked):
                 return self._refuse_publish(&asked)
         elif trace.only:
             return 0
@@ -185,7 +184,7 @@ cdef class ClientProtocol(ClientInput):
         cdef Receiver skip = None if self.echo else self.output
         cdef uint64_t builds = self.router.builds
         cdef Route route = None
-        cdef bint for_good = self.permissions is None or self.permissions.may_publish(msg.subject, msg.subject_len)
+        cdef bint for_good = self.permissions is None or self._may_publish(msg)
         cdef int count = 0
         if self._is_reserved(msg) or not (for_good or self._is_answer(msg)):
             return self._refuse_publish(msg)
@@ -205,10 +204,22 @@ cdef class ClientProtocol(ClientInput):
                 count = self.router.deliver_once(skip, msg)
             else:
                 count = self.router.deliver(route, skip, msg)
-        if count == 0 and self.no_responders and msg.reply != NULL:
-            self._no_responders(msg.subject, msg.subject_len, msg.reply, msg.reply_len)
+        if count <= 0:
+            count = self._nobody_took(msg)
         self.budget -= count + (LOOK_UP_UNITS if self.router.builds != builds else 2)
         return self._spend(0) if self.budget < 0 else 0
+
+    cdef bint _may_publish(self, const Message* msg) except -1:
+        """By its user's permissions. A verdict that is not remembered takes of the turn what it takes of time."""
+        cdef Permissions permissions = self.permissions
+        cdef uint64_t units
+        cdef bint verdict
+        if permissions is None:
+            return True
+        units = permissions.units
+        verdict = permissions.may_publish(msg.subject, msg.subject_len)
+        self._spend(permissions.units - units)
+        return verdict
 
     cdef bint _is_reserved(self, const Message* msg) except -1:
         if not reserved_subject(msg.subject, msg.subject_len):
@@ -248,29 +259,31 @@ cdef class ClientProtocol(ClientInput):
             self.shared.tracer.payload(self, RECEIVED, msg.body[:msg.body_len], msg.headers_len)
         return self._publish_as(subject, msg)
 
-    cdef int _no_responders(self, const char* subject, Py_ssize_t n, const char* reply, Py_ssize_t reply_len) except -1:
-        """503 to the client's own plain subscription for the reply, when it has one."""
+    cdef int _nobody_took(self, const Message* msg) except -1:
+        """503 to the client's own plain subscription for the reply, when it has one and asked for that. Always 0."""
         cdef Subscription sub
-        if self.subscriptions is None:
+        cdef const char* reply = msg.reply
+        cdef Py_ssize_t reply_len = msg.reply_len
+        if not self.no_responders or reply == NULL or self.subscriptions is None:
             return 0
         for sub in self.subscriptions.values():
             if sub.queue is None and not sub.closed and pattern_matches(
                     reply, reply_len, PyBytes_AS_STRING(sub.subject), PyBytes_GET_SIZE(sub.subject)):
-                size = b"%d" % (n + 32)
+                size = b"%d" % (msg.subject_len + 32)
                 return self.output.write(
                     b"HMSG %b %b %b %b\r\nNATS/1.0 503\r\nNats-Subject: %b\r\n\r\n\r\n"
-                    % (reply[:reply_len], sub.sid, size, size, subject[:n]))
+                    % (reply[:reply_len], sub.sid, size, size, msg.subject[:msg.subject_len]))
         return 0
 
     cdef int on_subscribe(self, bytes subject, bytes queue, bytes sid) except -1:
         cdef Subscription sub
-        cdef Permissions permissions = self.permissions
+        cdef uint64_t units
         self.heard_ns = monotonic_ns()
         if self.subscriptions is None:
             self.subscriptions = {}
         if self.traced:
             self._trace(RECEIVED, b" ".join((b"SUB", subject, *(() if queue is None else (queue,)), sid)))
-        if queue == b"_sys_" or (permissions is not None and not permissions.may_subscribe(subject, queue)):
+        if queue == b"_sys_" or not self._may_subscribe(subject, queue):
             return self._refuse_subscription(subject, queue, sid)
         if 0 < self.shared.max_sub_tokens <= subject.count(b"."):
             return self._refuse(f"Permissions Violation for Subscription to {quoted(subject)}, too many tokens",
@@ -285,10 +298,24 @@ cdef class ClientProtocol(ClientInput):
                 self._spend(ANSWER_UNITS)
                 return self._error("Invalid Subject")
             sub = self.subscriptions[sid] = self.router.subscribe(self.output, subject, queue, sid)
-            if permissions is not None:
+            if self.permissions is not None:
+                units = self.permissions.units
                 self._look_at(sub)
+                self._spend(self.permissions.units - units)
             self._spend_on_interest(subject)
         return self._ok() if self.verbose else 0
+
+    cdef bint _may_subscribe(self, bytes subject, bytes queue) except -1:
+        """By its user's permissions; that takes of the turn what it takes of time."""
+        cdef Permissions permissions = self.permissions
+        cdef uint64_t units
+        cdef bint verdict
+        if permissions is None:
+            return True
+        units = permissions.units
+        verdict = permissions.may_subscribe(subject, queue)
+        self._spend(permissions.units - units)
+        return verdict
 
     cdef int on_unsubscribe(self, bytes sid, long max_deliveries) except -1:
         cdef Subscription sub = None

@@ -69,7 +69,8 @@ cdef class ClientOutput(Receiver):
     cdef int write(self, bytes data) except -1
     # Nothing is delivered from now on.
     cdef void shut(self) noexcept
-    cdef bint _may_deliver(self, Subscription sub, const Message* msg) except -1
+    cdef int _look_first(self, Subscription sub, const Message* msg) except -1
+    cdef int _judge(self, Subscription sub, const Message* msg) except -1
     cdef int _look_back(self, Subscription sub, const Message* msg, const char* line, Py_ssize_t n) except -1
     cdef int _finish(self, Subscription sub) except -1
     cdef int _congested(self) except -1

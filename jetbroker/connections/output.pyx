@@ -8,12 +8,13 @@ cimport cython
 from cpython.buffer cimport PyBUF_WRITE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcpy, memmove
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
-from jetbroker.routing.router cimport Receiver, RouteSlot, Subscription, withhold
+from jetbroker.auth.permissions cimport Permissions
+from jetbroker.routing.router cimport WITHHELD, Receiver, RouteSlot, Subscription, charge_publisher
 from jetbroker.tick cimport PHASE_FLUSH, Tick
 from jetbroker.wire.buffer cimport OutputBuffer, format_uint
 from jetbroker.wire.message cimport Message
@@ -96,8 +97,11 @@ cdef class ClientOutput(Receiver):
         cdef char* start
         cdef char* w
         cdef Py_ssize_t payload_len, prefix_len
-        if (sub.closed or self.look) and not self._may_deliver(sub, msg):
-            return 0
+        cdef int verdict
+        if sub.closed or self.look:
+            verdict = self._look_first(sub, msg)
+            if verdict <= 0:
+                return verdict
         if slot is not None and msg.tail != NULL and (msg.headers_len == 0 or self.headers):
             if slot.prefix is None:
                 slot.prefix = b"MSG %b %b " % (msg.subject[:msg.subject_len], sub.sid)
@@ -152,24 +156,38 @@ cdef class ClientOutput(Receiver):
             self.look |= LOOK_FULL
         return 0
 
-    cdef bint _may_deliver(self, Subscription sub, const Message* msg) except -1:
-        """The checks that most clients need not have."""
+    cdef int _look_first(self, Subscription sub, const Message* msg) except -1:
+        """The checks that most clients need not have. 1: deliver; else what deliver() answers."""
+        cdef int verdict
         if sub.closed or self.look & LOOK_CLOSED:
-            return False
+            return 0
         if self.look & LOOK_DENIED:
-            if self.permissions.denies(msg.subject, msg.subject_len, sub.queue):
-                withhold()
-                return False
-            if (sub.filter is not None and subject_matches(msg.subject, msg.subject_len, sub.subject)
-                    and not self.permissions.may_subscribe(msg.subject[:msg.subject_len], sub.queue)):
-                return False
+            verdict = self._judge(sub, msg)
+            if verdict <= 0:
+                return verdict
         return not (self.look & LOOK_FULL and self.shared.publishing)
+
+    cdef int _judge(self, Subscription sub, const Message* msg) except -1:
+        """By what its user may receive; what is not remembered takes of the publisher's turn. As _look_first."""
+        cdef Permissions permissions = self.permissions
+        cdef uint64_t units = permissions.units
+        cdef int verdict = 1
+        if permissions.denies(msg.subject, msg.subject_len, sub.queue):
+            verdict = WITHHELD
+        elif sub.filter is not None and subject_matches(msg.subject, msg.subject_len, sub.subject):
+            verdict = permissions.may_receive(msg.subject, msg.subject_len, sub.queue)
+        if permissions.units != units:
+            charge_publisher(permissions.units - units)
+        return verdict
 
     cdef int _look_back(self, Subscription sub, const Message* msg, const char* line, Py_ssize_t n) except -1:
         """A message was delivered: the reply it may be answered on, its line in the log."""
         cdef const char* body
+        cdef uint64_t units
         if self.look & LOOK_REPLIES and msg.reply != NULL:
+            units = self.permissions.units
             self.responses.note(msg.reply, msg.reply_len, monotonic_ns())
+            charge_publisher(self.permissions.units - units)
         if self.look & LOOK_TRACE and self.shared.tracer is not None:
             body = <const char*>memchr(line, c'\n', n) + 1
             self.shared.tracer.line(self.protocol, SENT, line[:body - line - 2])

@@ -17,16 +17,19 @@ cdef void set_origin(object origin) noexcept
 cdef int charge_publisher(long units) except -1
 # The same, asked: the connection, or None for messages of the broker itself.
 cdef object get_origin()
-# A receiver's deliver() returns 0 because its user may not have this message: Router.send counts it all the same.
-cdef void withhold() noexcept
+
+
+# What deliver() answers when nobody takes a message, and somebody who is there may not have it.
+cdef enum:
+    WITHHELD = -2
 
 
 cdef class Receiver(TickTask):
     """Whoever can be given messages: a client's output, a stream's ingest, an ack handler, an API service."""
     # Deliver one message.  `slot` is this subscription's place in a cached route, or None on one-off look-ups;
     # a receiver may keep what it has worked out for this literal subject in slot.cache.
-    # Returns what this costs, 1 for most, when the message was taken, and 0 when it was not (a closed receiver): a
-    # queue group then tries its next member.  Must not publish into the router it is called from, nor change any
+    # Returns what this costs, 1 for most, when the message was taken, and 0 (a closed receiver) or WITHHELD when it was
+    # not: a queue group then tries its next member.  Must not publish into the router it is called from, nor change any
     # subscriptions, before it returns; schedule a tick task for that. The receivers of accounts/ publish into the
     # routers of other accounts: they bound how deep that goes, and whoever stands behind any receiver may be called
     # for a second message while a first one is on its way to others.
@@ -107,8 +110,8 @@ cdef class Router:
     cdef Route route(self, const char* subject, Py_ssize_t n)
     # What a published subject becomes before anybody judges it; None: it stays; b"": the message is lost.
     cdef bytes mapped(self, const char* subject, Py_ssize_t n)
-    # Match msg.subject and deliver. Returns the number of deliveries. `skip` is a receiver that must not get it
-    # (the publisher's own, when it asked for echo:false), or None.
+    # Match msg.subject and deliver. Returns what the deliveries cost, 1 for most; 0 or WITHHELD when nobody took it.
+    # `skip` is a receiver that must not get it (the publisher's own, when it asked for echo:false), or None.
     cdef int publish(self, Receiver skip, const Message* msg) except -1
     # The same for a route the caller has at hand.
     cdef int deliver(self, Route route, Receiver skip, const Message* msg) except -1
@@ -140,7 +143,7 @@ cdef class Router:
     cdef Route _new_route(self, const char* subject, Py_ssize_t n, uint64_t h)
     # Match msg.subject and deliver along the trie, without making a route.
     cdef int deliver_once(self, Receiver skip, const Message* msg) except -1
-    # Publish from Python; `headers` is a complete header block or b"". Arms the tick by itself.
+    # Publish from Python; `headers` is a complete header block or b"". Arms the tick by itself. Nobody took it: 0.
     cpdef int publish_bytes(self, bytes subject, bytes reply, bytes headers, bytes payload) except -1
 
 

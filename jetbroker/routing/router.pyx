@@ -36,12 +36,11 @@ cdef int charge_publisher(long units) except -1:
     return 0
 
 
-cdef bint withheld = False
-
-
-cdef void withhold() noexcept:
-    global withheld
-    withheld = True
+cdef inline int together(int answer, int further) noexcept nogil:
+    """What several receivers answer: what they cost, and WITHHELD only where nobody takes the message."""
+    if further > 0:
+        return answer + further if answer > 0 else further
+    return answer if answer else further
 
 
 cdef class Receiver(TickTask):
@@ -223,60 +222,61 @@ cdef class Router:
         return self.deliver(self.route(msg.subject, msg.subject_len), skip, msg)
 
     cdef int send(self, Route route, const Message* msg) except -1:
-        global withheld
-        cdef int count = 0
+        cdef int answer = 0
         cdef RouteSlot slot
         cdef Py_ssize_t i
         cdef Route before = self.sending
         self.sending = route
-        withheld = False
         try:
             # the slots' caches are made for route.subject, and msg.subject is another: deliver without them
             for i in range(PyList_GET_SIZE(route.plain)):
                 slot = <RouteSlot>PyList_GET_ITEM(route.plain, i)
-                count += slot.sub.receiver.deliver(slot.sub, None, msg)
+                answer = together(answer, slot.sub.receiver.deliver(slot.sub, None, msg))
             if route.queues is not None:
                 for group in route.queues:
-                    count += self._deliver_queue(<list>group, None, False, msg)
+                    answer = together(answer, self._deliver_queue(<list>group, None, False, msg))
         finally:
             self.sending = before
-        return 1 if count == 0 and withheld else count
+        return 1 if answer == WITHHELD else answer
 
     cdef int deliver(self, Route route, Receiver skip, const Message* msg) except -1:
-        cdef int count = 0
+        cdef int answer = 0
         cdef RouteSlot slot
         cdef list plain = route.plain
         cdef Py_ssize_t i
         for i in range(PyList_GET_SIZE(plain)):
             slot = <RouteSlot>PyList_GET_ITEM(plain, i)
             if slot.sub.receiver is not skip:
-                count += slot.sub.receiver.deliver(slot.sub, slot, msg)
+                answer = together(answer, slot.sub.receiver.deliver(slot.sub, slot, msg))
         if route.queues is not None:
             for group in route.queues:
-                count += self._deliver_queue(<list>group, skip, True, msg)
-        return count
+                answer = together(answer, self._deliver_queue(<list>group, skip, True, msg))
+        return answer
 
     cdef int _deliver_queue(self, list group, Receiver skip, bint cached, const Message* msg) except -1:
         cdef Py_ssize_t n = PyList_GET_SIZE(group)
         cdef Py_ssize_t start = <Py_ssize_t>(self._random() % <uint64_t>n) if n > 1 else 0
         cdef Py_ssize_t i
         cdef RouteSlot slot
+        cdef int answer = 0
         for i in range(n):
             slot = <RouteSlot>PyList_GET_ITEM(group, (start + i) % n)
-            if slot.sub.receiver is not skip and slot.sub.receiver.deliver(slot.sub, slot if cached else None, msg):
-                return 1
-        return 0
+            if slot.sub.receiver is not skip:
+                answer = together(answer, slot.sub.receiver.deliver(slot.sub, slot if cached else None, msg))
+                if answer > 0:
+                    return 1
+        return answer
 
     cdef int _publish_once(self, Receiver skip, const Message* msg) except -1:
         """For subjects that are used once: what is known of their prefix, else the trie."""
         cdef Subscription sub
-        cdef int count = 0
+        cdef int answer = 0
         cdef list subs = self._reply_subs(msg.subject, msg.subject_len)
         if subs is not None:
             for sub in subs:
                 if sub.receiver is not skip:
-                    count += sub.receiver.deliver(sub, None, msg)
-            return count
+                    answer = together(answer, sub.receiver.deliver(sub, None, msg))
+            return answer
         return self.deliver_once(skip, msg)
 
     cdef int deliver_once(self, Receiver skip, const Message* msg) except -1:
@@ -284,7 +284,7 @@ cdef class Router:
         cdef list nodes
         cdef Members node
         cdef Subscription sub
-        cdef int count = 0
+        cdef int answer = 0
         self.builds += 1
         if msg.subject_len and sublist.is_literal_only(msg.subject, msg.subject_len):
             sub = sublist.literals.alone(msg.subject, msg.subject_len)
@@ -299,8 +299,8 @@ cdef class Router:
         for node in nodes:
             for sub in list(node.plain_members()):  # a receiver may answer with interest of its own
                 if sub.receiver is not skip:
-                    count += sub.receiver.deliver(sub, None, msg)
-        return count
+                    answer = together(answer, sub.receiver.deliver(sub, None, msg))
+        return answer
 
     cdef list _reply_subs(self, const char* subject, Py_ssize_t n):
         """Who gets a one-off subject, from what is known of its prefix; None: match it by itself."""
@@ -523,7 +523,7 @@ cdef class Router:
         msg.size_text_len = 0
         msg.tail = NULL
         msg.tail_len = 0
-        return self.publish(None, &msg)
+        return max(self.publish(None, &msg), 0)
 
 
 cdef class CallbackReceiver(Receiver):

@@ -21,11 +21,14 @@ cdef class Node(Members):
     cdef Node child
     cdef Node one               # the child for '*'
     cdef Node rest              # the child for '>'
+    cdef bytes tail             # further tokens that lead here, behind the one it is a child for; None for most
 
     cdef bint is_empty(self) noexcept
     cdef Node literal(self, const char* token, Py_ssize_t n)
-    cdef int set_literal(self, bytes token, Node child) except -1
-    cdef int drop_literal(self, bytes token) except -1
+    # The child for a token of a subscription, None when there is none.
+    cdef Node child_for(self, const char* token, Py_ssize_t n)
+    cdef int set_child(self, bytes token, Node child) except -1
+    cdef int drop_child(self, bytes token) except -1
     cdef object children(self)         # the nodes of all literals
 
 

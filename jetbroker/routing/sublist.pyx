@@ -3,6 +3,9 @@
 
 '*' and '>' are wildcards only as whole tokens, and only in subscriptions: a published `a.*` is matched as a literal
 by wildcards of its length (nats-server does the same).
+
+Each token has a node, down to the 32nd. What comes behind that is one node's text (`tail`) for as long as all
+subscriptions below it go on with it: a subscription of very many tokens costs its bytes, not a node for each.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -11,6 +14,10 @@ from libc.string cimport memchr, memcmp
 from jetbroker.routing.literals cimport Literals, Members, members_of
 from jetbroker.routing.router cimport Subscription
 from jetbroker.wire.subjects cimport has_wildcard
+
+from jetbroker import limits
+
+cdef Py_ssize_t NODES = limits.SUBJECT_NODES
 
 
 @cython.no_gc  # as Subscription
@@ -31,11 +38,22 @@ cdef class Node(Members):
             return None
         return <Node>self.literals.get(PyBytes_FromStringAndSize(token, n))
 
-    cdef int set_literal(self, bytes token, Node child) except -1:
-        """Add a child for a token that has none yet."""
-        if self.literals is not None:
+    cdef Node child_for(self, const char* token, Py_ssize_t n):
+        if n == 1 and token[0] == c'*':
+            return self.one
+        if n == 1 and token[0] == c'>':
+            return self.rest
+        return self.literal(token, n)
+
+    cdef int set_child(self, bytes token, Node child) except -1:
+        """Add a child for a token, or put it in the place of the one that is there."""
+        if token == b"*":
+            self.one = child
+        elif token == b">":
+            self.rest = child
+        elif self.literals is not None:
             self.literals[token] = child
-        elif self.token is None:
+        elif self.token is None or self.token == token:
             self.token = token
             self.child = child
         else:
@@ -44,14 +62,18 @@ cdef class Node(Members):
             self.child = None
         return 0
 
-    cdef int drop_literal(self, bytes token) except -1:
-        if self.literals is None:
+    cdef int drop_child(self, bytes token) except -1:
+        if token == b"*":
+            self.one = None
+        elif token == b">":
+            self.rest = None
+        elif self.literals is None:
             self.token = None
             self.child = None
-            return 0
-        del self.literals[token]
-        if not self.literals:
-            self.literals = None
+        else:
+            del self.literals[token]
+            if not self.literals:
+                self.literals = None
         return 0
 
     cdef object children(self):
@@ -70,26 +92,30 @@ cdef class Sublist:
     cdef int insert(self, Subscription sub) except -1:
         cdef Node node = self.root
         cdef Node child
-        cdef bytes token
+        cdef const char* p = PyBytes_AS_STRING(sub.subject)
+        cdef const char* end = p + PyBytes_GET_SIZE(sub.subject)
+        cdef const char* stop
+        cdef Py_ssize_t depth = 0
         if _stands_apart(sub):
             self.literals.insert(sub)
             self.count += 1
             return 0
-        for token in sub.subject.split(b"."):
-            if token == b"*":
-                if node.one is None:
-                    node.one = Node()
-                node = node.one
-            elif token == b">":
-                if node.rest is None:
-                    node.rest = Node()
-                node = node.rest
-            else:
-                child = node.literal(PyBytes_AS_STRING(token), PyBytes_GET_SIZE(token))
-                if child is None:
-                    child = Node()
-                    node.set_literal(token, child)
-                node = child
+        while p <= end:
+            stop = token_end(p, end)
+            child = node.child_for(p, stop - p)
+            depth += 1
+            if child is None:
+                child = Node()
+                node.set_child(p[:stop - p], child)
+                if depth >= NODES and stop < end:
+                    child.tail = PyBytes_FromStringAndSize(stop + 1, end - stop - 1)
+                    stop = end
+            elif child.tail is not None:
+                child = _split(node, p[:stop - p], child, shared_tokens(child.tail, stop, end))
+                if child.tail is not None:
+                    stop += 1 + PyBytes_GET_SIZE(child.tail)
+            node = child
+            p = stop + 1
         node.put_in(sub)
         self.count += 1
         return 0
@@ -98,21 +124,26 @@ cdef class Sublist:
         cdef list path = []
         cdef bint found
         cdef Node node = self.root
-        cdef bytes token
+        cdef Node child
+        cdef const char* p = PyBytes_AS_STRING(sub.subject)
+        cdef const char* end = p + PyBytes_GET_SIZE(sub.subject)
+        cdef const char* stop
         if _stands_apart(sub):
             found = self.literals.remove(sub)
             self.count -= found
             return found
-        for token in sub.subject.split(b"."):
-            path.append((node, token))
-            if token == b"*":
-                node = node.one
-            elif token == b">":
-                node = node.rest
-            else:
-                node = node.literal(PyBytes_AS_STRING(token), PyBytes_GET_SIZE(token))
-            if node is None:
+        while p <= end:
+            stop = token_end(p, end)
+            child = node.child_for(p, stop - p)
+            if child is None:
                 return False
+            path.append((node, p[:stop - p]))
+            if child.tail is not None:
+                if shared_tokens(child.tail, stop, end) != PyBytes_GET_SIZE(child.tail):
+                    return False
+                stop += 1 + PyBytes_GET_SIZE(child.tail)
+            node = child
+            p = stop + 1
         if not node.take_out(sub):
             return False
         self.count -= 1
@@ -173,18 +204,80 @@ cdef bint _stands_apart(Subscription sub) noexcept:
     return not has_wildcard(p, n) and not used_once(p, n)
 
 
+cdef inline const char* token_end(const char* p, const char* end) noexcept nogil:
+    cdef const char* stop = <const char*>memchr(p, c'.', end - p)
+    return end if stop == NULL else stop
+
+
+cdef Py_ssize_t shared_tokens(bytes tail, const char* stop, const char* end) noexcept:
+    """Bytes of the tokens with which both the tail and a subscription behind `stop` begin."""
+    cdef const char* t = PyBytes_AS_STRING(tail)
+    cdef Py_ssize_t n = PyBytes_GET_SIZE(tail)
+    cdef const char* p = stop + 1  # behind the end when nothing follows
+    cdef Py_ssize_t i, most = min(n, end - p)
+    cdef Py_ssize_t whole = 0
+    for i in range(most):
+        if t[i] != p[i]:
+            return whole
+        if t[i] == c'.':
+            whole = i
+    if most > 0 and (most == n or t[most] == c'.') and (p + most == end or p[most] == c'.'):
+        return most
+    return whole
+
+
+cdef Node _split(Node parent, bytes token, Node child, Py_ssize_t keep):
+    """Two nodes where one subscription parts from the child's tail: the one that keeps so many bytes of it."""
+    cdef Node upper
+    cdef bytes tail = child.tail
+    cdef const char* p = PyBytes_AS_STRING(tail)
+    cdef const char* end = p + PyBytes_GET_SIZE(tail)
+    cdef const char* stop
+    if keep == end - p:
+        return child
+    upper = Node()
+    parent.set_child(token, upper)
+    if keep:
+        upper.tail = p[:keep]
+        p += keep + 1
+    stop = token_end(p, end)
+    child.tail = None if stop == end else PyBytes_FromStringAndSize(stop + 1, end - stop - 1)
+    upper.set_child(p[:stop - p], child)
+    return upper
+
+
+cdef inline const char* behind(Node child, const char* stop, const char* end) noexcept:
+    """Where a subject goes on behind a child whose token ends at `stop`; NULL when it does not get there."""
+    if child is None:
+        return NULL
+    return stop if child.tail is None else _behind_tail(child.tail, stop, end)
+
+
+cdef const char* _behind_tail(bytes tail, const char* stop, const char* end) noexcept:
+    cdef const char* t = PyBytes_AS_STRING(tail)
+    cdef const char* tail_end = t + PyBytes_GET_SIZE(tail)
+    cdef const char* t_stop
+    while t <= tail_end:
+        if stop == end:
+            return NULL
+        p = stop + 1
+        stop = token_end(p, end)
+        t_stop = token_end(t, tail_end)
+        if t_stop - t == 1 and t[0] == c'>':
+            return end
+        if not (t_stop - t == 1 and t[0] == c'*') and (t_stop - t != stop - p or memcmp(t, p, t_stop - t) != 0):
+            return NULL
+        t = t_stop + 1
+    return stop
+
+
 cdef int _prune(list path, Node node) except -1:
     cdef Node parent
     cdef bytes token
     for parent, token in reversed(path):
         if not node.is_empty():
             return 0
-        if token == b"*":
-            parent.one = None
-        elif token == b">":
-            parent.rest = None
-        else:
-            parent.drop_literal(token)
+        parent.drop_child(token)
         node = parent
     return 0
 
@@ -207,43 +300,52 @@ cdef Py_ssize_t _collect_from(Members members, Py_ssize_t start, Py_ssize_t stop
 cdef int _match(Node node, const char* p, const char* end, Members exact, list nodes) except -1:
     """Walk down; recursion only where both a literal and a '*' child go on, so the work is bounded by the trie.
 
-    `exact` comes where a walk of literals alone would find it.
+    `exact` comes where a walk of literals alone would find it. Beyond the end is where the node itself is meant.
     """
     cdef const char* stop
+    cdef const char* at_literal
+    cdef const char* at_one
     cdef Node literal
-    while True:
-        stop = <const char*>memchr(p, c'.', end - p)
-        if stop == NULL:
-            stop = end
+    while p <= end:
+        stop = token_end(p, end)
         if node.rest is not None:
             nodes.append(node.rest)
         literal = node.literal(p, stop - p)
+        at_literal = behind(literal, stop, end)
+        at_one = behind(node.one, stop, end)
         if stop == end:
-            if literal is not None:
+            if at_literal != NULL:
                 nodes.append(literal)
             if exact is not None:
                 nodes.append(exact)
-            if node.one is not None:
+            if at_one != NULL:
                 nodes.append(node.one)
             return 0
-        p = stop + 1
-        if node.one is not None and (literal is not None or exact is not None):
-            _match(node.one, p, end, None, nodes)
-        if literal is not None:
+        if at_one != NULL and (at_literal != NULL or exact is not None):
+            _match(node.one, at_one + 1, end, None, nodes)
+        if at_literal != NULL:
             node = literal
+            p = at_literal + 1
         elif exact is not None:
             nodes.append(exact)
             return 0
-        elif node.one is not None:
+        elif at_one != NULL:
             node = node.one
+            p = at_one + 1
         else:
             return 0
+    nodes.append(node)  # at the end of its tail
+    if exact is not None:
+        nodes.append(exact)
+    return 0
 
 
 cdef bint _descend(Node node, const char* p, const char* end, int rest, list nodes) except -1:
     """Follow the prefix, then wildcards for `rest` tokens; False where a literal below the prefix decides."""
     cdef const char* stop
     cdef Node literal
+    if node.tail is not None:
+        return False
     if p == end and rest == 0:
         nodes.append(node)
         return True

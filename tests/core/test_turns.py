@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from jetbroker.config.options import PermissionsOptions, ResponsePermissions, SubjectPermissions
 from tests.support.inprocess import World
 
 COUNT = 10_000
@@ -41,6 +42,63 @@ def test_others_are_served_between_two_turns(kind: str) -> None:
         turns += 1
         assert turns < COUNT
     assert busy.say(b"PING\r\n").endswith(b"PONG\r\n")
+
+
+RULES = [f"*.*.{number}.never" for number in range(5000)]
+QUEUE_RULES = [f"new.* q{number}" for number in range(5000)]
+JUDGED = 200  # less than a turn where nobody judges
+
+
+@pytest.mark.parametrize(
+    "line", [b"PUB new.%d 0\r\n\r\n", b"SUB new.%d 1\r\nUNSUB 1\r\n", b"SUB new.*.%d.> 1\r\nUNSUB 1\r\n"]
+)
+def test_judging_a_client_by_many_rules_takes_of_its_turn(line: bytes) -> None:
+    rules = SubjectPermissions(["new.>", *RULES], RULES)
+    plain, judged = World(), World()
+    data = b"".join(line % number for number in range(JUDGED))
+    unjudged = plain.client()
+    unjudged.feed(data)
+    assert not unjudged.transport.paused
+    busy = judged.client(PermissionsOptions(publish=rules, subscribe=rules))
+    busy.feed(data)
+    assert busy.transport.paused, "all of it was judged at once"
+    judged.loop.run()
+    assert busy.say(b"PING\r\n") == b"PONG\r\n"
+    assert not judged.server.refused
+
+
+@pytest.mark.parametrize(
+    ("subscription", "permissions"),
+    [
+        (b"SUB new.> 1\r\n", PermissionsOptions(subscribe=SubjectPermissions(None, RULES))),
+        (b"SUB new.> 1\r\n", PermissionsOptions(subscribe=SubjectPermissions(["new.*", *RULES]))),
+        (b"SUB new.> q 1\r\n", PermissionsOptions(subscribe=SubjectPermissions(None, QUEUE_RULES))),
+        (b"SUB new.> 1\r\n", PermissionsOptions(publish=SubjectPermissions(RULES), responses=ResponsePermissions())),
+    ],
+    ids=["denied", "wider than allowed", "denied to queues", "replies"],
+)
+def test_judging_its_receivers_takes_of_the_turn_of_the_publisher(
+    subscription: bytes, permissions: PermissionsOptions
+) -> None:
+    world = World()
+    busy, listener = world.client(), world.client(permissions)
+    listener.say(subscription)
+    data = b"".join(b"PUB new.%d new.reply.%d 0\r\n\r\n" % (number, number) for number in range(JUDGED))
+    busy.feed(data)
+    assert busy.transport.paused, "all of it was judged at once"
+    world.loop.run()
+    assert busy.say(b"PING\r\n") == b"PONG\r\n"
+
+
+def test_a_remembered_verdict_takes_nothing_of_the_turn() -> None:
+    world = World()
+    busy = world.client(PermissionsOptions(publish=SubjectPermissions(["new.>", *RULES], RULES)))
+    listener = world.client(PermissionsOptions(subscribe=SubjectPermissions(None, QUEUE_RULES)))
+    listener.say(b"SUB new.> q 1\r\n")
+    subjects = [b"PUB new.%d 0\r\n\r\n" % number for number in range(10)]
+    busy.say(b"".join(subjects))
+    busy.feed(b"".join(subjects * (JUDGED // 10)))
+    assert not busy.transport.paused
 
 
 def test_a_turn_changes_nothing_about_the_order() -> None:

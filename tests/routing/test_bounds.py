@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import tracemalloc
 
 import pytest
 
@@ -88,3 +89,20 @@ def test_odd_bytes_are_bytes(bench):
         bench.subscribe(subject)
     for subject in subjects:
         assert bench.publish(subject) == 1
+
+
+@pytest.mark.parametrize("subject", [b"*" + b".a" * 400_000, b"*" + b".*" * 400_000, b"a" + b".a" * 400_000 + b".>"])
+def test_a_subscription_of_very_many_tokens_costs_its_bytes(bench, subject):
+    nearly = subject[:500_000] + b"b" + subject[500_001:]
+    tracemalloc.start()
+    try:
+        held = [bench.router.subscribe(bench.receiver, each) for each in (subject, nearly, subject[:-2], subject)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 * len(subject)
+    literal = subject.replace(b"*", b"a").replace(b">", b"a")
+    assert bench.publish(literal) == sum(sub.subject == subject for sub in held)
+    for sub in held:
+        bench.router.unsubscribe(sub)
+    assert bench.publish(literal) == 0

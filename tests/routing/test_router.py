@@ -59,6 +59,34 @@ operations = st.lists(
 @settings(max_examples=150, deadline=None)
 @given(operations)
 def test_deliveries_equal_those_of_a_naive_matcher(steps):
+    compare_deliveries(steps)
+
+
+deep_patterns = st.builds(
+    lambda begin, end: ".".join(["x"] * 20 + begin + end).encode(),
+    st.lists(st.sampled_from(["x", "x", "*"]), min_size=12, max_size=14),
+    st.lists(st.sampled_from(["a", "b", "*", ">"]), max_size=8),
+).filter(subjects.valid_subject)
+deep_literals = st.lists(st.sampled_from(["a", "b", "x"]), max_size=8).map(
+    lambda end: ".".join(["x"] * 32 + end).encode()
+)
+deep_operations = st.lists(
+    st.one_of(
+        st.tuples(st.just("subscribe"), deep_patterns, queues),
+        st.tuples(st.just("unsubscribe"), st.integers(0, 30)),
+        st.tuples(st.just("publish"), deep_literals),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(deep_operations)
+def test_so_do_those_of_subjects_with_very_many_tokens(steps):
+    compare_deliveries(steps)
+
+
+def compare_deliveries(steps):
     bench = Bench()
     live: list = []
     for step in steps:
@@ -81,6 +109,11 @@ def test_deliveries_equal_those_of_a_naive_matcher(steps):
                 assert sum(len(entry[2]) for entry in matching if entry[1] == group) == 1
             assert not any(entry[2] for entry in live if entry not in matching)
             assert bench.router.interested(step[1]) == bool(matching)
+    listed = bench.router.subscription_list(0, len(live) + 1)
+    assert sorted(sub.subject for sub in listed) == sorted(entry[0] for entry in live)
+    for *_, sub in live:
+        bench.router.unsubscribe(sub)
+    assert bench.router.subscription_list(0, 1) == []
     bench.loop.close()
 
 
