@@ -12,6 +12,12 @@ from jetbroker.forms.gojson import escape_html
 from jetbroker.forms.gotext import format_time
 
 
+class Identity(Protocol):
+    """By what login a connection is there."""
+
+    login: Login | None
+
+
 class Requestor(Protocol):
     """What a connection tells of itself."""
 
@@ -25,7 +31,7 @@ class Requestor(Protocol):
     version: str
     rtt_ns: int
     opened_at: float  # loop time
-    login: Login | None
+    identity: Identity
 
 
 class ClientInfo:
@@ -63,7 +69,7 @@ class ClientInfo:
         if any(hop.rule.share or hop.rule.exporter == self._system_account for hop in hops):
             info["server"] = self._server_name
         if origin is not None and shared:
-            info |= _token_facts(origin.login)
+            info |= _token_facts(origin.identity.login)
             info |= {"kind": "Client", "client_type": origin.kind}
         return _go_json({key: value for key, value in info.items() if value})
 

@@ -10,12 +10,27 @@ from jetbroker.wire.headers cimport TraceHeaders
 from jetbroker.wire.message cimport Message
 
 
+cpdef enum Stage:
+    """How far a connection has come."""
+    LOGIN_DUE = 0        # it has to log in
+    SILENT = 1           # nobody asks for a login, and it has not said CONNECT
+    LET_IN = 2           # it began without CONNECT, and is in as `no_auth_user`
+    CONNECTED = 3        # its CONNECT was accepted
+    LET_IN_GREETED = 4   # as these two, and its first PING was answered
+    GREETED = 5
+
+
+cpdef enum StageEvent:
+    ACCEPTED = 0         # a CONNECT
+    ADMITTED = 1         # without one
+    PINGED = 2
+
+
 @cython.final
 cdef class ClientProtocol(ClientInput):
     cdef readonly Router router
     cdef public object account         # accounts.Account, None before it is known
-    cdef public object user            # name for the log and for monitoring, None without a login
-    cdef public object login           # auth.Login once it has logged in: what a reload judges again
+    cdef readonly object identity      # connections.identity.Identity: who it is by its login
     cdef readonly Permissions permissions   # None: everything is allowed; set by _set_permissions
     cdef Mappings mappings             # of what it publishes in this read, None: there are none
     cdef bint traced                   # its traffic is logged
@@ -24,7 +39,6 @@ cdef class ClientProtocol(ClientInput):
     cdef public str kind               # "nats" or "websocket"
     cdef public object tls             # what the handshake said (connections.tls), None in clear
     cdef public object upgrade         # connections.upgrade.Upgrade of a WebSocket, else None
-    cdef public object nonce           # bytes that an nkey has to sign, None when nobody needs one
     cdef readonly uint64_t cid
     cdef dict subscriptions            # sid -> Subscription
     cdef Py_ssize_t max_subscriptions  # negative: any number
@@ -32,9 +46,7 @@ cdef class ClientProtocol(ClientInput):
     cdef bint pedantic
     cdef bint echo
     cdef bint no_responders
-    cdef public bint connected         # CONNECT was seen
-    cdef public bint anonymous         # or it was let in without
-    cdef public bint greeted           # the second INFO was sent
+    cdef Stage stage
     cdef public int protocol_level
     cdef public object close_reason
     cdef Route last_route              # of a subject that may be published to, not reserved and not mapped
@@ -50,6 +62,7 @@ cdef class ClientProtocol(ClientInput):
     cdef public str proxy              # address:port of the proxy in front of it, "" when none told who the client is
     cdef public object arrival         # what goes before the first command (connections.listener), None once it may come
 
+    cdef int _advance(self, StageEvent event) except -1
     cdef int _publish_closely(self, const Message* msg) except -1
     cdef int _publish_for_trace(self, const Message* msg, const TraceHeaders* trace) except -1
     cdef int _publish_as(self, bytes subject, const Message* msg) except -1

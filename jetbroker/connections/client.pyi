@@ -1,26 +1,38 @@
+from enum import IntEnum
 from typing import Any, final
 
 from jetbroker.auth.permissions import Permissions
+from jetbroker.connections.identity import Identity
 from jetbroker.connections.input import ClientInput
 from jetbroker.connections.output import ClientOutput, Shared
 from jetbroker.errors import ProtocolError
 from jetbroker.routing.router import Router, Subscription
 
+class Stage(IntEnum):
+    LOGIN_DUE = 0
+    SILENT = 1
+    LET_IN = 2
+    CONNECTED = 3
+    LET_IN_GREETED = 4
+    GREETED = 5
+
+class StageEvent(IntEnum):
+    ACCEPTED = 0
+    ADMITTED = 1
+    PINGED = 2
+
+STAGES: dict[tuple[Stage, StageEvent], Stage]
+
 @final
 class ClientProtocol(ClientInput):
     router: Router
     account: Any
-    user: str | None
-    login: Any
+    identity: Identity
     permissions: Permissions | None
     kind: str
     tls: Any
     upgrade: Any
-    nonce: bytes | None
     cid: int
-    connected: bool
-    anonymous: bool
-    greeted: bool
     close_reason: str | None
     protocol_level: int
     opened_at: float
@@ -49,6 +61,12 @@ class ClientProtocol(ClientInput):
     def active_ns(self) -> int: ...
     @property
     def blocked_seconds(self) -> float: ...
+    @property
+    def connected(self) -> bool: ...
+    @property
+    def anonymous(self) -> bool: ...
+    @property
+    def user(self) -> str | None: ...
     @property
     def login_pending(self) -> bool: ...
     def apply_connect(

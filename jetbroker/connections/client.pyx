@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcmp
 
 from jetbroker.auth.permissions cimport Permissions, Responses
-from jetbroker.connections.input cimport ClientInput
+from jetbroker.connections.input cimport CLOSED, CLOSES, ClientInput
 from jetbroker.connections.output cimport (
     LOOK_DENIED, LOOK_REPLIES, LOOK_TRACE, ClientOutput, Shared, monotonic_ns
 )
@@ -19,6 +19,7 @@ from jetbroker.wire.subjects cimport has_valid_tokens, has_wildcard, is_valid_li
 
 from jetbroker import limits
 from jetbroker.addresses import of_socket
+from jetbroker.connections.identity import Identity
 from jetbroker.connections.resets import reset_on_close
 from jetbroker.connections.trace import INTERNAL, RECEIVED, SENT
 from jetbroker.errors import ProtocolError
@@ -47,6 +48,19 @@ cdef inline bint reserved_subject(const char* p, Py_ssize_t n) noexcept nogil:
     return p[0] == c'$' and n >= 5 and memcmp(p, b"$NRG.", 5) == 0
 
 
+# What an event makes of a connection; what is not named here changes nothing.
+STAGES = {
+    (LOGIN_DUE, ACCEPTED): CONNECTED,
+    (LOGIN_DUE, ADMITTED): LET_IN,
+    (SILENT, ACCEPTED): CONNECTED,
+    (SILENT, ADMITTED): LET_IN,
+    (LET_IN, ACCEPTED): CONNECTED,
+    (LET_IN, PINGED): LET_IN_GREETED,
+    (CONNECTED, PINGED): GREETED,
+    (LET_IN_GREETED, ACCEPTED): GREETED,
+}
+
+
 @cython.final
 cdef class ClientProtocol(ClientInput):
     """asyncio BufferedProtocol of one client: parses what it says and acts on it."""
@@ -59,6 +73,7 @@ cdef class ClientProtocol(ClientInput):
         self.account = account
         self.cid = cid
         self.login_due = login_due
+        self.stage = LOGIN_DUE if login_due else SILENT
         self.max_control_line = shared.max_control_line
         self.max_payload = shared.max_payload
         self.max_subscriptions = shared.max_subscriptions or -1
@@ -68,6 +83,7 @@ cdef class ClientProtocol(ClientInput):
         self.echo = True
         self.kind = "nats"
         self.name = self.lang = self.version = self.proxy = ""
+        self.identity = Identity()
         self.output = ClientOutput()
         self.output.shared = shared
         self.output.soft_pending = min(SOFT_PENDING, shared.max_pending // 4 * 3)
@@ -87,8 +103,7 @@ cdef class ClientProtocol(ClientInput):
         self.shared.server.client_opened(self)
 
     def connection_lost(self, exc) -> None:
-        self.closed = True
-        self.stopped = True
+        self._happens(CLOSES)
         self.output.shut()
         self.output.fd = -1
         self.shared.server.client_lost(self, exc)
@@ -370,11 +385,9 @@ cdef class ClientProtocol(ClientInput):
             self._trace(SENT, b"PONG")
         self._spend(ANSWER_UNITS)
         self.output.write(b"PONG\r\n")
-        if self.connected and not self.greeted:
-            self.greeted = True
-            if self.protocol_level > 0:
-                self.shared.server.client_greet(self)
-        return 0
+        if self.stage == CONNECTED and self.protocol_level > 0:
+            self.shared.server.client_greet(self)
+        return self._advance(PINGED)
 
     cdef int on_pong(self) except -1:
         if self.traced:
@@ -395,7 +408,7 @@ cdef class ClientProtocol(ClientInput):
 
     def apply_connect(self, object options, Router router, object account, Permissions permissions=None) -> None:
         """CONNECT was accepted: take over its options; a second one drops all subscriptions."""
-        if self.connected or router is not self.router:
+        if self.stage >= LET_IN or router is not self.router:
             self._drop_subscriptions()
         self._enter(router, account, permissions)
         self.verbose = options.verbose
@@ -408,9 +421,7 @@ cdef class ClientProtocol(ClientInput):
         self.name = options.name
         self.lang = options.lang
         self.version = options.version
-        self.login_due = False
-        self.anonymous = False
-        self.connected = True
+        self._advance(ACCEPTED)
         self._answered()
         if self.verbose:
             self._ok()
@@ -418,8 +429,22 @@ cdef class ClientProtocol(ClientInput):
     def apply_anonymous(self, Router router, object account, Permissions permissions) -> None:
         """A client that began without CONNECT was let in as `no_auth_user`."""
         self._enter(router, account, permissions)
-        self.login_due = False
-        self.connected = self.anonymous = True
+        self._advance(ADMITTED)
+
+    cdef int _advance(self, StageEvent event) except -1:
+        self.stage = <Stage><int>STAGES.get((self.stage, event), self.stage)
+        self.login_due = self.stage == LOGIN_DUE
+        return 0
+
+    @property
+    def connected(self) -> bool:
+        """Is it in?"""
+        return self.stage >= LET_IN
+
+    @property
+    def anonymous(self) -> bool:
+        """Was it let in without CONNECT?"""
+        return self.stage == LET_IN or self.stage == LET_IN_GREETED
 
     def _choose_path(self) -> None:
         self.last_route = None
@@ -555,7 +580,7 @@ cdef class ClientProtocol(ClientInput):
 
     def close(self, str reason not None, str text="", bint reset=False) -> None:
         """Send -ERR (when there is a text) behind what is queued, then close; with a reset if all could be sent."""
-        if self.closed:
+        if self.flow == CLOSED:
             return
         if text:
             self._error(text)
@@ -563,8 +588,7 @@ cdef class ClientProtocol(ClientInput):
             self.output._send_pending()
             if self.transport.get_write_buffer_size() == 0:
                 reset_on_close(self.transport.get_extra_info("socket"))
-        self.closed = True
-        self.stopped = True
+        self._happens(CLOSES)
         self.close_reason = reason
         cdef ClientOutput output = self.output
         output.shut()
@@ -581,10 +605,9 @@ cdef class ClientProtocol(ClientInput):
 
     def abort(self, str reason not None) -> None:
         """Cut off at once: what is queued is lost."""
-        if self.closed:
+        if self.flow == CLOSED:
             return
-        self.closed = True
-        self.stopped = True
+        self._happens(CLOSES)
         self.output.shut()
         self.close_reason = reason
         self.transport.abort()
@@ -615,9 +638,14 @@ cdef class ClientProtocol(ClientInput):
         return (monotonic_ns() - self.output.progress_ns) / 1e9 if self.output.blocked else 0.0
 
     @property
+    def user(self) -> "str | None":
+        """What it is called in the log and in monitoring, None without a login."""
+        return self.identity.user
+
+    @property
     def login_pending(self) -> bool:
         """True while the client still has to log in."""
-        return self.login_due
+        return self.stage == LOGIN_DUE
 
     @property
     def pending_bytes(self) -> int:

@@ -169,7 +169,7 @@ class Clients:
             return
         self._told = {told: at for told, at in self._told.items() if now - at < limits.SAME_ERROR_SECONDS}
         self._told[text] = now
-        suffix = f" - {self.logins.label(client)}" if client.connected and client.user else ""
+        suffix = f" - {client.identity.label()}" if client.connected and client.user else ""
         tell(f"{self.who(client)} - {text}{suffix}")
 
     # --- events from ClientProtocol ---
@@ -214,14 +214,14 @@ class Clients:
             client.account.connections -= 1
         reason = client.close_reason or ("Read Error" if error else "Client Closed")
         self.closed_traffic.setdefault(client.account.name, Traffic()).add(client)
-        self.closed.add(client, reason, self.logins.refused(client))
+        self.closed.add(client, reason, client.identity.refused)
         if reason == PENDING_BYTES:
             limit = self.options.max_pending
             self.log.info(f"{self.who(client)} - Slow Consumer Detected: MaxPending of {limit} Exceeded")
         if self._nobody_left is not None and not self.connected and not self._nobody_left.done():
             self._nobody_left.set_result(None)
         self.log.debug(f"{self.who(client)} - Client connection closed: {reason}")
-        self.logins.forget(client)
+        client.identity.leave()
 
     def client_keeps(self, client: ClientProtocol, size: int) -> None:
         """A client that has to log in keeps `size` bytes of a command that is not whole; 0: none any more."""
@@ -270,7 +270,7 @@ class Clients:
 
     def client_subscription_removed(self, client: ClientProtocol, what: str) -> None:
         """Its user's new permissions do not allow this subscription."""
-        kind, _, name = self.logins.label(client).partition(":")
+        kind, _, name = client.identity.label().partition(":")
         shown = quoted((name or client.user or "N/A").encode())
         self.log.info(f"Removed sub {what} for {kind.capitalize()} {shown} - not authorized")
 
@@ -354,5 +354,5 @@ class Clients:
             if any(program):
                 described += f" - {quoted(':'.join(word for word in program if word).encode())}"
             if client.user and not client.anonymous:
-                described += f" - {quoted(f'{client.account.label}/{self.logins.label(client)}'.encode())}"
+                described += f" - {quoted(f'{client.account.label}/{client.identity.label()}'.encode())}"
         return described

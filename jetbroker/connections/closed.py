@@ -13,7 +13,7 @@ from jetbroker.routing.router import Subscription
 
 if TYPE_CHECKING:
     from jetbroker.auth.tokens import UserToken
-    from jetbroker.connections.login import Refused
+    from jetbroker.connections.identity import Refused
 
 _EPOCH_NS = time.time_ns() - time.monotonic_ns()
 
@@ -153,7 +153,7 @@ def _first_subscriptions(client: ClientProtocol) -> tuple[SubscriptionRecord, ..
 
 
 def _record(client: ClientProtocol, reason: str, refused: "Refused | None") -> ClosedConnection:
-    login: Login | None = client.login if refused is None else refused.login
+    login: Login | None = client.identity.login if refused is None else refused.login
     account = client.account if refused is None or refused.account is None else refused.account
     token = token_of(login)
     return ClosedConnection(

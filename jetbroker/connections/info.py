@@ -78,8 +78,8 @@ class ServerInfo:
             info["tls_required"] = True
         if client.arrival is not None and client.arrival.hides_address:
             del info["client_ip"]  # it would be the proxy's
-        if client.nonce:
-            info["nonce"] = client.nonce.decode()
+        if client.identity.nonce:
+            info["nonce"] = client.identity.nonce.decode()
         return _line(info)
 
     def after_login(self, client: ClientProtocol) -> bytes:

@@ -6,6 +6,26 @@ from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.parser cimport Parser
 
 
+cpdef enum Flow:
+    """What becomes of the input of a connection. From OVER on nothing more is handled."""
+    READING = 0
+    STALLED = 1          # a receiver has to catch up
+    OVER = 2             # it has had its turn: the rest waits for the next one
+    OVER_STALLED = 3     # both
+    PARKED = 4           # a login is being checked off the loop
+    CLOSED = 5
+
+
+cpdef enum FlowEvent:
+    SPENT = 0            # its turn is used up
+    STALLS = 1           # a receiver has fallen behind
+    CAUGHT_UP = 2        # the receiver has caught up, or has had time enough to
+    TURN = 3             # its next turn comes
+    PARKS = 4            # a login is to be checked
+    UNPARKS = 5          # it is checked
+    CLOSES = 6
+
+
 cdef class ClientInput(Parser):
     cdef Shared shared
     cdef readonly object transport
@@ -14,18 +34,17 @@ cdef class ClientInput(Parser):
     cdef Py_ssize_t reused             # bytes of `unparsed` that stand in front of the shared read buffer
     cdef bint direct                   # this read goes straight into `unparsed`
     cdef bint counted                  # `unparsed` is part of what the unauthenticated keep
-    cdef bint parked                   # a login is being checked off the loop
-    cdef bint paused                   # reading is paused
-    cdef bint yielded                  # it has had its turn: the rest of its input waits for the next one
+    cdef Flow flow
+    cdef bint paused                   # the transport was told not to read
     cdef long budget                   # of this turn, in units of about 50 ns
     cdef double turn_at                # loop time of this turn
-    cdef readonly bint closed
     cdef bint heard                    # something arrived since the last sweep
     cdef int64_t heard_ns              # when a message or a change of interest last arrived (monotonic)
     cdef readonly uint64_t stalls
     cdef readonly uint64_t in_msgs
     cdef readonly uint64_t in_bytes
 
+    cdef int _happens(self, FlowEvent event) except -1
     # A read is about to be handled; for subclasses.
     cdef int begin_read(self) except -1
     # A command has done so much work, in units of about 50 ns: who has had his turn goes on after the others.

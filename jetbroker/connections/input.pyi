@@ -1,12 +1,33 @@
 from asyncio import BufferedProtocol
+from enum import IntEnum
 from typing import Any
 
 from jetbroker.connections.output import ClientOutput
 
+class Flow(IntEnum):
+    READING = 0
+    STALLED = 1
+    OVER = 2
+    OVER_STALLED = 3
+    PARKED = 4
+    CLOSED = 5
+
+class FlowEvent(IntEnum):
+    SPENT = 0
+    STALLS = 1
+    CAUGHT_UP = 2
+    TURN = 3
+    PARKS = 4
+    UNPARKS = 5
+    CLOSES = 6
+
+FLOWS: dict[tuple[Flow, FlowEvent], Flow]
+
 class ClientInput(BufferedProtocol):
     transport: Any
     output: ClientOutput
-    closed: bool
+    @property
+    def closed(self) -> bool: ...
     in_msgs: int
     in_bytes: int
     stalls: int

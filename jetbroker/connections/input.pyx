@@ -23,8 +23,34 @@ cdef double STALL_SECONDS = limits.PUBLISHER_STALL_SECONDS
 cdef long TURN_UNITS = limits.TURN_UNITS
 
 
+# What an event makes of the input; what is not named here changes nothing.
+FLOWS = {
+    (READING, SPENT): OVER,
+    (READING, STALLS): STALLED,
+    (STALLED, SPENT): OVER_STALLED,
+    (STALLED, CAUGHT_UP): READING,
+    (OVER, STALLS): OVER_STALLED,
+    (OVER, TURN): READING,
+    (OVER_STALLED, CAUGHT_UP): OVER,
+    (OVER_STALLED, TURN): READING,
+    (PARKED, UNPARKS): OVER,
+    **{(flow, PARKS): PARKED for flow in (READING, STALLED, OVER, OVER_STALLED)},
+    **{(flow, CLOSES): CLOSED for flow in (READING, STALLED, OVER, OVER_STALLED, PARKED)},
+}
+
+
 cdef class ClientInput(Parser):
     """What a connection reads, as the parser can take it."""
+
+    cdef int _happens(self, FlowEvent event) except -1:
+        self.flow = <Flow><int>FLOWS.get((self.flow, event), self.flow)
+        self.stopped = self.flow >= OVER
+        return 0
+
+    @property
+    def closed(self) -> bool:
+        """Is it over, whether or not its last bytes are on their way still?"""
+        return self.flow == CLOSED
 
     def get_buffer(self, Py_ssize_t sizehint):
         cdef OutputBuffer unparsed = self.unparsed
@@ -46,7 +72,7 @@ cdef class ClientInput(Parser):
 
     def buffer_updated(self, Py_ssize_t nbytes) -> None:
         self.heard = True
-        if self.closed:
+        if self.flow == CLOSED:
             return
         if self.direct:
             self.kept = self.unparsed.size
@@ -96,7 +122,7 @@ cdef class ClientInput(Parser):
         if behind is not None:
             self.shared.congested = None
             stalled = self._maybe_stall(behind)
-        if not (stalled or self.yielded) or self.parked or self.closed:
+        if not (stalled or self.flow == OVER or self.flow == OVER_STALLED):
             return 0
         if not self.paused:
             self.paused = True
@@ -112,8 +138,7 @@ cdef class ClientInput(Parser):
         """The work of a command, known when it is done. Who has had his turn goes on after the others."""
         self.budget -= units
         if self.budget < 0 and not self.stopped:
-            self.stopped = True
-            self.yielded = True
+            self._happens(SPENT)
         return 0
 
     def spend(self, long units) -> None:
@@ -145,13 +170,12 @@ cdef class ClientInput(Parser):
 
     def _maybe_stall(self, ClientOutput behind) -> bool:
         """Slow this publisher down: its receiver is nearly full, or falls behind while it still takes bytes."""
-        if behind.closed or behind is self.output or self.closed or behind.pending() <= behind.soft_pending:
+        if behind.closed or behind is self.output or self.flow >= PARKED or behind.pending() <= behind.soft_pending:
             return False
         if (behind.pending() <= behind.shared.max_pending // 4 * 3
                 and monotonic_ns() - behind.progress_ns > PROGRESS_NS):
             return False
-        if self.parked:
-            return False
+        self._happens(STALLS)
         if behind.stalled is None:
             behind.stalled = []
         behind.stalled.append(self)
@@ -161,9 +185,10 @@ cdef class ClientInput(Parser):
 
     def go_on(self) -> None:
         """Read again after a stall."""
-        if not self.paused or self.parked or self.closed:
+        if not self.paused or self.flow >= PARKED:
             return
-        if self.yielded:
+        self._happens(CAUGHT_UP)
+        if self.flow == OVER:
             self.shared.tick.loop.call_soon(self.next_turn)  # not right now: this may be within somebody else's
             return
         self.paused = False
@@ -172,10 +197,9 @@ cdef class ClientInput(Parser):
     def next_turn(self) -> None:
         """Go on with the input that was left when the last turn was over."""
         cdef bint waits = False
-        if not self.yielded or self.parked or self.closed:
+        if self.flow != OVER and self.flow != OVER_STALLED:
             return
-        self.yielded = False
-        self.stopped = False
+        self._happens(TURN)
         self.budget = TURN_UNITS
         if self.unparsed is not None and self.unparsed.size:
             waits = self._turn(self.unparsed.data, self.unparsed.size)
@@ -184,8 +208,7 @@ cdef class ClientInput(Parser):
 
     def park(self) -> None:
         """Handle nothing more until unpark(): a login is being checked off the loop."""
-        self.parked = True
-        self.stopped = True
+        self._happens(PARKS)
         self.paused = True
         self.transport.pause_reading()
 
@@ -197,8 +220,6 @@ cdef class ClientInput(Parser):
 
     def unpark(self) -> None:
         """Go on with what has arrived meanwhile."""
-        if self.closed or not self.parked:
-            return
-        self.parked = False
-        self.yielded = True
-        self.next_turn()
+        if self.flow == PARKED:
+            self._happens(UNPARKS)
+            self.next_turn()

@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jetbroker import limits
 from jetbroker.accounts.account import Account
@@ -17,10 +17,10 @@ from jetbroker.addresses import split
 from jetbroker.auth.authenticator import FAILED, NOBODY, Authenticator, Claim, Login, Renewal, Verdict
 from jetbroker.auth.password_queue import PasswordQueue
 from jetbroker.auth.passwords import Check
-from jetbroker.config.checks import is_bcrypt
 from jetbroker.config.options import GLOBAL_ACCOUNT, UNLIMITED, AccountLimits, Options
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.handshake import ConnectOptions, decode_connect
+from jetbroker.connections.identity import REDACTED, Refused, name_of, named
 from jetbroker.connections.resets import has_ended
 from jetbroker.errors import ProtocolError
 from jetbroker.forms.gotext import quoted
@@ -29,31 +29,9 @@ from jetbroker.logs.logger import Logger
 if TYPE_CHECKING:
     from jetbroker.auth.tokens import UserToken
 
-REDACTED = "[REDACTED]"  # stands where a token was
 NONCE_RANDOM_BYTES = 11
 
 Judge = Callable[[ClientProtocol, Verdict], None]
-
-
-class Given(NamedTuple):
-    """Credentials in the cookies of a websocket's request, or in a CONNECT that needed none."""
-
-    user: str = ""
-    password: str = ""
-    token: str = ""
-    nkey: str = ""
-    jwt: str = ""
-
-
-class Refused(NamedTuple):
-    """What is known of somebody whose CONNECT was not taken: where it would have belonged, and what it showed.
-
-    `account` without `login`: only that account had no room. `token` is its text (operator mode), if that may be shown.
-    """
-
-    account: Account | None = None
-    login: Login | None = None
-    token: str = ""
 
 
 class Logins:
@@ -75,14 +53,7 @@ class Logins:
         self._log = log
         self._who = who
         self._next_told = 0.0  # loop time
-        self._timers: dict[int, asyncio.TimerHandle] = {}
-        self._ends: dict[int, asyncio.TimerHandle] = {}  # of logins that do not last for ever
-        self._given: dict[int, Given] = {}  # by those who did not have to: a reload may ask for it
-        self._cookies: dict[int, Given] = {}
-        self._signatures: dict[int, str] = {}  # of nonces: they hold for later CONNECTs too
-        self._refused: dict[int, Refused] = {}  # until they are gone: monitoring tells of them
         self._passwords = PasswordQueue(loop)
-        self._checks: set[int] = set()  # parked clients
 
     @property
     def first_account(self) -> Account:
@@ -92,31 +63,13 @@ class Logins:
     def greet(self, client: ClientProtocol) -> None:
         """Before the first INFO: something to sign, when anybody logs in so."""
         if self.authenticator.nonce_required:
-            client.nonce = base64.urlsafe_b64encode(os.urandom(NONCE_RANDOM_BYTES)).rstrip(b"=")
+            client.identity.nonce = base64.urlsafe_b64encode(os.urandom(NONCE_RANDOM_BYTES)).rstrip(b"=")
 
     def expect(self, client: ClientProtocol) -> None:
         """Start the clock of a client that has to log in."""
-        if client.login_pending and client.cid not in self._timers:
+        if client.login_pending and not client.identity.is_awaited:
             timeout = self.authenticator.timeout(client.kind)
-            self._timers[client.cid] = self._loop.call_later(timeout, self._timed_out, client)
-
-    def remember_cookies(self, client: ClientProtocol, given: Given) -> None:
-        """What stands in a websocket's cookies counts where CONNECT says nothing."""
-        if any(given):
-            self._cookies[client.cid] = given
-
-    def forget(self, client: ClientProtocol) -> None:
-        """The client is gone."""
-        self._stop_clock(client)
-        self._follow_end(client, None)
-        self._given.pop(client.cid, None)
-        self._cookies.pop(client.cid, None)
-        self._signatures.pop(client.cid, None)
-        self._refused.pop(client.cid, None)
-
-    def refused(self, client: ClientProtocol) -> Refused | None:
-        """What there is to tell of a client whose CONNECT was not taken."""
-        return self._refused.get(client.cid)
+            client.identity.await_until(self._loop.call_later(timeout, self._timed_out, client))
 
     def stop(self) -> None:
         """End the threads; what they are at is thrown away."""
@@ -127,10 +80,10 @@ class Logins:
     def connect(self, client: ClientProtocol, raw: bytes) -> None:
         """CONNECT: check the credentials, then apply what it asks for. Raises ProtocolError."""
         options = decode_connect(raw, self._said_before(client))
-        self._add_cookies(client, options)
+        client.identity.add_cookies(options)
         if not client.connected:  # what a later CONNECT says counts only once it is good
             client.name, client.lang, client.version = options.name, options.lang, options.version
-            client.user = named(options) or None
+            client.identity.user = named(options) or None
         verdict = self.authenticator.find(self._claim(client, options))
         self._tell(client, verdict)
         if verdict.check is None:
@@ -151,30 +104,12 @@ class Logins:
         client.apply_anonymous(account.router, account, login.permissions)
 
     def _said_before(self, client: ClientProtocol) -> ConnectOptions:
-        """What an earlier CONNECT said stays, where the next one leaves it out (but no password that is hashed)."""
         options = ConnectOptions()
         if not client.connected:
             return options
         client.remember_options(options)
-        login = client.login or NOBODY
-        options.user, options.nkey = login.user, login.nkey
-        secret = "" if is_bcrypt(login.secret) else login.secret
-        options.password, options.auth_token = ("", secret) if login.by_token else (secret, "")
-        given = self._given.get(client.cid)
-        if given is not None:
-            options.user, options.password, options.auth_token, options.nkey, options.jwt = given
-        if login.token is not None:
-            options.jwt = login.token.text
-        options.sig = self._signatures.get(client.cid, "")
+        client.identity.add_said_before(options)
         return options
-
-    def _add_cookies(self, client: ClientProtocol, options: ConnectOptions) -> None:
-        cookies = self._cookies.get(client.cid)
-        if cookies is not None:
-            options.user = options.user or cookies.user
-            options.password = options.password or cookies.password
-            options.auth_token = options.auth_token or cookies.token
-            options.jwt = options.jwt or cookies.jwt
 
     def _claim(self, client: ClientProtocol, options: ConnectOptions) -> Claim:
         return Claim(
@@ -184,7 +119,7 @@ class Logins:
             options.auth_token,
             options.nkey,
             options.sig,
-            client.nonce or b"",
+            client.identity.nonce or b"",
             None if client.tls is None else client.tls.peer_certificate,
             options.jwt,
             split(client.peer)[0],
@@ -199,9 +134,10 @@ class Logins:
     def _judge(self, client: ClientProtocol, options: ConnectOptions, verdict: Verdict) -> None:
         login = verdict.login
         if login is None:
+            known = client.identity.login
             if not client.connected:
-                self._refused[client.cid] = Refused(token=verdict.shown)
-            raise _refused(options, verdict, None if client.login is None else client.login.token)
+                client.identity.refused = Refused(token=verdict.shown)
+            raise _refused(options, verdict, None if known is None else known.token)
         if verdict.who and options.user:
             self._log.warn(f'User "{options.user}" found in connect proto, but user required from cert')
         account = self._room_for(client, login)
@@ -210,7 +146,7 @@ class Logins:
             self._tell_token(client, login)
             if not client.connected:
                 self._note(client, account, login)
-                client.user = _name_of(options, login)
+                client.identity.user = name_of(options, login)
             raise _refused(options, Verdict(None, who=login.user), login.token)
         options.headers = options.headers and not self.options.no_header_support
         wrong = _wrong(options)
@@ -228,7 +164,7 @@ class Logins:
 
     def _note(self, client: ClientProtocol, account: Account, login: Login, *, full: bool = False) -> None:
         token = "" if login.token is None else login.token.shown
-        self._refused[client.cid] = Refused(account, None if full else login, token)
+        client.identity.refused = Refused(account, None if full else login, token)
 
     def _judge_parked(self, client: ClientProtocol, options: ConnectOptions, verdict: Verdict) -> None:
         """The check of a parked client is done."""
@@ -255,31 +191,9 @@ class Logins:
         if client.connected:
             client.account.connections -= 1
         account.connections += 1
-        client.login = None if login is NOBODY else login
-        client.user = _name_of(options, login)
+        client.identity.enter(login, options)
         self._bound(client, self.limits_of(account))
         self._follow_end(client, login.token)
-        self._stop_clock(client)
-        if options.sig and login is not NOBODY:
-            self._signatures[client.cid] = options.sig
-        self._given.pop(client.cid, None)
-        given = Given(options.user, options.password, options.auth_token, options.nkey, options.jwt)
-        if login is NOBODY and any(given):
-            self._given[client.cid] = given
-
-    def label(self, client: ClientProtocol) -> str:
-        """Who a client is, for the log: by nkey, by token or by name."""
-        if client.user == REDACTED:
-            return "token"
-        login: Login | None = client.login
-        if login is not None and login.token is not None and client.user == login.token.claims.subject:
-            return f"jwt:{client.user}"
-        return f"nkey:{client.user}" if self.by_nkey(client) else f"user:{client.user}"
-
-    def by_nkey(self, client: ClientProtocol) -> bool:
-        """Whether it named an nkey, though maybe nobody asked for one."""
-        given = self._given.get(client.cid)
-        return bool(given.nkey if given is not None else client.login is not None and client.login.nkey)
 
     # --- limits of accounts ---
 
@@ -288,7 +202,7 @@ class Logins:
         text = "maximum account active connections exceeded"
         detail = text
         if client.connected:
-            detail += f" - Account:{client.account.label} - {self.label(client)}"
+            detail += f" - Account:{client.account.label} - {client.identity.label()}"
         return ProtocolError(text, "Maximum Account Connections Exceeded", detail)
 
     def limits_of(self, account: Account) -> AccountLimits:
@@ -299,7 +213,7 @@ class Logins:
     def _bound(self, client: ClientProtocol, bounds: AccountLimits) -> int:
         """The smallest one of server, account and user holds. Returns how many subscriptions there may be."""
         options = self.options
-        login: Login | None = client.login
+        login = client.identity.login
         if login is not None and login.token is not None:
             own = login.token.may.limits
             bounds = replace(
@@ -336,11 +250,11 @@ class Logins:
         The client is parked meanwhile: nothing it says counts before it is judged.
         """
         client.park()
-        self._checks.add(client.cid)
+        client.identity.checking = True
         authenticator = self.authenticator
 
         def checked(is_good: bool) -> None:
-            self._checks.discard(client.cid)
+            client.identity.checking = False
             if not client.closed:
                 judge(client, self._verdict_of(client, verdict, authenticator, is_good=is_good))
 
@@ -364,13 +278,8 @@ class Logins:
         renewal, renewed = self.authenticator.renew(found.login, self._connection_of(client))
         return renewed if renewal is Renewal.STAYS and renewed.check is None else Verdict(None)
 
-    def _stop_clock(self, client: ClientProtocol) -> None:
-        timer = self._timers.pop(client.cid, None)
-        if timer is not None:
-            timer.cancel()
-
     def _timed_out(self, client: ClientProtocol) -> None:
-        self._timers.pop(client.cid, None)
+        client.identity.stop_clock()
         if client.login_pending and not client.closed:
             now = self._loop.time()
             if now >= self._next_told:  # who waits for a login and says nothing does so often
@@ -381,20 +290,17 @@ class Logins:
     # --- logins that end ---
 
     def _follow_end(self, client: ClientProtocol, token: "UserToken | None") -> None:
-        timer = self._ends.pop(client.cid, None)
-        if timer is not None:
-            timer.cancel()
-        if token is not None and token.ends_in is not None:
-            self._ends[client.cid] = self._loop.call_later(token.ends_in, self._ended, client)
+        ends_in = None if token is None else token.ends_in
+        client.identity.end_with(None if ends_in is None else self._loop.call_later(ends_in, self._ended, client))
 
     def _ended(self, client: ClientProtocol) -> None:
-        self._ends.pop(client.cid, None)
+        client.identity.end_with(None)
         self.expel(client, "Authentication Expired", "User Authentication Expired")
 
     def seconds_left(self, client: ClientProtocol) -> float | None:
         """Until the login ends; None: it does not."""
-        timer = self._ends.get(client.cid)
-        return None if timer is None else timer.when() - self._loop.time()
+        ends_at = client.identity.ends_at
+        return None if ends_at is None else ends_at - self._loop.time()
 
     def expel(self, client: ClientProtocol, reason: str, text: str) -> None:
         """End a login that was good until now."""
@@ -421,7 +327,7 @@ class Logins:
         self.authenticator = authenticator
         counts: Counter[str] = Counter()
         for client in list(clients):
-            if client.closed or client.cid in self._checks:  # who is being checked is judged at the end of that
+            if client.closed or client.identity.checking:  # who is being checked is judged at the end of that
                 continue
             if client.connected:
                 self._renew(client, counts)
@@ -431,17 +337,16 @@ class Logins:
     def _connection_of(self, client: ClientProtocol) -> Claim:
         """A claim of what is known beside the credentials, and of those that were given without need."""
         options = ConnectOptions()
-        given = self._given.get(client.cid)
-        if given is not None:
-            options.user, options.password, options.auth_token, options.nkey, options.jwt = given
+        client.identity.add_given(options)
         return self._claim(client, options)
 
     def _renew(self, client: ClientProtocol, counts: Counter[str]) -> None:
-        renewal, verdict = self.authenticator.renew(client.login, self._connection_of(client))
+        renewal, verdict = self.authenticator.renew(client.identity.login, self._connection_of(client))
         self._tell(client, verdict)
         account: Account = client.account
         name = account.name
-        by_token = client.login is not None and client.login.token is not None
+        known = client.identity.login
+        by_token = known is not None and known.token is not None
         removed = self.accounts.get(name) is not account
         if renewal is Renewal.GONE or (removed and not by_token):
             client.close("Client Closed")
@@ -454,16 +359,14 @@ class Logins:
             if verdict.check is None:
                 self._go_on(client, verdict)
             else:
-                self._run(client, verdict.check, client.user or "", verdict, self._go_on, must_be_checked=True)
+                self._run(client, verdict.check, client.identity.user or "", verdict, self._go_on, must_be_checked=True)
 
     def _go_on(self, client: ClientProtocol, verdict: Verdict) -> None:
         """A connected client stays as what it is by the new logins."""
         if verdict.login is None:
             self._end(client, verdict)
             return
-        client.login = None if verdict.login is NOBODY else verdict.login
-        if client.login is not None:
-            self._given.pop(client.cid, None)
+        client.identity.renew(verdict.login)
         self._tell_token(client, verdict.login)
         self._follow_end(client, verdict.login.token)
         if not self.rebound(client):
@@ -472,27 +375,8 @@ class Logins:
         client.unpark()
 
     def _end(self, client: ClientProtocol, verdict: Verdict) -> None:
-        options = ConnectOptions()
-        login = client.login or NOBODY
-        options.user, options.nkey = login.user, login.nkey
-        options.auth_token = REDACTED if login.by_token else ""
-        given = self._given.get(client.cid)
-        if given is not None:
-            options.user, options.nkey = given.user, given.nkey
-            options.auth_token = REDACTED if given.token else ""
-        client.fail(_refused(options, verdict, login.token))
-
-
-def named(options: ConnectOptions) -> str:
-    """Whom a CONNECT names, for the log and for monitoring; a token is never shown."""
-    return options.nkey or options.user or (REDACTED if options.auth_token else "")
-
-
-def _name_of(options: ConnectOptions, login: Login) -> str | None:
-    """What somebody who may come in is called."""
-    if login.token is not None:
-        return options.nkey or options.user or login.token.claims.subject
-    return login.nkey or login.user or named(options) or None
+        login = client.identity.login or NOBODY
+        client.fail(_refused(client.identity.accused(), verdict, login.token))
 
 
 def _wrong(options: ConnectOptions) -> ProtocolError | None:

@@ -1,6 +1,6 @@
 """Operator mode: connected clients follow what the tokens of their accounts say from now on."""
 
-from jetbroker.auth.authenticator import Login, Verdict
+from jetbroker.auth.authenticator import Verdict
 from jetbroker.auth.tokens import KnownAccount, UserToken
 from jetbroker.config.tokens.claims import is_revoked
 from jetbroker.connections.client import ClientProtocol
@@ -32,7 +32,7 @@ class TokenClients:
                 client.fail(logins.account_full(client))
                 continue
             count += 1
-            login: Login | None = client.login
+            login = client.identity.login
             if login is None or login.token is None or not logins.rebound(client):
                 continue
             token = login.token

@@ -16,7 +16,7 @@ from jetbroker.connections import frames
 from jetbroker.connections.clients import Clients
 from jetbroker.connections.frames import FrameError, FrameReader, FrameWriter, Inflater
 from jetbroker.connections.http_upgrade import UpgradeRequests
-from jetbroker.connections.login import Given
+from jetbroker.connections.identity import Given
 from jetbroker.connections.upgrade import Upgrade, UpgradeRules
 from jetbroker.errors import ProtocolError
 from jetbroker.logs.logger import Logger
@@ -299,7 +299,7 @@ class WebsocketInput:
         options = self._listener.options
         names = (options.user_cookie, options.pass_cookie, options.token_cookie, "", options.jwt_cookie)
         given = Given(*(self.client.upgrade.cookies.get(name, "") if name else "" for name in names))
-        self._listener.clients.logins.remember_cookies(self.client, given)
+        self.client.identity.show_cookies(given)
         self.client.connection_made(self.transport)
 
     def receive(self, data: bytes) -> None:

@@ -234,8 +234,8 @@ def _keys(row: Row, *, auth: bool) -> dict[str, Any]:
         return {"jwt": row.token, "issuer_key": row.issuer, "name_tag": tag, "tags": list(row.tags)}
     if not auth:
         return {}
-    token = token_of(row.login)
-    keys: dict[str, Any] = {"jwt": "" if token is None else token.shown, "issuer_key": issuer_of(row.login)}
+    token = token_of(row.identity.login)
+    keys: dict[str, Any] = {"jwt": "" if token is None else token.shown, "issuer_key": issuer_of(row.identity.login)}
     return keys | {"name_tag": _name_tag(row), "tags": [] if token is None else list(token.claims.tags)}
 
 

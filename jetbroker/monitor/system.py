@@ -217,8 +217,12 @@ def user_info(client: ClientProtocol | None, ends_in: float | None = None) -> di
         return {"user": "", "account": ""}
     name = client.account.name
     info = {"user": client.user or "", "account": name, "account_name": client.account.tag or name}
-    if client.login is not None and client.login.token is not None and client.login.token.claims.name:
-        info["user_name"] = client.login.token.claims.name
+    if (
+        client.identity.login is not None
+        and client.identity.login.token is not None
+        and client.identity.login.token.claims.name
+    ):
+        info["user_name"] = client.identity.login.token.claims.name
     if client.permissions is not None:
         info["permissions"] = _permissions(client.permissions.options)
     if ends_in is not None and ends_in >= 1:
