@@ -15,7 +15,8 @@ import pytest
 from jetbroker.errors import StorageError
 from jetbroker.store.faults import Fault, Faults, Retry
 from jetbroker.store.format.footers import sound_footer_of
-from jetbroker.store.format.records import decode_trailer, encode_record, seed_of
+from jetbroker.store.format.records import PREVIOUS_WAS_SEALED, decode_trailer, encode_record, seed_of
+from jetbroker.store.log.active_file import ActiveFile
 from jetbroker.store.log.commit import GroupCommit
 from jetbroker.store.log.health import TRANSITIONS, Health, WriteEvent, Writing
 from jetbroker.store.log.removals import PendingRemovals
@@ -445,5 +446,52 @@ def test_a_file_of_another_origin_is_set_aside_for_a_new_one(tmp_path: Path) -> 
         assert path.read_bytes() == b""
         (aside,) = tmp_path.glob("1.seg.damaged-*")
         assert aside.read_bytes() == b"damaged"
+
+    run(scenario())
+
+
+def test_a_short_write_keeps_whole_records_and_the_rest_is_written_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        disk = FaultyDisk()
+        files = SegmentFiles(disk, asyncio.get_running_loop(), seed_of(1))
+        segment = files.new_segment(str(tmp_path), 1, PREVIOUS_WAS_SEALED, None)
+        segment.header_len = segment.end = 8
+        files.make(segment)
+        file = ActiveFile(disk, seed_of(1))
+        file.begin(segment, bytes(8))
+        removals = PendingRemovals()
+        for seq in (1, 5):
+            removals.add(seq, seq)
+            file.put_deletions(removals, 9, 1000)
+        first_end = 8 + 36 + 16
+        left = first_end + 10
+
+        def full(call: str, path: str, size: int) -> int | None:
+            nonlocal left
+            if call == "write":
+                size = min(size, left)
+                left -= size
+                return size
+            return None
+
+        disk.rule = full
+        with pytest.raises(OSError, match="No space left"):
+            file.write()
+        boundary = file.written_boundary(0)
+        assert boundary == first_end
+        file.cut_back(boundary)
+        files.cut(segment, boundary)
+        removals.take_back(9)
+        assert os.path.getsize(segment.path) == segment.end == boundary
+        disk.rule = None
+        file.put_deletions(removals, 9, 1000)
+        file.write()
+        removals.written()
+        assert os.path.getsize(segment.path) == segment.end
+        again = FileSegment(1, segment.path)
+        again.header_len = 8
+        data = Path(segment.path).read_bytes()
+        walk = walk_records(again, data, len(data), seed_of(1), False)
+        assert (walk.end, walk.damaged) == (len(data), 0)
 
     run(scenario())

@@ -5,6 +5,7 @@ The log counts messages and decides; its parts hold what has to do with the file
 """
 from libc.stdint cimport uint64_t
 
+from jetbroker.store.log.active_file cimport ActiveFile
 from jetbroker.store.log.commit cimport GroupCommit
 from jetbroker.store.disk cimport Disk
 from jetbroker.store.log.health cimport Health
@@ -14,7 +15,6 @@ from jetbroker.store.log.segment cimport Ranges
 from jetbroker.store.log.segment_files cimport FileSegment, SegmentFiles
 from jetbroker.store.log.segmented cimport SegmentedLog
 from jetbroker.store.log.sync_round cimport SyncRound
-from jetbroker.store.log.tail cimport Tail
 from jetbroker.store.log.waiters cimport Changes
 from jetbroker.tick cimport Tick
 
@@ -27,7 +27,7 @@ cdef class FileLog(SegmentedLog):
     cdef public dict meta              # account, stream, created, config: goes into segment headers
     cdef bint always                   # committed = synced
     cdef readonly bint closed
-    cdef Tail tail                     # what of the active file is in memory
+    cdef ActiveFile file
     cdef SegmentFiles files
     cdef Changes changes
     cdef PendingRemovals removals
@@ -35,7 +35,6 @@ cdef class FileLog(SegmentedLog):
     cdef Sealing sealing
     cdef readonly Health health
     cdef Py_ssize_t loaded_bound       # sealed segments whose columns may stay in memory
-    cdef uint64_t batch_start          # file offset of the batch that is being appended
     cdef readonly bint packs           # sealed segments are to be packed
     cdef public object packer          # who does it, and overwrites messages in packed segments; None: nobody
     cdef public object erasing         # a future: messages removed from packed segments are overwritten; None: all are
@@ -49,9 +48,7 @@ cdef class FileLog(SegmentedLog):
 
     # --- the active file ---
     cdef int put_deletions(self) except -1
-    cdef int put_own_record(self, int kind, const char* payload, Py_ssize_t n) except -1
     cdef int write_tail(self) except -1
-    cdef int cut_back(self, uint64_t end) except -1
 
     # --- failures ---
     cdef int refuse(self, str reason) except -1

@@ -5,36 +5,31 @@ import os
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint32_t, uint64_t
 
-from jetbroker import limits
 from jetbroker.errors import StorageError
 from jetbroker.store.format import records as store_format
 from jetbroker.store.log.atomic import sync_apart
 from jetbroker.store.log.scan import rebuild_columns, walk_records
 from jetbroker.store.faults import Fault, Retry
 
+from jetbroker.store.log.active_file cimport ActiveFile
 from jetbroker.store.log.commit cimport GroupCommit
 from jetbroker.store.disk cimport Disk
 from jetbroker.store.format.records cimport (
-    KIND_CONFIG, KIND_DELETIONS, PREVIOUS_SEALED, RECORD_HEADER, put_record, record_seed,
+    KIND_CONFIG, KIND_DELETIONS, PREVIOUS_SEALED, RECORD_HEADER, record_seed,
 )
 from jetbroker.store.log.health cimport COMMITTED, GIVEN_UP, MOVED, MOVING, PAUSED, SYNCED, TRIED, WORKS, Health
 from jetbroker.store.log.removals cimport PendingRemovals
-from jetbroker.store.log.salvage cimport (
-    carry_dead, range_records, shorten, slots_before, unsynced_records, written_boundary, written_slots,
-)
+from jetbroker.store.log.salvage cimport carry_dead, range_records, shorten, slots_before
 from jetbroker.store.log.sealing cimport Sealing
 from jetbroker.store.log.segment cimport Ranges, Segment
 from jetbroker.store.log.segment_files cimport FileSegment, SegmentFiles
 from jetbroker.store.log.segmented cimport SegmentedLog
 from jetbroker.store.log.stream_log cimport SubjectState
 from jetbroker.store.log.sync_round cimport SyncRound
-from jetbroker.store.log.tail cimport Tail
 from jetbroker.store.log.waiters cimport Changes
 from jetbroker.tick cimport PHASE_LOGS, Tick
 
 DEFAULT_SEGMENT_BYTES = 64 * 1024 * 1024
-# Ranges in one D record: 1 MiB
-cdef Py_ssize_t RANGES_PER_RECORD = 65536
 # Sealed segments whose columns stay in memory; more when segments are small.
 cdef Py_ssize_t LOADED_SEGMENTS = 4
 cdef Py_ssize_t LOADED_SMALL = 16
@@ -57,7 +52,7 @@ cdef class FileLog(SegmentedLog):
         self.message_cost = 30
         self.headers_cost = 4
         self.loaded_bound = LOADED_SEGMENTS
-        self.tail = Tail()
+        self.file = ActiveFile(disk, self.seed)
         self.files = SegmentFiles(disk, tick.loop, self.seed)
         self.changes = Changes()
         self.removals = PendingRemovals()
@@ -113,12 +108,12 @@ cdef class FileLog(SegmentedLog):
             return 0
         self.all_written()
         if self.always:
-            self.tail.trim()
+            self.file.tail.trim()
             self.group.request(self)
             return 0
         if self.health.state != WORKS:
             self.health.take(COMMITTED)
-        self.tail.forget_written()     # readers find it in the page cache
+        self.file.tail.forget_written()     # readers find it in the page cache
         self.advance_committed()
         if self.round.unsynced:
             self.group.request(self)
@@ -185,7 +180,7 @@ cdef class FileLog(SegmentedLog):
             self.changes.waiters.fail(error)
             self.health.try_later()
             return None
-        return self.round.begin(<FileSegment>self.active, self.changes.written, self.written, self.tail.written)
+        return self.round.begin(<FileSegment>self.active, self.changes.written, self.written, self.file.tail.written)
 
     def end_sync(self, error):
         """The outcome of the round: commits move, or what is not on disk is written again elsewhere."""
@@ -200,23 +195,15 @@ cdef class FileLog(SegmentedLog):
         self.changes.synced = self.round.upto.change
         self.synced = self.round.upto.seq
         if self.round.active is self.active:
-            self.tail.synced = self.round.upto.offset
+            self.file.tail.synced = self.round.upto.offset
         if self.always:
             self.advance_committed()
-        self.remove_dead_files()
+        for segment in self.round.removable(self.changes.synced):
+            self.files.remove(segment, self.segments)
         if settled:
             self.files.shed(self.segments, self.round.held(), self.loaded_bound)
             if self.packs:
                 self.packer.wake(self)
-
-    def remove_dead_files(self):
-        """Remove the files of dead segments whose successors are on disk."""
-        cdef FileSegment segment
-        for segment in self.round.removable(self.changes.synced):
-            self.files.close(segment)
-            # a later segment may have its name; the file was set aside then
-            if not any([other.path == segment.path for other in self.segments]):
-                self.files.remove(segment)
 
     def sync_failed(self, error):
         """The group failed: its data goes to a new file; when that fails too, its appends are taken back."""
@@ -246,13 +233,13 @@ cdef class FileLog(SegmentedLog):
         cdef list unsynced = self.round.unsynced
         cdef FileSegment suspect = <FileSegment>(unsynced[0] if unsynced else self.active)
         cdef FileSegment new
-        cdef uint64_t valid = suspect.retained_at if unsynced else self.tail.unsynced_from()
+        cdef uint64_t valid = suspect.retained_at if unsynced else self.file.tail.unsynced_from()
         cdef Py_ssize_t kept
         cdef list old = self.segments[self.segments.index(suspect):]
         cdef bytes header
         cdef bytes data
         self.put_deletions()
-        data = unsynced_records(unsynced, <FileSegment>self.active, self.tail)
+        data = self.file.unsynced_records(unsynced)
         self.load(suspect)
         if suspect.recorded is None:
             suspect.recorded = self.recorded_ranges(suspect)
@@ -274,7 +261,7 @@ cdef class FileLog(SegmentedLog):
         if kept:
             shorten(suspect, kept, valid)
             suspect.count(self.message_cost, self.headers_cost)
-        self.tail.begin(data)
+        self.file.begin(new, data)
         self.active = new
         self.segments.append(new)
         self.recent = None
@@ -316,9 +303,8 @@ cdef class FileLog(SegmentedLog):
         segment.recorded.clear()
         if lost:
             self.take_back(first_lost)
-        self.tail.cut(segment.header_len)
-        self.tail.written = 0
-        segment.end = segment.header_len
+        self.file.cut_back(segment.header_len)
+        self.file.tail.written = 0
         segment.subjects = 0
         # what could not be synced is never synced again: the next try makes a file anew
         self.files.discard(segment)
@@ -381,23 +367,17 @@ cdef class FileLog(SegmentedLog):
     # --- the write buffer ---
 
     cdef char* room(self, uint32_t length, uint32_t* offset) except NULL:
-        cdef FileSegment segment = <FileSegment>self.active
-        cdef char* p
-        if segment.end + length > self.segment_bytes and segment.slots and not self.batch_seq:
+        if (<FileSegment>self.active).end + length > self.segment_bytes and self.active.slots and not self.batch_seq:
             self.roll(self.last_seq + 1)
-            segment = <FileSegment>self.active
-        p = self.tail.extend(length)
-        offset[0] = <uint32_t>segment.end
-        segment.end += length
-        return p
+        return self.file.room(length, offset)
 
     cdef int begin_batch(self, uint64_t size) except -1:
         # in one segment and in one write, so that recovery finds it whole or torn at the end
         self.ready()
         if (<FileSegment>self.active).end + size > self.segment_bytes and self.active.slots:
             self.roll(self.last_seq + 1)
-        self.tail.reserve(size)
-        self.batch_start = self.tail.end()
+        self.file.tail.reserve(size)
+        self.file.batch_start = self.file.tail.end()
         self.batch_seq = self.last_seq + 1
         return 0
 
@@ -408,47 +388,25 @@ cdef class FileLog(SegmentedLog):
 
     cdef int abort_batch(self) except -1:
         self.take_back(self.batch_seq)
-        self.cut_back(self.batch_start)
+        self.file.cut_back(self.file.batch_start)
         self.batch_seq = 0
         return 0
 
     cdef int put_deletions(self) except -1:
-        """One batch of D records: what is pending, and the batch before once more."""
-        cdef FileSegment active = <FileSegment>self.active
-        cdef Ranges batch = self.removals.next_batch()
-        cdef Py_ssize_t at = 0
-        cdef Py_ssize_t n
-        if batch is None:
-            return 0
-        while at < batch.count:
-            n = min(batch.count - at, RANGES_PER_RECORD)
-            self.put_own_record(KIND_DELETIONS, <const char*>(batch.data + 2 * at), 16 * n)
-            at += n
-        active.recorded.extend(batch)
-        if active.recorded.count > 100_000:
-            active.recorded.normalize()
-        return 0
+        return self.file.put_deletions(self.removals, self.last_seq, self.last_time_ns)
 
     def write_config(self, dict meta not None):
         """Log a new configuration; later segments carry it in their header."""
         cdef bytes text = store_format.encode_json(meta)
         self.meta = meta
-        self.put_own_record(KIND_CONFIG, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+        self.file.put(KIND_CONFIG, self.last_seq, self.last_time_ns, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
         self.changed()
-
-    cdef int put_own_record(self, int kind, const char* payload, Py_ssize_t n) except -1:
-        """A record of what is no message."""
-        cdef Py_ssize_t length = RECORD_HEADER + n
-        put_record(self.tail.extend(length), kind, self.seed, self.last_seq, self.last_time_ns, 0,
-                   NULL, 0, NULL, 0, payload, n)
-        (<FileSegment>self.active).end += length
-        return 0
 
     cdef int write_tail(self) except -1:
         if (<FileSegment>self.active).fd < 0:
             # it could not be made when it was needed first
             self.make_file(<FileSegment>self.active)
-        return self.tail.write(self.disk, (<FileSegment>self.active).fd)
+        return self.file.write()
 
     # --- after a failed write ---
 
@@ -492,19 +450,18 @@ cdef class FileLog(SegmentedLog):
         elif (<FileSegment>self.active).fd >= 0 and not self.has_room():
             return
         self.sealing.overdue = False   # nor is there a successor to an empty one: it would have its name
-        self.put_own_record(KIND_DELETIONS, NULL, 0)
+        self.file.put(KIND_DELETIONS, self.last_seq, self.last_time_ns, NULL, 0)
         self.changed()
 
     def has_room(self):
         """Can the active file grow by whatever may be published? When not, the next try is to come."""
-        cdef uint64_t end = self.tail.end()
         try:
-            self.disk.write_all((<FileSegment>self.active).fd, bytes(limits.STORAGE_PROBE_BYTES), end)
+            self.file.probe()
         except OSError as error:
             self.refuse(f"{error.strerror or error}")
             return False
         finally:
-            self.files.cut(self.active, end)
+            self.files.cut(self.active, self.file.tail.end())
         return True
 
     cdef int ready(self) except -1:
@@ -517,8 +474,8 @@ cdef class FileLog(SegmentedLog):
     cdef int write_failed(self, object error) except -1:
         """Keep what was wholly written, take the other appends back and answer for them."""
         cdef FileSegment segment = <FileSegment>self.active
-        cdef Py_ssize_t slots = written_slots(segment, self.tail)
-        cdef uint64_t boundary = written_boundary(segment, self.tail, slots)
+        cdef Py_ssize_t slots = self.file.written_slots()
+        cdef uint64_t boundary = self.file.written_boundary(slots)
         cdef uint64_t first_lost = segment.first_seq + slots
         cdef bint lost = first_lost <= self.last_seq
         self.refuse(f"{error.strerror or error}")
@@ -526,7 +483,7 @@ cdef class FileLog(SegmentedLog):
             self.take_back(first_lost)
             self.changes.waiters.fail(self.health.failed)
         self.removals.take_back(self.last_seq)
-        self.cut_back(boundary)
+        self.file.cut_back(boundary)
         self.files.cut(segment, boundary)
         self.written = self.last_seq
         if lost and self.observer is not None:
@@ -538,16 +495,16 @@ cdef class FileLog(SegmentedLog):
 
         Appends that were written wholly, in front of the one that was not, are committed with them.
         """
-        cdef uint64_t boundary = self.tail.end()
+        cdef uint64_t boundary = self.file.tail.end()
         if self.removals.pending.count or self.changes.waiters.waiting:
             self.health.use_reserve()
         self.put_deletions()
         try:
             self.write_tail()
         except OSError as error:
-            if self.tail.written > boundary:
+            if self.file.tail.written > boundary:
                 self.files.cut(<FileSegment>self.active, boundary)
-            self.cut_back(boundary)
+            self.file.cut_back(boundary)
             self.removals.take_back(self.last_seq)
             self.changes.waiters.fail(StorageError(f"{self.directory}: {error.strerror or error}"))
             return 0
@@ -556,12 +513,6 @@ cdef class FileLog(SegmentedLog):
             return self.group.request(self)
         self.advance_committed()
         return self.group.request_later(self)
-
-    cdef int cut_back(self, uint64_t end) except -1:
-        """What is behind `end` of the active file is not going to be written."""
-        self.tail.cut(end)
-        (<FileSegment>self.active).end = end
-        return 0
 
     def restore(self, list sequences not None):
         """Undo removals that are not written yet: those that limits made for appends which were taken back.
@@ -590,13 +541,8 @@ cdef class FileLog(SegmentedLog):
         return self.removals.add(first, last)
 
     cdef FileSegment new_segment(self, uint64_t first_seq, uint64_t valid_before):
-        cdef FileSegment segment = FileSegment(first_seq, f"{self.directory}/{first_seq:020d}.seg")
-        segment.recorded = Ranges()
-        segment.valid_before = valid_before
-        segment.created_ns = self.disk.time_ns()
+        cdef FileSegment segment = self.files.new_segment(self.directory, first_seq, valid_before, self.active)
         segment.last_time = self.last_time_ns
-        if self.active is not None:
-            segment.previous = self.active.first_seq
         return segment
 
     cdef int make_file(self, FileSegment segment) except -1:
@@ -612,7 +558,7 @@ cdef class FileLog(SegmentedLog):
 
     cdef int start_segment(self, FileSegment segment) except -1:
         """Make `segment` the active one; its header is the first thing in the write buffer."""
-        self.tail.begin(self.header_of(segment))
+        self.file.begin(segment, self.header_of(segment))
         segment.end = segment.header_len
         self.sealing.batches_end = 0
         self.active = segment
@@ -638,15 +584,14 @@ cdef class FileLog(SegmentedLog):
             raise self.health.failed from error
         self.removals.written()
         try:
-            self.sealing.seal(old, self.tail.synced)
+            self.sealing.seal(old, self.file.tail.synced)
         except OSError:
             # no room for the footer: the records are all there, and the next header says up to where
             self.files.cut(old, old.end)
             new.valid_before = old.end
         self.files.use(old)
         if self.always:
-            old.retained_at = self.tail.unsynced_from()
-            old.retained = self.tail.bytes_from(old.retained_at)
+            self.file.retain()
         self.round.seal(old)
         self.removals.new_file()
         self.start_segment(new)
@@ -710,9 +655,9 @@ cdef class FileLog(SegmentedLog):
         cdef FileSegment segment = <FileSegment>wanted
         if segment is not self.active:
             return self.files.fetch(segment, slot, segment.end)
-        if segment.offsets[slot] >= self.tail.base:
-            return self.tail.at(segment.offsets[slot])
-        return self.files.fetch(segment, slot, self.tail.written)
+        if segment.offsets[slot] >= self.file.tail.base:
+            return self.file.tail.at(segment.offsets[slot])
+        return self.files.fetch(segment, slot, self.file.tail.written)
 
     cdef int erase_slot(self, Segment wanted, Py_ssize_t slot) except -1:
         """Overwrite subject, headers and payload; the checksum is left, so that nothing reads it as a message.
@@ -731,8 +676,7 @@ cdef class FileLog(SegmentedLog):
                 return 0
             self.sync_now(segment)
         if segment is self.active:
-            self.tail.erase(start, end)
-            end = min(end, self.tail.written)
+            end = self.file.erase(start, end)
         if start < end:
             self.files.overwrite(segment, start, end)
             self.round.changed_bytes(segment)
@@ -750,9 +694,9 @@ cdef class FileLog(SegmentedLog):
 
     def rest(self):
         """Give the write buffer back when nothing was written since the last call. Called every few seconds."""
-        if self.changes.rests(self.always) and self.tail.capacity and not self.round.running \
+        if self.changes.rests(self.always) and self.file.tail.capacity and not self.round.running \
                 and self.health.failed is None:
-            self.tail.give_back()
+            self.file.tail.give_back()
 
     async def close(self):
         """Commit what is accepted and close the files. Raises StorageError when it could not be committed."""
@@ -777,7 +721,7 @@ cdef class FileLog(SegmentedLog):
 
     def buffer_bytes(self):
         """Memory held for writing."""
-        return self.tail.capacity
+        return self.file.tail.capacity
 
     def changed_segments(self):
         """Sealed segments of which the cache does not know what is alive."""

@@ -42,6 +42,7 @@ cdef class SegmentFiles:
     cdef uint64_t clock                # of the segments' last uses
     cdef Py_ssize_t names              # how many temporary names were used
 
+    cpdef FileSegment new_segment(self, str directory, uint64_t first_seq, uint64_t valid_before, Segment before)
     cdef int open(self, FileSegment segment) except -1                 # raises StorageError
     cdef int forget(self, FileSegment segment) except -1               # what was read of it is not true any more
     cdef int use(self, FileSegment segment) except -1                  # its columns are needed now

@@ -35,6 +35,8 @@ class SegmentFiles:
     def __init__(self, disk: Disk, loop: asyncio.AbstractEventLoop, seed: int) -> None: ...
     def temporary_name(self, path: str) -> str:
         """A name that no file had before, for one that is to be called `path`."""
+    def new_segment(self, directory: str, first_seq: int, valid_before: int, before: FileSegment | None) -> FileSegment:
+        """A segment behind `before`, without a file yet."""
     def make(self, segment: FileSegment) -> None:
         """An empty file; another one with its name is set aside. Raises OSError."""
     def close(self, segment: FileSegment) -> None: ...
@@ -42,8 +44,8 @@ class SegmentFiles:
         """Take back what a failed write left behind the last whole record."""
     def discard(self, segment: FileSegment) -> None:
         """Close and remove a file that never got the segment's name."""
-    def remove(self, segment: FileSegment) -> None:
-        """Remove the file of a segment that is dropped."""
+    def remove(self, segment: FileSegment, others: list[FileSegment]) -> None:
+        """Close and remove the file of a segment that is dropped."""
     def overwrite(self, segment: FileSegment, start: int, end: int) -> None:
         """Zero bytes in place of those at [start, end). Raises StorageError."""
     def clear(self) -> None: ...

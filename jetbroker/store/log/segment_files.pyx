@@ -52,6 +52,16 @@ cdef class SegmentFiles:
         self.names += 1
         return f"{path}.new{self.names}"
 
+    cpdef FileSegment new_segment(self, str directory, uint64_t first_seq, uint64_t valid_before, Segment before):
+        """A segment behind `before`, without a file yet."""
+        cdef FileSegment segment = FileSegment(first_seq, f"{directory}/{first_seq:020d}.seg")
+        segment.recorded = Ranges()
+        segment.valid_before = valid_before
+        segment.created_ns = self.disk.time_ns()
+        if before is not None:
+            segment.previous = before.first_seq
+        return segment
+
     def make(self, FileSegment segment not None):
         """An empty file; another one with its name is set aside. Raises OSError."""
         if segment.temporary is None and os.path.lexists(segment.path) and os.lstat(segment.path).st_size:
@@ -98,8 +108,11 @@ cdef class SegmentFiles:
             # the next start removes it
             self._report(f"cannot remove {segment.temporary}", error)
 
-    def remove(self, FileSegment segment not None):
-        """Remove the file of a segment that is dropped."""
+    def remove(self, FileSegment segment not None, list others not None):
+        """Close and remove the file of a segment that is dropped."""
+        self.close(segment)
+        if any([other.path == segment.path for other in others]):
+            return                     # a later segment has its name; the file was set aside
         try:
             self.disk.unlink(segment.temporary or segment.path)
         except OSError as error:

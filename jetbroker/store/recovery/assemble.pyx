@@ -87,7 +87,7 @@ def resume(FileLog log not None, FileSegment segment):
         log.start(log.last_seq + 1)
     else:
         log.active = segment
-        log.tail.go_on(segment.end)
+        log.file.go_on(segment)
         log.sealing.batches_end = segment.end  # there may be some
     log.written = log.synced = log.committed = log.last_seq
     log.drop_dead_segments()
