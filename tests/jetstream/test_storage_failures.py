@@ -70,7 +70,11 @@ async def test_a_full_disk_speaks_and_heals(tmp_path: Path, mode: str) -> None:
         reply = await client.request("s", b"again", timeout=10)
         assert json.loads(reply.data)["seq"] == stored + 1
         assert "storage_faults" not in get_json(port, "/jsz")
-        lines = [line for line in server.log if "JetStream storage of" in line]
+        lines: list[str] = []
+        async with asyncio.timeout(20):
+            while len(lines) < 2:  # they come by a pipe of their own
+                await asyncio.sleep(0.01)
+                lines = [line for line in server.log if "JetStream storage of" in line]
         assert len(lines) == 2, lines
         assert "[ERR] JetStream storage of '$G > S' failed, " in lines[0]
         assert "[INF] JetStream storage of '$G > S' works again" in lines[1]
