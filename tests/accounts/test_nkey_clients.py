@@ -39,7 +39,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 async def open_client(daemon: Daemon, **options: object) -> Client:
-    return await nats.connect(daemon.url, allow_reconnect=False, connect_timeout=5, **options)  # type: ignore[arg-type]
+    return await nats.connect(daemon.url, allow_reconnect=False, connect_timeout=5, **options)
 
 
 @pytest.mark.parametrize("kind", SERVERS)

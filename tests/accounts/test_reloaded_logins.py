@@ -171,7 +171,7 @@ def _connected(server: Edited, say: Say | None) -> Raw:
         return raw
     if isinstance(say, bytes):
         raw.send(say)
-    else:
+    elif not callable(say):
         nonce = json.loads(raw.info[5:]).get("nonce", "")
         fields = {name: value(nonce) if callable(value) else value for name, value in say.items()}
         raw.send(b"CONNECT " + json.dumps({"verbose": False, **fields}).encode() + b"\r\nPING\r\n")

@@ -131,7 +131,7 @@ def _of_theirs(path: Path, *arguments: str) -> str:
     process = subprocess.Popen(
         [NATS_SERVER, "-c", str(path), *arguments], stderr=subprocess.PIPE, text=True, errors="replace"
     )
-    said = []
+    said: list[str] = []
     for line in process.stderr or ():
         if "Server is ready" in line or "is valid" in line:
             said = []

@@ -485,7 +485,9 @@ def test_the_nanoseconds_of_every_number_of_seconds_fit_64_bits() -> None:
             users: [{{user: a, password: a, permissions: {{allow_responses: {{expires: "{LONGEST}"}}}}}}]
         }}
     """).options
-    responses = options.authorization.users[0].permissions.responses
+    permissions = options.authorization.users[0].permissions
+    assert permissions is not None
+    responses = permissions.responses
     assert responses is not None
     Permissions(PermissionsOptions(responses=responses))
     for seconds in (options.ping_interval, options.write_deadline, options.authorization.timeout, responses.expires):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import nats
 import pytest
+from nats.aio.msg import Msg
 from nats.js.api import StreamConfig
 
 from tests.support import certificates
@@ -227,7 +228,7 @@ async def test_a_hundred_reloads_under_load(tmp_path: Path) -> None:
         got: list[bytes] = []
         done = asyncio.Event()
 
-        async def receive(message: nats.aio.msg.Msg) -> None:
+        async def receive(message: Msg) -> None:
             got.append(message.data)
             if message.data == b"end":
                 done.set()

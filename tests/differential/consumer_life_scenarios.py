@@ -94,7 +94,8 @@ async def pause_and_push(probe: Probe, name: str) -> Any:
     await probe.consumer(
         name, "c", deliver_subject=f"to.{name}", idle_heartbeat=300 * MS, pause_until=_soon(1.2)
     )  # fmt: skip
-    beats, messages = set(), []
+    beats: set[Any] = set()
+    messages: list[Any] = []
     while len(messages) < 2:
         one = await inbox.next()
         if one[1]:

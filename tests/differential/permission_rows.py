@@ -325,7 +325,7 @@ accounts {
 
 def _shared() -> list[Conversation]:
     """Accounts that import from each other: every user has its own names for what may be done."""
-    everybody = {name: quiet(name) for name in ("all", "a", "answers", "ball", "b", "bad")}
+    everybody: dict[str, bytes | None] = {name: quiet(name) for name in ("all", "a", "answers", "ball", "b", "bad")}
     streams = _publish(b"out.x", b"out.secret", b"out.secret.y")
     return [
         Conversation(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import nats
 import pytest
+from nats.aio.msg import Msg
 
 from jetbroker.routing.mapping import Mappings
 from jetbroker.routing.placeholders import TransformError
@@ -131,7 +132,7 @@ async def deliveries(url: str, published: list[str]) -> dict[str, str]:
     seen: dict[str, str] = {}
     done = asyncio.Event()
 
-    async def receive(message: nats.aio.msg.Msg) -> None:
+    async def receive(message: Msg) -> None:
         if message.data == b"end":
             done.set()
         else:

@@ -82,8 +82,8 @@ async def clean(streams: Streams) -> None:
 async def configurations(streams: Streams) -> list[Any]:
     """The answers to many requests to make T, and to update it."""
     await prepare(streams)
-    answers = []
-    rows = [{"mirror": mirror} for mirror in MIRRORS]
+    answers: list[Any] = []
+    rows: list[dict[str, Any]] = [{"mirror": mirror} for mirror in MIRRORS]
     rows += [{"sources": sources, "subjects": ["own"]} for sources in SOURCES]
     rows += [{"mirror": {"name": "A"}, **extra} for extra in EXTRAS]
     rows += [{"sources": [{"name": "A"}], **extra} for extra in EXTRAS]
@@ -91,7 +91,7 @@ async def configurations(streams: Streams) -> list[Any]:
         answer = await streams.api("STREAM.CREATE.T", {"name": "T", **row})
         answers.append((row, settled(answer)))
         await streams.api("STREAM.DELETE.T")
-    for config, change in (
+    changes: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
         ({"mirror": {"name": "A"}}, {"mirror": {"name": "B"}}),
         ({"mirror": {"name": "A"}}, {"mirror": {"name": "A"}, "subjects": ["x"]}),
         ({"mirror": {"name": "A"}}, {"mirror": {"name": "A"}, "description": "new"}),
@@ -106,7 +106,8 @@ async def configurations(streams: Streams) -> list[Any]:
         ({"subjects": ["x"]}, {"subjects": ["x"], "sources": [{"name": "A"}]}),
         ({"subjects": ["x"]}, {"mirror": {"name": "A"}}),
         ({"subjects": ["x"]}, {"subjects": ["x"], "sources": [{"name": "D"}]}),
-    ):
+    )
+    for config, change in changes:
         await streams.create("T", **config)
         answers.append((config, change, settled(await streams.update("T", **change))))
         answers.append(settled(await streams.api("STREAM.INFO.T")))
@@ -151,7 +152,7 @@ async def copies(streams: Streams) -> list[Any]:
     lasts = {"M1": 7, "M2": 5, "M3": 7, "M4": 7, "M5": 2, "S1": 2, "S2": 3, "S3": 2, "S4": 3, "S5": 2, "S6": 101}
     for name, config in rows.items():
         await streams.create(name, **config)
-    found = []
+    found: list[Any] = []
     for name, last in lasts.items():
         info = await streams.until_last(name, last)
         content = await streams.content(name)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -338,7 +339,7 @@ SCENES: dict[str, Scene] = {
 def test_connected_clients(name: str, commands: list[tuple[str, ...]], tmp_path: Path) -> None:
     scene = SCENES[name]
     cert = files(tmp_path) if "CERT" in scene.after else ""
-    seen = []
+    seen: list[list[Any]] = []
     for number, command in enumerate(commands):
         with Edited(tmp_path / f"{number}.conf", NAME + scene.before, command) as server:
             seen.append(list(play(server, scene, NAME + scene.after.replace("CERT", cert))))

@@ -46,6 +46,9 @@ accounts {
 class Peer:
     """A raw client."""
 
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
     @classmethod
     async def connect(cls, server: ServerProcess, user: str, verbose: bool = False) -> Peer:
         peer = cls()

@@ -20,6 +20,7 @@ from fuzz.meaning.player import Finding, Player, Wrong
 from fuzz.meaning.steps import CHECK, KILL, RELOAD, SEND, START, STOP, Step
 from jetbroker.config.loader import load_text
 from jetbroker.config.report import Report
+from jetbroker.jetstream.models.decode import Kind
 from jetbroker.jetstream.streams.direct_request import DirectRequest
 
 PRODUCT = Path(__file__).resolve().parents[2] / "jetbroker"
@@ -77,7 +78,7 @@ def test_every_field_has_extremes_that_are_decoded() -> None:
 
 
 def test_a_kind_without_extremes_is_an_error() -> None:
-    class Odd(extremes.Kind):
+    class Odd(Kind):
         pass
 
     with pytest.raises(TypeError, match="Odd"):
@@ -150,10 +151,15 @@ def found_by(play: Callable[[], object]) -> Finding:
 PUBLISH = [Step(SEND, "A", "s0.a", b"", b"x")]
 
 
+def play_often(playing: Player) -> None:
+    for _ in range(100):
+        playing.play(PUBLISH)
+
+
 def test_a_broker_that_ends_is_a_finding(playing: Player) -> None:
     playing.play(PUBLISH)
     os.kill(playing.server.pid, signal.SIGSEGV)
-    assert found_by(lambda: [playing.play(PUBLISH) for _ in range(100)]).what.startswith("ended with -11")
+    assert found_by(lambda: play_often(playing)).what.startswith("ended with -11")
 
 
 def test_messages_that_are_gone_are_a_finding(playing: Player) -> None:
@@ -180,7 +186,7 @@ def test_a_fault_in_the_log_is_a_finding(lasting: Player) -> None:
 def test_a_broker_that_computes_is_a_finding(lasting: Player, monkeypatch: pytest.MonkeyPatch) -> None:
     lasting.play(PUBLISH)
     monkeypatch.setattr(lasting, "strict_ping_ms", 1e-6)  # no PING is answered without any work
-    assert found_by(lambda: [lasting.play(PUBLISH) for _ in range(100)]).what == "a bystander waited"
+    assert found_by(lambda: play_often(lasting)).what == "a bystander waited"
 
 
 def test_a_request_without_an_answer_is_a_finding(lasting: Player, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import nats
 import pytest
 from nats.aio.client import Client
 from nats.js import JetStreamContext
-from nats.js.api import ConsumerConfig, StorageType, StoreCompression, StreamConfig
+from nats.js.api import AckPolicy, ConsumerConfig, StorageType, StoreCompression, StreamConfig
 from nats.js.errors import NotFoundError
 
 from jetbroker.store.format.records import decode_header
@@ -56,7 +56,9 @@ async def publish(js: JetStreamContext, first: int, count: int) -> None:
 
 
 async def read_all(js: JetStreamContext, count: int) -> list[bytes]:
-    subscription = await js.pull_subscribe("", stream="S", config=ConsumerConfig(ack_policy="none", mem_storage=True))
+    subscription = await js.pull_subscribe(
+        "", stream="S", config=ConsumerConfig(ack_policy=AckPolicy.NONE, mem_storage=True)
+    )
     found: list[bytes] = []
     while len(found) < count:
         found += [m.data for m in await subscription.fetch(500, timeout=5)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +20,7 @@ OTHERS = [b"x.y", b"x.*.z", b"y.>", b"z", b"z.z.z", b"x.x.x", b"*.q", b"q.*", b"
 
 
 def log_of(subjects: list[bytes]) -> Any:
-    log = MemoryLog(Tick(SimpleNamespace(call_soon=lambda *args: None)))
+    log = MemoryLog(Tick(cast(Any, SimpleNamespace(call_soon=lambda *args: None))))
     for subject in subjects:
         log.append_message(subject, b"")
     return log

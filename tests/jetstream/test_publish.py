@@ -98,10 +98,10 @@ async def test_a_sealed_stream_refuses(bench: StreamBench) -> None:
 def as_recorded(answer: Answer) -> list[Any]:
     """[headers without the timestamp, payload, had a timestamp]"""
     first, *lines = answer[0].decode().split("\r\n")
-    headers = {}
+    headers: dict[Any, Any] = {}
     if first[8:].strip():
         headers["Status"], headers["Description"] = first[8:].strip().split(" ", 1)
-    headers.update(line.split(": ", 1) for line in lines if line)
+    headers |= dict(line.split(": ", 1) for line in lines if line)
     timestamp = headers.pop("Nats-Time-Stamp", None)
     return [headers, answer[1].decode(), timestamp is not None]
 

@@ -158,7 +158,7 @@ def test_what_a_purge_removes_and_what_consumers_still_have(
     publish(bystander, "s.1")
     bystander.ping()
     told = {name: pending(bystander, name) for name in ("all", "one", "late", "latest")}
-    fresh = {
+    fresh: dict[str, dict[str, Any]] = {
         "all": {},
         "one": {"filter_subject": "s.1"},
         "late": {"filter_subject": "s.1", "deliver_policy": "by_start_sequence", "opt_start_seq": 10_000},

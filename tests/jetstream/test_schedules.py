@@ -383,7 +383,7 @@ async def test_a_schedule_that_fails_at_a_start_is_void_and_alone(
     await restarts.bench.ask("s.worse", b"", schedule("@at 2090-01-01T00:00:00Z", A="bad"))
     await restarts.bench.ask("s.good", b"", schedule(soon()))
     await restarts.crash()
-    known = schedules.read_pattern
+    known = schedule_headers.read_pattern
 
     def fail(block: bytes) -> object:
         if b"A: bad" in block:
@@ -405,7 +405,7 @@ async def test_a_schedule_that_fails_when_it_is_due_is_void_and_alone(
 ) -> None:
     bench = StreamBench(tmp_path)
     stream = bench.open(**FIELDS)
-    known = schedules.generated_block
+    known: Callable[..., bytes] = schedule_headers.generated_block
 
     def fail(*given: object) -> bytes:
         if given[2] == b"s.bad":
@@ -429,7 +429,7 @@ async def test_many_schedules_fire_in_slices_of_the_event_loop(tmp_path: Path, m
     at = soon(1)
     for number in range(100):
         await bench.ask(f"s.{number}", b"", schedule(at))
-    known = schedules.generated_block
+    known: Callable[..., bytes] = schedule_headers.generated_block
 
     def slow(*given: object) -> bytes:
         until_ns = time.perf_counter_ns() + 1_000_000

@@ -122,7 +122,7 @@ async def test_full_with_discard_new_it_waits(streams: Streams) -> None:
     assert await streams.payloads("T") == ["1", "2"]
     js = streams.client.jetstream()
     pull = await js.pull_subscribe("", durable="d", stream="T")
-    taken = []
+    taken: list[Any] = []
     while len(taken) < 5:
         for message in await pull.fetch(1, timeout=30):
             taken.append(message.data.decode())

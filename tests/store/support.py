@@ -54,7 +54,8 @@ def bury() -> None:
     """Close the files of stores that were killed: their logs cannot be looked at any more."""
     while _killed:
         store = _killed.pop()
-        for log in [*store._logs.values(), *store._state_logs.values()]:
+        logs: list[Any] = [*store._logs.values(), *store._state_logs.values()]
+        for log in logs:
             if not isinstance(log, MemoryLog):
                 log.abandon()
 
@@ -148,7 +149,7 @@ def check(log: SegmentedLog, model: Model, patterns: list[bytes]) -> None:
 
 def walk(log: SegmentedLog, filter: SubjectFilter | None = None, start: int = 1) -> list[int]:
     """The sequences `next_message` returns, in order."""
-    out = []
+    out: list[int] = []
     while True:
         result, seq, *_ = log.read_next(filter, start)
         if result == 1:

@@ -104,7 +104,7 @@ def found_streams(path: Path) -> list[str]:
     """Names of the streams; nothing else may be there, and nothing to complain of."""
     reports: list[str] = []
     store = open_store(str(path))
-    store._report = reports.append  # type: ignore[method-assign]
+    store._report = reports.append  # type: ignore[method-assign, assignment]
     found = []
     for account in store.accounts():
         for recovered in store.recover(account):

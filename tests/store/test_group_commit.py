@@ -8,6 +8,7 @@ import gc
 import os
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def test_a_failure_hits_its_member_only(tmp_path: Path) -> None:
 
         files.disk.rule = rule
         after: list[str] = []
-        members = [Member([fd, lambda fd=fd: after.append(str(fd))]) for fd in files.fds]
+        members = [Member([fd, partial(after.append, str(fd))]) for fd in files.fds]
         outcome = await one_round(group, *members)
         assert [error and error.errno for error in outcome] == [None, errno.ENOSPC, None]
         # what stands behind a failed sync is not done

@@ -18,7 +18,7 @@ def test_commits_follow_writes_and_a_kill_loses_nothing(tmp_path: Path) -> None:
     async def scenario() -> None:
         disk = FaultyDisk()
         store = open_store(str(tmp_path / "s"), disk=disk, sync=3600.0)
-        log = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
         committed: list[int] = []
         log.observer = CallbackObserver(committed.append)
         disk.calls.clear()
@@ -86,7 +86,7 @@ def test_a_failed_background_sync_is_reported_and_never_repeated(tmp_path: Path,
             return None
 
         store = open_store(str(tmp_path / "s"), disk=FaultyDisk(rule), sync=0.05, log=told)
-        log = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
         broken = True
         for i in range(messages):
             log.append_message(b"a", b"%d" % i)
@@ -119,7 +119,7 @@ def test_a_failed_background_sync_is_reported_and_never_repeated(tmp_path: Path,
 def test_idle_logs_give_their_buffer_back(tmp_path: Path) -> None:
     async def scenario() -> None:
         store = open_store(str(tmp_path / "s"))
-        log = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
         log.append_message(b"a", bytes(1 << 20))
         await log.commit()
         log.rest()
@@ -140,7 +140,7 @@ def test_a_footer_that_goes_bad_while_running_is_made_up_for(tmp_path: Path) -> 
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
         path = tmp_path / "s"
         store = open_store(str(path), segment_bytes=600)
-        log = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
         for i in range(200):
             log.append_message(b"a.%d" % (i % 3), b"%d" % i)
         log.remove(3)

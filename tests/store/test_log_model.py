@@ -23,7 +23,7 @@ SUBJECTS = st.sampled_from([b"a.1", b"a.2", b"a.3", b"b.1", b"b.2", b"b.x.y", b"
 
 class LogMachine(RuleBasedStateMachine):
     storage = "file"
-    config: ClassVar[dict[str, str]] = {}
+    config: ClassVar[dict[str, Any]] = {}
 
     def __init__(self) -> None:
         super().__init__()

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -33,7 +34,7 @@ class Model:
 
     live: dict[int, tuple[bytes, bytes, bytes, int]] = field(default_factory=dict)
 
-    def rows(self) -> list[dict[str, object]]:
+    def rows(self) -> list[dict[str, Any]]:
         return [
             {
                 "stream": "ORDERS",
@@ -48,11 +49,12 @@ class Model:
         ]
 
 
-def rows_of(table: pa.Table) -> list[dict[str, object]]:
+def rows_of(table: Any) -> list[dict[str, Any]]:
     if "time" in table.column_names:
         at = table.column_names.index("time")
         table = table.set_column(at, "time", table.column("time").cast(pa.int64()))
-    return table.to_pylist()
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
 
 
 @pytest.fixture
@@ -140,7 +142,7 @@ def test_filters_and_columns_choose_what_the_model_chooses(
     writer = StreamWriter(fresh(scratch), "ORDERS")
     start_ns = writer.time_ns
     model = play(writer, plan)
-    query: dict[str, object] = {"start_seq": bounds[0], "end_seq": bounds[1], "subject": pattern.decode()}
+    query: dict[str, Any] = {"start_seq": bounds[0], "end_seq": bounds[1], "subject": pattern.decode()}
     if times is not None:
         query |= {"start_ns": start_ns + times[0] * 1_000_000, "end_ns": start_ns + times[1] * 1_000_000}
     model.live = {

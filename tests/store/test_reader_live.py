@@ -18,7 +18,7 @@ from tests.support import process
 pa = pytest.importorskip("pyarrow")
 
 
-async def online(stream: JetStreamContext, name: str) -> list[tuple[int, str, bytes, dict[str, list[str]]]]:
+async def online(stream: JetStreamContext, name: str) -> list[tuple[int, str | None, bytes, dict[str, list[str]]]]:
     """Every message, one by one."""
     state = (await stream.stream_info(name)).state
     found = []
@@ -32,7 +32,7 @@ async def online(stream: JetStreamContext, name: str) -> list[tuple[int, str, by
     return found
 
 
-def offline(store: Path, name: str) -> list[tuple[int, str, bytes, dict[str, list[str]]]]:
+def offline(store: Path, name: str) -> list[tuple[int, str | None, bytes, dict[str, list[str]]]]:
     table = open_stream(store, name).to_arrow(["seq", "subject", "data", "headers"])
     rows = table.to_pylist()
     return [(row["seq"], row["subject"], row["data"], dict(row["headers"])) for row in rows]

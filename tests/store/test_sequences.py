@@ -53,6 +53,7 @@ def log_at_the_end(path: Path, first_seq: int) -> None:
     """Replace the stream's segment by one that begins at `first_seq`."""
     (segment,) = path.rglob("*.seg")
     header = store_format.decode_header(segment.read_bytes())
+    assert header is not None
     segment.unlink()
     (path / "clean.json").unlink()
     content = store_format.encode_header(header.stream_id, first_seq, header.created_ns, 0, 2**64 - 1, header.meta)

@@ -67,7 +67,7 @@ def test_a_full_disk_is_told_once_and_so_is_its_end(tmp_path: Path) -> None:
         broken: set[str] = set()
         told = Told()
         store = open_store(str(tmp_path / "s"), disk=FaultyDisk(refusing(broken)), log=told)
-        log = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
         log.append_message(b"a", b"kept")
         await log.commit()
         broken.update({"write", "allocate"})
@@ -103,7 +103,7 @@ def test_a_disk_that_never_syncs_leaves_one_file(tmp_path: Path, sync: float | N
         told = Told()
         disk = FaultyDisk(refusing(broken, errno.EIO, ".seg"))
         store = open_store(str(tmp_path / "s"), disk=disk, log=told, sync=sync)
-        log = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
         log.append_message(b"a", b"kept")
         await log.commit()
         broken.add("fdatasync")
@@ -166,7 +166,7 @@ def test_every_append_of_a_short_write_is_answered(
             return take
 
         store = open_store(str(tmp_path / "s"), disk=FaultyDisk(rule), sync=sync)
-        log = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
         log.append_message(b"a", b"0")
         await log.commit()
         committed: list[int] = []
@@ -203,7 +203,7 @@ def test_a_segment_that_cannot_be_made_is_tried_again(tmp_path: Path) -> None:
         told = Told()
         disk = FaultyDisk(refusing(broken, errno.EMFILE, ".seg"))
         store = open_store(str(tmp_path / "s"), disk=disk, log=told, segment_bytes=400)
-        log = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
         broken.add("open")
         with pytest.raises(StorageError):
             for _ in range(50):
@@ -309,7 +309,7 @@ def test_files_in_the_making_are_removed_by_the_next_start(tmp_path: Path) -> No
     async def scenario() -> None:
         path = tmp_path / "s"
         store = open_store(str(path))
-        log = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
         log.append_message(b"a", b"")
         await store.close()
         (segment,) = path.rglob("*.seg")

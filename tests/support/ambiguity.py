@@ -90,8 +90,13 @@ class _Automaton:
             return self._sequence(value)
         if code is codes.BRANCH:
             parts = [self._sequence(branch) for branch in value[1]]
-            joined = ([state for part in parts for state in part[place]] for place in (1, 2, 3))
-            return _Part(any(p.nullable for p in parts), *joined, any(p.may_fail for p in parts))
+            return _Part(
+                any(part.nullable for part in parts),
+                [state for part in parts for state in part.first],
+                [state for part in parts for state in part.last],
+                [state for part in parts for state in part.sure],
+                any(part.may_fail for part in parts),
+            )
         if code in (codes.AT, codes.ASSERT, codes.ASSERT_NOT):
             return _Part(True, [], [], [], may_fail=True)
         return self._state(code, value)

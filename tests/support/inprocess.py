@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from jetbroker.auth.permissions import Permissions
 from jetbroker.config.options import PermissionsOptions
@@ -108,7 +108,7 @@ class World:
 
     def __init__(self) -> None:
         self.loop = FakeLoop()
-        self.tick = Tick(self.loop)
+        self.tick = Tick(cast(Any, self.loop))
         self.server = FakeServer()
         self.shared = Shared(self.tick, self.server)
         self.router = Router("$G", self.tick)

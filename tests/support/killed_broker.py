@@ -35,7 +35,7 @@ def main() -> int:
                         os.kill(os.getpid(), signal.SIGKILL)
             return None
 
-    store.Disk = DeadlyDisk  # type: ignore[misc]
+    store.Disk = DeadlyDisk  # type: ignore[attr-defined]
     store.Store.open.__func__.__kwdefaults__["segment_bytes"] = segment_bytes  # type: ignore[attr-defined]
     return cli.main(sys.argv[3:])
 

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Self
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 READY_TIMEOUT_S = 30.0
@@ -77,7 +77,7 @@ class ServerProcess:
             raise RuntimeError("the server is not running")
         return self.process.pid
 
-    def start(self) -> ServerProcess:
+    def start(self) -> Self:
         """Start it (again) and wait until it is ready.
 
         Raises RuntimeError when it ended before, TimeoutError when it is not ready in time (it is killed then).
@@ -144,7 +144,7 @@ class ServerProcess:
             self.kill()
             raise
 
-    def __enter__(self) -> ServerProcess:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(

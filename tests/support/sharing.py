@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 TIMEOUT_S = 10.0
 
@@ -55,7 +56,7 @@ class Client:
     def frames(self) -> list[bytes]:
         """Everything that was sent to the client by now, one entry for each message or line."""
         self.send("PING\r\n")
-        found = []
+        found: list[Any] = []
         while True:
             line = self._stream.readline()
             if not line:

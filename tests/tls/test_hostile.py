@@ -111,7 +111,7 @@ class Side:
         self.echo = Echo()
         self.layer = TlsLayer(TlsBuffers(loop), context, self.echo, 0.0, self.failures.append)
         self.wire = Wire()
-        self.layer.connection_made(self.wire)
+        self.layer.connection_made(cast(Any, self.wire))
         loop.close()
 
     def end(self) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import nats
 import pytest
+from nats.aio.client import Client
+from nats.aio.msg import Msg
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
@@ -37,7 +39,7 @@ def secure_block(made: Certificates, more: str = "", *, verify: bool = False) ->
     return f'websocket {{ listen: "127.0.0.1:-1", {more} {made.tls_block(verify=verify)} }}'
 
 
-async def use(client: nats.NATS) -> None:
+async def use(client: Client) -> None:
     """Messages of all sizes both ways, requests."""
     sizes = [0, 1, 63, 64, 65, 4096, 70_000, 1_000_000]
     received = await client.subscribe("sizes")
@@ -46,7 +48,7 @@ async def use(client: nats.NATS) -> None:
     for size in sizes:
         assert len((await received.next_msg(timeout=10)).data) == size
 
-    async def echo(message: nats.aio.msg.Msg) -> None:
+    async def echo(message: Msg) -> None:
         await message.respond(message.data)
 
     await client.subscribe("echo", cb=echo)
