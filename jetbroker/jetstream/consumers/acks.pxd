@@ -1,4 +1,5 @@
 """Acks: what they say, and what a consumer makes of them."""
+cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.jetstream.consumers.core cimport ConsumerAdvisories, ConsumerTurn, Delivery
@@ -28,6 +29,7 @@ cdef AckKind parse_ack_kind(const char* p, Py_ssize_t n, const char** rest, Py_s
 cdef int64_t parse_nak_delay(const char* p, Py_ssize_t n) except? -1
 
 
+@cython.final
 cdef class Acks:
     cdef AckTracker tracker
     cdef ConsumerTurn turn

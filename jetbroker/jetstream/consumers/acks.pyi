@@ -1,4 +1,5 @@
 from enum import IntEnum
+from typing import final
 
 from jetbroker.jetstream.consumers.core import ConsumerAdvisories, ConsumerTurn, Delivery
 from jetbroker.jetstream.consumers.tracker import AckTracker
@@ -12,6 +13,7 @@ class AckKind(IntEnum):
     ACK_NEXT = 4
     ACK_TERM = 5
 
+@final
 class Acks:
     sample_percent: int
     replies: list[bytes]

@@ -1,4 +1,5 @@
 """A consumer's core: where it stands, what is pending, and one message on its way out."""
+cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.jetstream.consumers.cursor cimport StreamCursor
@@ -35,6 +36,7 @@ cdef inline int64_t sooner(int64_t a, int64_t b) noexcept:
     return b if a == 0 or (b != 0 and b < a) else a
 
 
+@cython.final
 cdef class ConsumerTurn:
     cdef Tick tick
     cdef TickTask task
@@ -51,6 +53,7 @@ cdef class ConsumerTurn:
     cdef int stop(self) except -1
 
 
+@cython.final
 cdef class ConsumerAdvisories:
     cdef object host                   # Advisories of the account
     cdef readonly str stream, consumer
@@ -61,6 +64,7 @@ cdef class ConsumerAdvisories:
     cpdef int publish(self) except -1
 
 
+@cython.final
 cdef class Envelope:
     cdef OutputBuffer reply            # the ack subject: a fixed part, then the numbers
     cdef Py_ssize_t reply_prefix
@@ -78,6 +82,7 @@ cdef class LookAhead(Worker):
     cdef ConsumerTurn turn             # None: closed
 
 
+@cython.final
 cdef class ConsumerCore:
     cdef readonly SegmentedLog log
     cdef readonly StreamCursor cursor
@@ -110,6 +115,7 @@ cdef class ConsumerCore:
     cdef int _removed_while_pending(self, uint64_t seq) except -1
 
 
+@cython.final
 cdef class Inactivity:
     cdef public int64_t threshold_ns   # 0: the consumer stays however long nobody uses it
     cdef readonly int64_t at_ns        # its time is up, 0: never

@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 from jetbroker.jetstream.consumers.cursor import StreamCursor
 from jetbroker.jetstream.consumers.tracker import AckTracker
@@ -11,11 +11,13 @@ from jetbroker.store.log.segmented import SegmentedLog
 from jetbroker.store.log.stream_log import SubjectFilter
 from jetbroker.tick import Tick, TickTask
 
+@final
 class ConsumerTurn:
     now_ns: int
     def __init__(self, tick: Tick, task: TickTask, source: Callable[[], int] | None = None) -> None: ...
     def begin(self) -> int: ...
 
+@final
 class ConsumerAdvisories:
     stream: str
     consumer: str
@@ -23,6 +25,7 @@ class ConsumerAdvisories:
     def __init__(self, host: Advisories, stream: str, consumer: str) -> None: ...
     def publish(self) -> int: ...
 
+@final
 class ConsumerCore:
     log: SegmentedLog
     cursor: StreamCursor
@@ -45,6 +48,7 @@ class ConsumerCore:
     def snapshot(self) -> bytes: ...
     def drop_removed(self) -> int: ...
 
+@final
 class Inactivity:
     threshold_ns: int
     at_ns: int

@@ -1,4 +1,5 @@
 """Where a consumer stands in its stream, and how many messages are ahead of it."""
+cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.jetstream.consumers.first_pass cimport FirstPass
@@ -12,6 +13,7 @@ cdef struct Counted:
     uint64_t count                 # matching messages that are there and have not been delivered
 
 
+@cython.final
 cdef class AheadCount:
     cdef SegmentedLog log
     cdef SubjectFilter filter
@@ -44,6 +46,7 @@ cdef class AheadCount:
     cdef Py_ssize_t _find(self, uint64_t seq) noexcept
 
 
+@cython.final
 cdef class StreamCursor:
     cdef SegmentedLog log
     cdef WorkTurns turns

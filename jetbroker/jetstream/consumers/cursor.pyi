@@ -1,8 +1,11 @@
+from typing import final
+
 from jetbroker.jetstream.timing.work_turns import WorkTurns
 from jetbroker.store.log.segmented import SegmentedLog
 from jetbroker.store.log.stream_log import SubjectFilter
 from jetbroker.turns import Steps
 
+@final
 class StreamCursor:
     filter: SubjectFilter
     next_seq: int

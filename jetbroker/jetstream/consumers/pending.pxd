@@ -1,4 +1,5 @@
 """Messages that are delivered and not finished, in C memory."""
+cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from jetbroker.jetstream.timing.due_heap cimport Due
@@ -22,6 +23,7 @@ cdef struct PendingEntry:
     uint32_t before, after     # neighbours in the order of first deliveries
 
 
+@cython.final
 cdef class PendingMap:
     """seq -> PendingEntry: a hash table, a list in order of first delivery, and a heap of deadlines.
 
@@ -64,6 +66,7 @@ cdef class PendingMap:
     cdef void _exchange(self, PendingMap other) noexcept
 
 
+@cython.final
 cdef class SequenceQueue:
     """A first-in first-out ring of sequences."""
     cdef uint64_t* items

@@ -1,4 +1,5 @@
 """Pull: requests that wait for messages, and how they get them."""
+cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from jetbroker.jetstream.consumers.core cimport Delivery
@@ -15,6 +16,7 @@ cdef enum DueState:
     DUE_TIMEOUT
 
 
+@cython.final
 cdef class WaitingRequest:
     cdef readonly bytes reply
     cdef Route route                   # of the reply subject; look it up again when stale
@@ -37,6 +39,7 @@ cdef class WaitingRequest:
     cdef int release(self, Router router) except -1       # the request leaves the queue
 
 
+@cython.final
 cdef class WaitingQueue:
     """The ring of waiting requests: the head is served next."""
     cdef Router router
@@ -64,6 +67,7 @@ cdef class WaitingQueue:
     cdef list _take(self, set gone)
 
 
+@cython.final
 cdef class PullDelivery(Delivery):
     cdef WaitingQueue waiting
     cdef object limits                 # PullLimits

@@ -1,7 +1,10 @@
+from typing import final
+
 from jetbroker.jetstream.consumers.core import ConsumerCore, Delivery, Inactivity
 from jetbroker.routing.router import Receiver
 from jetbroker.store.log.stream_log import SubjectFilter
 
+@final
 class PullDelivery(Delivery):
     def __init__(self, core: ConsumerCore, idle: Inactivity, own_subjects: SubjectFilter) -> None: ...
 

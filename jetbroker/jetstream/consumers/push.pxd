@@ -47,6 +47,7 @@ cdef class ReplayPace:
     cpdef void sent(self, uint64_t seq, int64_t stored_ns, int64_t now_ns) noexcept
 
 
+@cython.final
 cdef class DeliverSubject:
     """The subject a push consumer delivers to, and whether somebody listens there."""
     cdef Router router
@@ -62,6 +63,7 @@ cdef class DeliverSubject:
     cdef bint _has_listener(self) except -1
 
 
+@cython.final
 cdef class PushDelivery(Delivery):
     cdef Acks acks
     cdef DeliverSubject target

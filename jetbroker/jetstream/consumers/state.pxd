@@ -1,4 +1,5 @@
 """A consumer's state records: what one tick delivered and acked, and snapshots of everything."""
+cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from jetbroker.routing.router cimport Router
@@ -42,6 +43,7 @@ cdef struct SnapshotEntry:
     uint32_t count, exhausted
 
 
+@cython.final
 cdef class StateBatch:
     """The operations of one tick, in order, merged into runs."""
     cdef OutputBuffer buffer           # the head, then StateRecordOps

@@ -1,4 +1,5 @@
 """What a consumer has delivered and what became of it: positions, pending messages, redeliveries, state records."""
+cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from jetbroker.jetstream.consumers.state cimport StateBatch
@@ -10,6 +11,7 @@ cpdef enum AckPolicy:
     POLICY_EXPLICIT = 2
 
 
+@cython.final
 cdef class AckTracker:
     cdef readonly int policy
     cdef readonly uint64_t delivered_cseq, delivered_seq

@@ -1,4 +1,5 @@
 from enum import IntEnum
+from typing import final
 
 from jetbroker.jetstream.consumers.state import ConsumerState
 
@@ -7,6 +8,7 @@ class AckPolicy(IntEnum):
     POLICY_ALL = 1
     POLICY_EXPLICIT = 2
 
+@final
 class AckTracker:
     def __init__(self, policy: int, batch: object = None) -> None: ...
     policy: int
