@@ -4,6 +4,8 @@ from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.auth.permissions cimport Permissions
 from jetbroker.connections.input cimport ClientInput
+from jetbroker.connections.output cimport ClientOutput
+from jetbroker.connections.subscriptions cimport ClientSubscriptions
 from jetbroker.routing.mapping cimport Mappings
 from jetbroker.routing.router cimport Route, Router, Subscription
 from jetbroker.wire.headers cimport TraceHeaders
@@ -26,6 +28,29 @@ cpdef enum StageEvent:
     PINGED = 2
 
 
+# How a client is served: what its CONNECT asked for, and what makes its publishes need a closer look.
+cdef enum:
+    VERBOSE = 1
+    PEDANTIC = 2
+    NO_RESPONDERS = 4
+    TRACED = 8                         # its traffic is logged
+    MAPPED = 16                        # its account has mappings
+    UNDELIVERED = 32                   # the message at hand asks not to be delivered
+    CLOSELY = PEDANTIC | TRACED | MAPPED
+
+
+@cython.final
+cdef class Pings:
+    """When a client is asked whether it is still there, and how long its answer takes."""
+    cdef public double due_at          # loop time
+    cdef public int unanswered
+    cdef int64_t asked_ns              # when what is not answered yet was sent, the first INFO or a PING; 0: all is
+    cdef readonly int64_t rtt_ns       # 0: not known yet
+
+    cdef void ask(self) noexcept
+    cdef void answer(self) noexcept
+
+
 @cython.final
 cdef class ClientProtocol(ClientInput):
     cdef readonly Router router
@@ -33,28 +58,19 @@ cdef class ClientProtocol(ClientInput):
     cdef readonly object identity      # connections.identity.Identity: who it is by its login
     cdef readonly Permissions permissions   # None: everything is allowed; set by _set_permissions
     cdef Mappings mappings             # of what it publishes in this read, None: there are none
-    cdef bint traced                   # its traffic is logged
-    cdef bint closely                  # publishes need a closer look: pedantic, traced or mapped
-    cdef bint withheld                 # the message at hand asks not to be delivered
+    cdef int modes
+    cdef readonly ClientOutput unheard  # its own output when it asked for no echo of what it publishes, else None
     cdef public str kind               # "nats" or "websocket"
     cdef public object tls             # what the handshake said (connections.tls), None in clear
     cdef public object upgrade         # connections.upgrade.Upgrade of a WebSocket, else None
     cdef readonly uint64_t cid
-    cdef dict subscriptions            # sid -> Subscription
-    cdef Py_ssize_t max_subscriptions  # negative: any number
-    cdef bint verbose
-    cdef bint pedantic
-    cdef bint echo
-    cdef bint no_responders
+    cdef readonly ClientSubscriptions subscriptions
+    cdef readonly Pings pings
     cdef Stage stage
     cdef public int protocol_level
     cdef public object close_reason
     cdef Route last_route              # of a subject that may be published to, not reserved and not mapped
     cdef public double opened_at       # loop time
-    cdef public double last_ping_at
-    cdef public int pings_out
-    cdef int64_t asked_ns              # when the PING that is not answered yet was sent; 0: none is out
-    cdef readonly int64_t rtt_ns       # from the last PING, before the first from INFO to CONNECT; 0: not known yet
     cdef public str name
     cdef public str lang
     cdef public str version
@@ -63,6 +79,7 @@ cdef class ClientProtocol(ClientInput):
     cdef public object arrival         # what goes before the first command (connections.listener), None once it may come
 
     cdef int _advance(self, StageEvent event) except -1
+    cdef void _set_mode(self, int mode, bint on) noexcept
     cdef int _publish_closely(self, const Message* msg) except -1
     cdef int _publish_for_trace(self, const Message* msg, const TraceHeaders* trace) except -1
     cdef int _publish_as(self, bytes subject, const Message* msg) except -1

@@ -5,6 +5,7 @@ from jetbroker.auth.permissions import Permissions
 from jetbroker.connections.identity import Identity
 from jetbroker.connections.input import ClientInput
 from jetbroker.connections.output import ClientOutput, Shared
+from jetbroker.connections.subscriptions import ClientSubscriptions
 from jetbroker.errors import ProtocolError
 from jetbroker.routing.router import Router, Subscription
 
@@ -24,6 +25,12 @@ class StageEvent(IntEnum):
 STAGES: dict[tuple[Stage, StageEvent], Stage]
 
 @final
+class Pings:
+    due_at: float
+    unanswered: int
+    rtt_ns: int
+
+@final
 class ClientProtocol(ClientInput):
     router: Router
     account: Any
@@ -33,18 +40,18 @@ class ClientProtocol(ClientInput):
     tls: Any
     upgrade: Any
     cid: int
+    unheard: ClientOutput | None
+    subscriptions: ClientSubscriptions
+    pings: Pings
     close_reason: str | None
     protocol_level: int
     opened_at: float
-    last_ping_at: float
-    pings_out: int
     name: str
     lang: str
     version: str
     peer: str
     proxy: str
     arrival: Any
-    rtt_ns: int
     def __init__(self, shared: Shared, router: Router, account: Any, cid: int, login_due: bool) -> None: ...
     def connection_made(self, transport: Any) -> None: ...
     @property
@@ -56,8 +63,6 @@ class ClientProtocol(ClientInput):
     @property
     def out_bytes(self) -> int: ...
     @property
-    def unheard(self) -> ClientOutput | None: ...
-    @property
     def active_ns(self) -> int: ...
     @property
     def blocked_seconds(self) -> float: ...
@@ -67,6 +72,8 @@ class ClientProtocol(ClientInput):
     def anonymous(self) -> bool: ...
     @property
     def user(self) -> str | None: ...
+    @property
+    def rtt_ns(self) -> int: ...
     @property
     def login_pending(self) -> bool: ...
     def apply_connect(
@@ -84,7 +91,6 @@ class ClientProtocol(ClientInput):
     def payload_limit(self) -> int: ...
     def set_max_control_line(self, max_control_line: int) -> None: ...
     def set_max_payload(self, max_payload: int) -> None: ...
-    def set_max_subscriptions(self, max_subscriptions: int) -> None: ...
     def close(self, reason: str, text: str = "", reset: bool = False) -> None: ...
     def cut_off(self) -> None: ...
     def abort(self, reason: str) -> None: ...

@@ -2,7 +2,7 @@
 """A client connection: what it says, and what is done about it (see client.pxd)."""
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport uint64_t
 from libc.string cimport memcmp
 
 from jetbroker.auth.permissions cimport Permissions, Responses
@@ -10,12 +10,13 @@ from jetbroker.connections.input cimport CLOSED, CLOSES, ClientInput
 from jetbroker.connections.output cimport (
     LOOK_DENIED, LOOK_REPLIES, LOOK_TRACE, ClientOutput, Shared, monotonic_ns
 )
+from jetbroker.connections.subscriptions cimport ClientSubscriptions, retire
 from jetbroker.routing.router cimport Receiver, Route, Router, Subscription
 from jetbroker.tick cimport PHASE_FLUSH
 from jetbroker.wire.headers cimport TraceHeaders, find_trace
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.parser cimport Parser
-from jetbroker.wire.subjects cimport has_valid_tokens, has_wildcard, is_valid_literal, pattern_matches
+from jetbroker.wire.subjects cimport has_valid_tokens, has_wildcard, is_valid_literal
 
 from jetbroker import limits
 from jetbroker.addresses import of_socket
@@ -31,8 +32,6 @@ cdef long LOOK_UP_UNITS = limits.LOOK_UP_UNITS
 cdef long WALKED_PER_UNIT = limits.ROUTES_PER_UNIT
 cdef long ANSWER_UNITS = limits.ANSWER_UNITS
 cdef long EVENT_UNITS = limits.EVENT_UNITS
-cdef int64_t RETIRE_NS = limits.RETIRE_NS
-cdef Py_ssize_t RETIRE_STEP = 64       # subscriptions removed between two looks at the clock
 
 
 cdef inline bint reserved_reply(const char* p, Py_ssize_t n) noexcept nogil:
@@ -62,6 +61,19 @@ STAGES = {
 
 
 @cython.final
+cdef class Pings:
+    """Whether a client is still there."""
+
+    cdef void ask(self) noexcept:
+        self.asked_ns = monotonic_ns()
+
+    cdef void answer(self) noexcept:
+        if self.asked_ns:
+            self.rtt_ns = monotonic_ns() - self.asked_ns
+            self.asked_ns = 0
+
+
+@cython.final
 cdef class ClientProtocol(ClientInput):
     """asyncio BufferedProtocol of one client: parses what it says and acts on it."""
 
@@ -76,11 +88,10 @@ cdef class ClientProtocol(ClientInput):
         self.stage = LOGIN_DUE if login_due else SILENT
         self.max_control_line = shared.max_control_line
         self.max_payload = shared.max_payload
-        self.max_subscriptions = shared.max_subscriptions or -1
-        # what holds until the first CONNECT
-        self.verbose = True
-        self.pedantic = self.closely = True
-        self.echo = True
+        self.modes = VERBOSE | PEDANTIC  # until the first CONNECT
+        self.pings = Pings()
+        self.subscriptions = ClientSubscriptions()
+        self.subscriptions.most = shared.max_subscriptions or -1
         self.kind = "nats"
         self.name = self.lang = self.version = self.proxy = ""
         self.identity = Identity()
@@ -96,7 +107,8 @@ cdef class ClientProtocol(ClientInput):
         self.output.transport = transport
         transport.set_write_buffer_limits(high=0)
         self.peer = of_socket(transport.get_extra_info("peername"), "pipe")
-        self.heard_ns = self.asked_ns = monotonic_ns()
+        self.pings.ask()
+        self.heard_ns = monotonic_ns()
         sock = transport.get_extra_info("socket")
         if sock is not None and transport.get_extra_info("sslcontext") is None:
             self.output.fd = sock.fileno()
@@ -150,7 +162,7 @@ cdef class ClientProtocol(ClientInput):
         self.in_bytes += msg.body_len
         if msg.headers_len and find_trace(msg.body, msg.headers_len, &trace):
             return self._publish_for_trace(msg, &trace)
-        if self.closely:
+        if self.modes & CLOSELY:
             return self._publish_closely(msg)
         if (route is None or route.stale or PyBytes_GET_SIZE(route.subject) != msg.subject_len
                 or memcmp(PyBytes_AS_STRING(route.subject), msg.subject, msg.subject_len) != 0):
@@ -160,9 +172,9 @@ cdef class ClientProtocol(ClientInput):
             return self._publish_judged(msg)
         if msg.reply != NULL and reserved_reply(msg.reply, msg.reply_len):
             return self._refuse_reply(msg)
-        if self.verbose:
+        if self.modes & VERBOSE:
             self._ok()  # before the message: the publisher may subscribe to it itself
-        count = self.router.deliver(route, None if self.echo else self.output, msg)
+        count = self.router.deliver(route, self.unheard, msg)
         if count <= 0:
             count = self._nobody_took(msg)
         self.budget -= count + 1
@@ -178,11 +190,11 @@ cdef class ClientProtocol(ClientInput):
                 return self._refuse_publish(&asked)
         elif trace.only:
             return 0
-        self.withheld = trace.only
+        self._set_mode(UNDELIVERED, trace.only)
         try:
             return self._publish_closely(msg)
         finally:
-            self.withheld = False
+            self._set_mode(UNDELIVERED, False)
 
     cdef int _publish_as(self, bytes subject, const Message* msg) except -1:
         """A message that mappings have looked at; None: they leave its subject as it is."""
@@ -196,7 +208,7 @@ cdef class ClientProtocol(ClientInput):
 
     cdef int _publish_judged(self, const Message* msg) except -1:
         """Mapped first, judged afterwards: what counts is where the message goes."""
-        cdef Receiver skip = None if self.echo else self.output
+        cdef Receiver skip = self.unheard
         cdef uint64_t builds = self.router.builds
         cdef Route route = None
         cdef bint for_good = self.permissions is None or self._may_publish(msg)
@@ -205,9 +217,9 @@ cdef class ClientProtocol(ClientInput):
             return self._refuse_publish(msg)
         if msg.reply != NULL and reserved_reply(msg.reply, msg.reply_len):
             return self._refuse_reply(msg)
-        if self.verbose:
+        if self.modes & VERBOSE:
             self._ok()
-        if self.withheld:
+        if self.modes & UNDELIVERED:
             count = self.router.has_interest(msg.subject, msg.subject_len)
         elif msg.subject[0] == c'_' or msg.subject[0] == c'$':
             count = self.router.publish(skip, msg)
@@ -255,48 +267,42 @@ cdef class ClientProtocol(ClientInput):
         cdef Router router = self.router
         cdef bytes subject = None
         cdef const char* end = msg.body - 1  # of the command's line
-        if self.traced:
+        if self.modes & TRACED:
             self._spend(EVENT_UNITS)
             end -= (end - 1)[0] == c'\r'
             line = msg.subject[:end - msg.subject]
             verb = b"PUB " if len(line.split()) == 2 + (msg.reply != NULL) else b"HPUB "
             self._trace(RECEIVED, verb + line)
-        if self.pedantic and (not has_valid_tokens(msg.subject, msg.subject_len)
-                              or has_wildcard(msg.subject, msg.subject_len)):
+        if self.modes & PEDANTIC and (not has_valid_tokens(msg.subject, msg.subject_len)
+                                      or has_wildcard(msg.subject, msg.subject_len)):
             self._error("Invalid Publish Subject")
         if self.mappings is not None or router.mappings is None:
             subject = router.mapped(msg.subject, msg.subject_len)
         elif router.domain is not None:  # those of the account hold from the next read on
             subject = router.domain.map(msg.subject, msg.subject_len)
-        if subject is not None and self.traced:
+        if subject is not None and self.modes & TRACED:
             self._trace(RECEIVED, b"MAPPING %b -> %b" % (msg.subject[:msg.subject_len], subject))
-        if self.traced and self.shared.tracer is not None:
+        if self.modes & TRACED and self.shared.tracer is not None:
             self.shared.tracer.payload(self, RECEIVED, msg.body[:msg.body_len], msg.headers_len)
         return self._publish_as(subject, msg)
 
     cdef int _nobody_took(self, const Message* msg) except -1:
         """503 to the client's own plain subscription for the reply, when it has one and asked for that. Always 0."""
         cdef Subscription sub
-        cdef const char* reply = msg.reply
-        cdef Py_ssize_t reply_len = msg.reply_len
-        if not self.no_responders or reply == NULL or self.subscriptions is None:
+        if not self.modes & NO_RESPONDERS or msg.reply == NULL:
             return 0
-        for sub in self.subscriptions.values():
-            if sub.queue is None and not sub.closed and pattern_matches(
-                    reply, reply_len, PyBytes_AS_STRING(sub.subject), PyBytes_GET_SIZE(sub.subject)):
-                size = b"%d" % (msg.subject_len + 32)
-                return self.output.write(
-                    b"HMSG %b %b %b %b\r\nNATS/1.0 503\r\nNats-Subject: %b\r\n\r\n\r\n"
-                    % (reply[:reply_len], sub.sid, size, size, msg.subject[:msg.subject_len]))
-        return 0
+        sub = self.subscriptions.matching(msg.reply, msg.reply_len)
+        if sub is None:
+            return 0
+        size = b"%d" % (msg.subject_len + 32)
+        return self.output.write(b"HMSG %b %b %b %b\r\nNATS/1.0 503\r\nNats-Subject: %b\r\n\r\n\r\n" % (
+            msg.reply[:msg.reply_len], sub.sid, size, size, msg.subject[:msg.subject_len]))
 
     cdef int on_subscribe(self, bytes subject, bytes queue, bytes sid) except -1:
         cdef Subscription sub
         cdef uint64_t units
         self.heard_ns = monotonic_ns()
-        if self.subscriptions is None:
-            self.subscriptions = {}
-        if self.traced:
+        if self.modes & TRACED:
             self._trace(RECEIVED, b" ".join((b"SUB", subject, *(() if queue is None else (queue,)), sid)))
         if queue == b"_sys_" or not self._may_subscribe(subject, queue):
             return self._refuse_subscription(subject, queue, sid)
@@ -304,21 +310,22 @@ cdef class ClientProtocol(ClientInput):
             return self._refuse(f"Permissions Violation for Subscription to {quoted(subject)}, too many tokens",
                                 f"Subscription Violation Too Many Tokens - Subject {quoted(subject)},"
                                 f" SID {shown(sid)}")
-        if 0 <= self.max_subscriptions <= len(self.subscriptions):
+        if self.subscriptions.full():
             self.shared.server.client_at_limit(self)
             self._spend(EVENT_UNITS)
             return self._error("maximum subscriptions exceeded")
-        if sid not in self.subscriptions:
+        if self.subscriptions.find(sid) is None:
             if not has_valid_tokens(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
                 self._spend(ANSWER_UNITS)
                 return self._error("Invalid Subject")
-            sub = self.subscriptions[sid] = self.router.subscribe(self.output, subject, queue, sid)
+            sub = self.router.subscribe(self.output, subject, queue, sid)
+            self.subscriptions.add(sub)
             if self.permissions is not None:
                 units = self.permissions.units
                 self._look_at(sub)
                 self._spend(self.permissions.units - units)
             self._spend_on_interest(subject)
-        return self._ok() if self.verbose else 0
+        return self._ok() if self.modes & VERBOSE else 0
 
     cdef bint _may_subscribe(self, bytes subject, bytes queue) except -1:
         """By its user's permissions; that takes of the turn what it takes of time."""
@@ -333,13 +340,11 @@ cdef class ClientProtocol(ClientInput):
         return verdict
 
     cdef int on_unsubscribe(self, bytes sid, long max_deliveries) except -1:
-        cdef Subscription sub = None
+        cdef Subscription sub = self.subscriptions.find(sid)
         self.heard_ns = monotonic_ns()
-        if self.traced:
+        if self.modes & TRACED:
             self._trace(RECEIVED, b"UNSUB %b %d" % (sid, max_deliveries) if max_deliveries else b"UNSUB " + sid)
-        if self.subscriptions is not None:
-            sub = <Subscription>self.subscriptions.get(sid)
-        if self.verbose:
+        if self.modes & VERBOSE:
             self._ok()
         if sub is not None:
             if max_deliveries > 0 and <uint64_t>max_deliveries > sub.delivered:
@@ -358,18 +363,17 @@ cdef class ClientProtocol(ClientInput):
 
     def forget(self, Subscription sub) -> None:
         """Remove a subscription (UNSUB, or its max was reached)."""
-        if self.traced and not sub.closed:
+        if self.modes & TRACED and not sub.closed:
             self._trace(INTERNAL, b"DELSUB " + sub.sid)
         self.router.unsubscribe(sub)
         self.release(sub)
 
     def release(self, Subscription sub) -> None:
         """The subscription gives its sid back."""
-        if self.subscriptions is not None and self.subscriptions.get(sub.sid) is sub:
-            del self.subscriptions[sub.sid]
+        self.subscriptions.release(sub)
 
     cdef int on_connect(self, bytes json) except -1:
-        if self.traced and self.shared.tracer is not None:
+        if self.modes & TRACED and self.shared.tracer is not None:
             self.shared.tracer.connect(self, json)
         self._spend(EVENT_UNITS)
         self.shared.server.client_connect(self, json)
@@ -380,7 +384,7 @@ cdef class ClientProtocol(ClientInput):
         return 0
 
     cdef int on_ping(self) except -1:
-        if self.traced:
+        if self.modes & TRACED:
             self._trace(RECEIVED, b"PING")
             self._trace(SENT, b"PONG")
         self._spend(ANSWER_UNITS)
@@ -390,10 +394,10 @@ cdef class ClientProtocol(ClientInput):
         return self._advance(PINGED)
 
     cdef int on_pong(self) except -1:
-        if self.traced:
+        if self.modes & TRACED:
             self._trace(RECEIVED, b"PONG")
-        self.pings_out = 0
-        self._answered()
+        self.pings.unanswered = 0
+        self.pings.answer()
         return 0
 
     cdef int on_info(self, bytes json) except -1:
@@ -411,19 +415,18 @@ cdef class ClientProtocol(ClientInput):
         if self.stage >= LET_IN or router is not self.router:
             self._drop_subscriptions()
         self._enter(router, account, permissions)
-        self.verbose = options.verbose
-        self.pedantic = options.pedantic
-        self._choose_path()
-        self.echo = options.echo
+        self._set_mode(VERBOSE, options.verbose)
+        self._set_mode(PEDANTIC, options.pedantic)
+        self._set_mode(NO_RESPONDERS, options.no_responders)
+        self.unheard = None if options.echo else self.output
         self.headers = self.output.headers = options.headers
-        self.no_responders = options.no_responders
         self.protocol_level = options.protocol
         self.name = options.name
         self.lang = options.lang
         self.version = options.version
         self._advance(ACCEPTED)
-        self._answered()
-        if self.verbose:
+        self.pings.answer()
+        if self.modes & VERBOSE:
             self._ok()
 
     def apply_anonymous(self, Router router, object account, Permissions permissions) -> None:
@@ -446,9 +449,15 @@ cdef class ClientProtocol(ClientInput):
         """Was it let in without CONNECT?"""
         return self.stage == LET_IN or self.stage == LET_IN_GREETED
 
+    cdef void _set_mode(self, int mode, bint on) noexcept:
+        if on:
+            self.modes |= mode
+        else:
+            self.modes &= ~mode
+
     def _choose_path(self) -> None:
         self.last_route = None
-        self.closely = self.pedantic or self.traced or self.mappings is not None
+        self._set_mode(MAPPED, self.mappings is not None)
 
     def _enter(self, Router router, object account, Permissions permissions) -> None:
         """Belong to an account. Its mappings hold from the next read on, unless those of the one before did."""
@@ -500,8 +509,8 @@ cdef class ClientProtocol(ClientInput):
 
     def set_trace(self, bint traced) -> None:
         """Log this client's traffic, or not any more."""
-        self.traced = traced
-        self._choose_path()
+        self.last_route = None
+        self._set_mode(TRACED, traced)
         if traced:
             self.output.look |= LOOK_TRACE
         else:
@@ -510,12 +519,11 @@ cdef class ClientProtocol(ClientInput):
     cdef int _drop_subscriptions(self) except -1:
         """All at once nothing is delivered to them; many are taken out of the trie bit by bit."""
         cdef Subscription sub
-        cdef list gone = self.subscription_list()
-        self.subscriptions = None
+        cdef list gone = self.subscriptions.take_all()
         self.last_route = None
         for sub in gone:
             sub.closed = True
-            if self.traced:
+            if self.modes & TRACED:
                 self._trace(INTERNAL, b"DELSUB " + sub.sid)
         if self.output.finished is not None:
             gone += self.output.finished
@@ -526,11 +534,11 @@ cdef class ClientProtocol(ClientInput):
 
     def remember_options(self, object options) -> None:
         """Fill CONNECT options with what the last CONNECT said: what a later one leaves out stays as it was."""
-        options.verbose = self.verbose
-        options.pedantic = self.pedantic
-        options.echo = self.echo
+        options.verbose = bool(self.modes & VERBOSE)
+        options.pedantic = bool(self.modes & PEDANTIC)
+        options.echo = self.unheard is None
         options.headers = self.headers
-        options.no_responders = self.no_responders
+        options.no_responders = bool(self.modes & NO_RESPONDERS)
         options.protocol = self.protocol_level
         options.name = self.name
         options.lang = self.lang
@@ -546,20 +554,20 @@ cdef class ClientProtocol(ClientInput):
 
     def ping(self) -> None:
         """Send a PING; its answer gives the round trip time."""
-        self.pings_out += 1
-        self.asked_ns = monotonic_ns()
-        if self.traced:
+        self.pings.unanswered += 1
+        self.pings.ask()
+        if self.modes & TRACED:
             self._trace(SENT, b"PING")
         self.output.write(b"PING\r\n")
 
-    def _answered(self) -> None:
-        if self.asked_ns:
-            self.rtt_ns = monotonic_ns() - self.asked_ns
-            self.asked_ns = 0
+    @property
+    def rtt_ns(self) -> int:
+        """From the last PING to its answer, before the first one from INFO to CONNECT; 0: not known yet."""
+        return self.pings.rtt_ns
 
     def subscription_list(self) -> list:
         """The client's subscriptions, oldest first."""
-        return list(self.subscriptions.values()) if self.subscriptions is not None else []
+        return self.subscriptions.list_all()
 
     @property
     def payload_limit(self) -> int:
@@ -573,10 +581,6 @@ cdef class ClientProtocol(ClientInput):
     def set_max_payload(self, Py_ssize_t max_payload) -> None:
         """Bound of this client's messages in bytes; negative: none."""
         self.max_payload = max_payload
-
-    def set_max_subscriptions(self, Py_ssize_t max_subscriptions) -> None:
-        """How many subscriptions this client may have; negative: as many as it likes."""
-        self.max_subscriptions = max_subscriptions
 
     def close(self, str reason not None, str text="", bint reset=False) -> None:
         """Send -ERR (when there is a text) behind what is queued, then close; with a reset if all could be sent."""
@@ -623,11 +627,6 @@ cdef class ClientProtocol(ClientInput):
         return heard
 
     @property
-    def unheard(self) -> "ClientOutput | None":
-        """What must not get this client's own messages: its output when it asked for no echo."""
-        return None if self.echo else self.output
-
-    @property
     def active_ns(self) -> int:
         """When messages last came or went, or interest changed, on the monotonic clock: keep-alive does not count."""
         return max(self.heard_ns, self.output.sent_ns)
@@ -655,7 +654,7 @@ cdef class ClientProtocol(ClientInput):
     @property
     def subscription_count(self) -> int:
         """Subscriptions this client has."""
-        return len(self.subscriptions) if self.subscriptions is not None else 0
+        return len(self.subscriptions)
 
     @property
     def out_msgs(self) -> int:
@@ -677,13 +676,13 @@ cdef class ClientProtocol(ClientInput):
                             f"Publish Violation - Reply {reply}")
 
     cdef int _ok(self) except -1:
-        if self.traced:
+        if self.modes & TRACED:
             self._trace(SENT, b"OK")
         return self.output.write(b"+OK\r\n")
 
     cdef int _error(self, str text) except -1:
         cdef bytes data = text.encode("utf-8", "replace")
-        if self.traced:
+        if self.modes & TRACED:
             self._trace(SENT, b"-ERR " + data)
         return self.output.write(b"-ERR '" + data + b"'\r\n")
 
@@ -704,14 +703,3 @@ cdef class ClientProtocol(ClientInput):
 
 cdef str shown(bytes raw):
     return raw.decode("utf-8", "backslashreplace")
-
-
-def retire(Router router, list gone, Py_ssize_t start) -> None:
-    """Take closed subscriptions out of the trie, as many as there is time for in one iteration of the event loop."""
-    cdef Py_ssize_t i
-    cdef int64_t end = monotonic_ns() + RETIRE_NS
-    for i in range(start, len(gone)):
-        router.unsubscribe(<Subscription>gone[i])
-        if i % RETIRE_STEP == 0 and i > start and monotonic_ns() > end:
-            router.tick.loop.call_soon(retire, router, gone, i + 1)
-            return

@@ -178,7 +178,7 @@ class Clients:
         """A connection was accepted: greet it."""
         now = self._loop.time()
         client.opened_at = now
-        client.last_ping_at = now + self._ping_interval(client)
+        client.pings.due_at = now + self._ping_interval(client)
         self.connected[client.cid] = client
         self._footprint.grown(len(self.connected))
         client.set_trace(self.shared.tracer is not None)
@@ -200,7 +200,7 @@ class Clients:
 
     def client_arrived(self, client: ClientProtocol) -> None:
         """What goes before a client's first command is done: its time to log in begins."""
-        client.last_ping_at = self._loop.time() + self._ping_interval(client)
+        client.pings.due_at = self._loop.time() + self._ping_interval(client)
         if not client.closed:
             self.logins.expect(client)
 
@@ -231,7 +231,7 @@ class Clients:
         """CONNECT. Raises ProtocolError."""
         if not client.connected:
             first = min(FIRST_PING_SECONDS, self._ping_interval(client)) * random.uniform(1.0, FIRST_PING_SPREAD)
-            client.last_ping_at = self._loop.time() + first
+            client.pings.due_at = self._loop.time() + first
             self._unmeasured.add(client.cid)
         self.logins.connect(client, raw)
 
@@ -294,9 +294,9 @@ class Clients:
             if client.closed or client.arrival is not None:
                 continue
             if heard:
-                client.pings_out = 0
+                client.pings.unanswered = 0
                 self._put_off_ping(client, now)
-            if now >= client.last_ping_at:
+            if now >= client.pings.due_at:
                 self._ping(client, now)
         if self._footprint.follow(len(self.connected)):
             self.log.debug("Memory of closed connections given back")
@@ -312,7 +312,7 @@ class Clients:
         """Who was heard of needs no PING, but for the first one: that measures the round trip."""
         if client.connected and client.cid not in self._unmeasured:
             heard_at = now - self._sweep_seconds  # or later
-            client.last_ping_at = max(client.last_ping_at, heard_at + self._ping_interval(client))
+            client.pings.due_at = max(client.pings.due_at, heard_at + self._ping_interval(client))
 
     def _end(self, client: ClientProtocol, now: float) -> None:
         """A closed connection stays until its last bytes are taken, but not for ever."""
@@ -334,10 +334,10 @@ class Clients:
         return self.options.ping_interval
 
     def _ping(self, client: ClientProtocol, now: float) -> None:
-        client.last_ping_at = now + self._ping_interval(client)
+        client.pings.due_at = now + self._ping_interval(client)
         self._unmeasured.discard(client.cid)
         self.log.debug(f"{self.who(client)} - Client Ping Timer")
-        if client.pings_out + 1 > self.options.ping_max:
+        if client.pings.unanswered + 1 > self.options.ping_max:
             self.log.debug(f"{self.who(client)} - Stale Client Connection - Closing")
             self.stale += 1
             client.close("Stale Connection", "Stale Connection")

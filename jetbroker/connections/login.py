@@ -230,7 +230,7 @@ class Logins:
                 self._log.debug(f"{self._who(client)} - {set_to}")
         client.set_max_payload(_smaller(bounds.max_payload, self.options.max_payload))
         most = _smaller(bounds.max_subscriptions, options.max_subscriptions or UNLIMITED)
-        client.set_max_subscriptions(most)
+        client.subscriptions.most = most
         return most
 
     # --- passwords take their time ---

@@ -1,0 +1,10 @@
+from typing import final
+
+from jetbroker.routing.router import Router, Subscription
+
+@final
+class ClientSubscriptions:
+    most: int
+    def __len__(self) -> int: ...
+
+def retire(router: Router, gone: list[Subscription], start: int) -> int: ...

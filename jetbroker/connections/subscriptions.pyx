@@ -1,0 +1,67 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""The subscriptions of one client (see subscriptions.pxd)."""
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t
+
+from jetbroker.connections.output cimport monotonic_ns
+from jetbroker.routing.router cimport Router, Subscription
+from jetbroker.wire.subjects cimport pattern_matches
+
+from jetbroker import limits
+
+cdef int64_t RETIRE_NS = limits.RETIRE_NS
+cdef Py_ssize_t RETIRE_STEP = 64       # subscriptions removed between two looks at the clock
+
+
+@cython.final
+cdef class ClientSubscriptions:
+    """By sid."""
+
+    def __len__(self) -> int:
+        return 0 if self.by_sid is None else len(self.by_sid)
+
+    cdef Subscription find(self, bytes sid):
+        return None if self.by_sid is None else <Subscription>self.by_sid.get(sid)
+
+    cdef bint full(self):
+        return 0 <= self.most <= len(self)
+
+    cdef int add(self, Subscription sub) except -1:
+        if self.by_sid is None:
+            self.by_sid = {}
+        self.by_sid[sub.sid] = sub
+        return 0
+
+    cdef int release(self, Subscription sub) except -1:
+        if self.find(sub.sid) is sub:
+            del self.by_sid[sub.sid]
+        return 0
+
+    cdef Subscription matching(self, const char* subject, Py_ssize_t n):
+        cdef Subscription sub
+        if self.by_sid is not None:
+            for sub in self.by_sid.values():
+                if sub.queue is None and not sub.closed and pattern_matches(
+                        subject, n, PyBytes_AS_STRING(sub.subject), PyBytes_GET_SIZE(sub.subject)):
+                    return sub
+        return None
+
+    cdef list list_all(self):
+        return [] if self.by_sid is None else list(self.by_sid.values())
+
+    cdef list take_all(self):
+        cdef list taken = self.list_all()
+        self.by_sid = None
+        return taken
+
+
+cpdef int retire(Router router, list gone, Py_ssize_t start) except -1:
+    cdef Py_ssize_t i
+    cdef int64_t end = monotonic_ns() + RETIRE_NS
+    for i in range(start, len(gone)):
+        router.unsubscribe(<Subscription>gone[i])
+        if i % RETIRE_STEP == 0 and i > start and monotonic_ns() > end:
+            router.tick.loop.call_soon(retire, router, gone, i + 1)
+            return 0
+    return 0
