@@ -15,6 +15,7 @@ SHARED_C = BUILD / "jetbroker/_cython.c"
 # Cython's output relies on type punning and wrap-around arithmetic; gcc's warnings about it help nobody. A build with
 # symbols for a debugger takes half as long again.
 FLAGS = ["-g0", "-fno-strict-aliasing", "-fwrapv", "-w"]
+TRACED = "JETBROKER_TRACED" in os.environ  # functions tell that they are called, see benchmarks/crossed.py
 # What runs for each message: -O3 saves a twentieth of its instructions, and takes a third longer to compile.
 HOT = re.compile(
     r"jetbroker/(wire|routing|connections)/|jetbroker/tick"
@@ -37,7 +38,8 @@ def extensions() -> list[Extension]:
 
 def flags(source: Path) -> list[str]:
     """What the compiler is told."""
-    return ["-O3" if HOT.search(source.as_posix()) else "-O2", *FLAGS]
+    optimised = "-O3" if HOT.search(source.as_posix()) else "-O2"
+    return ["-O0" if TRACED else optimised, *FLAGS]
 
 
 def write_shared() -> None:
@@ -58,7 +60,7 @@ def main() -> None:
             extensions(),
             build_dir=str(BUILD),
             nthreads=jobs,
-            compiler_directives={"language_level": 3},
+            compiler_directives={"language_level": 3, "profile": TRACED},
             shared_utility_qualified_name=SHARED,
         )
     setup(ext_modules=modules, options={"build_ext": {"parallel": jobs}})

@@ -15,7 +15,8 @@ from fuzz.parsing.splitting import SplitPlayer
 from jetbroker.config.loader import load_text
 from jetbroker.connections.handshake import decode_connect
 from jetbroker.errors import ConfigError, ProtocolError
-from jetbroker.routing.router import CallbackReceiver, Router, Subscription
+from jetbroker.routing.router import CallbackReceiver, Router
+from jetbroker.routing.subscription import Subscription
 from jetbroker.tick import Tick
 from jetbroker.wire import subjects
 from jetbroker.wire.headers import header_value

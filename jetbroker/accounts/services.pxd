@@ -1,5 +1,6 @@
 """Service imports: requests that go to another account, and the way of their answers back."""
-from jetbroker.routing.router cimport Receiver, Route, Router
+from jetbroker.routing.router cimport Route, Router
+from jetbroker.routing.subscription cimport Receiver
 from jetbroker.routing.transform cimport Transform
 from jetbroker.wire.message cimport Message
 

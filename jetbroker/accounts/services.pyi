@@ -2,7 +2,8 @@ from collections.abc import Callable
 from typing import Any
 
 from jetbroker.accounts.graph import ServiceImport
-from jetbroker.routing.router import Receiver, Router
+from jetbroker.routing.router import Router
+from jetbroker.routing.subscription import Receiver
 
 _Describe = Callable[[Any, list[Any]], bytes]  # (connection or None, what was crossed) -> value of the header
 

@@ -4,7 +4,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.string cimport memcmp
 
 from jetbroker.accounts.streams cimport set_in_service
-from jetbroker.routing.router cimport Receiver, Route, Router, RouteSlot, Subscription, get_origin
+from jetbroker.routing.router cimport Route, Router, get_origin
+from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.subjects cimport has_wildcard
 

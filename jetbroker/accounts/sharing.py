@@ -7,7 +7,8 @@ from jetbroker.accounts.client_info import ClientInfo
 from jetbroker.accounts.graph import AccountGraph, Graph, ServiceImport, StreamImport
 from jetbroker.accounts.services import Responses, ServiceReceiver
 from jetbroker.accounts.streams import Shadow, add_shadow, remove_shadow, shadow_subject
-from jetbroker.routing.router import Router, Subscription
+from jetbroker.routing.router import Router
+from jetbroker.routing.subscription import Subscription
 
 
 class Imports:

@@ -1,5 +1,6 @@
 """Stream imports: what a subscription gets from the accounts that its own imports streams from."""
-from jetbroker.routing.router cimport Receiver, Router, RouteSlot, Subscription
+from jetbroker.routing.router cimport Router
+from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.routing.transform cimport Transform
 from jetbroker.wire.message cimport Message
 

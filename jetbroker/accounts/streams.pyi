@@ -1,5 +1,6 @@
 from jetbroker.accounts.graph import StreamImport
-from jetbroker.routing.router import Receiver, Router, Subscription
+from jetbroker.routing.router import Router
+from jetbroker.routing.subscription import Receiver, Subscription
 
 class Shadow(Receiver):
     original: Subscription

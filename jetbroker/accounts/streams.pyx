@@ -2,7 +2,8 @@
 """Stream imports (see streams.pxd)."""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 
-from jetbroker.routing.router cimport Receiver, Router, RouteSlot, Subscription
+from jetbroker.routing.router cimport Router
+from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.routing.transform cimport Transform, fits_source
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.subjects cimport has_wildcard

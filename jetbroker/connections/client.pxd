@@ -7,7 +7,8 @@ from jetbroker.connections.input cimport ClientInput
 from jetbroker.connections.output cimport ClientOutput
 from jetbroker.connections.subscriptions cimport ClientSubscriptions
 from jetbroker.routing.mapping cimport Mappings
-from jetbroker.routing.router cimport Route, Router, Subscription
+from jetbroker.routing.router cimport Route, Router
+from jetbroker.routing.subscription cimport Subscription
 from jetbroker.wire.headers cimport TraceHeaders
 from jetbroker.wire.message cimport Message
 

@@ -7,7 +7,8 @@ from jetbroker.connections.input import ClientInput
 from jetbroker.connections.output import ClientOutput, Shared
 from jetbroker.connections.subscriptions import ClientSubscriptions
 from jetbroker.errors import ProtocolError
-from jetbroker.routing.router import Router, Subscription
+from jetbroker.routing.router import Router
+from jetbroker.routing.subscription import Subscription
 
 class Stage(IntEnum):
     LOGIN_DUE = 0

@@ -11,7 +11,8 @@ from jetbroker.connections.output cimport (
     LOOK_DENIED, LOOK_REPLIES, LOOK_TRACE, ClientOutput, Shared, monotonic_ns
 )
 from jetbroker.connections.subscriptions cimport ClientSubscriptions, retire
-from jetbroker.routing.router cimport Receiver, Route, Router, Subscription
+from jetbroker.routing.router cimport Route, Router
+from jetbroker.routing.subscription cimport Receiver, Subscription
 from jetbroker.tick cimport PHASE_FLUSH
 from jetbroker.wire.headers cimport TraceHeaders, find_trace
 from jetbroker.wire.message cimport Message

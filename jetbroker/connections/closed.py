@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jetbroker import limits
 from jetbroker.auth.authenticator import Login
 from jetbroker.connections.client import ClientProtocol
-from jetbroker.routing.router import Subscription
+from jetbroker.routing.subscription import Subscription
 
 if TYPE_CHECKING:
     from jetbroker.auth.tokens import UserToken

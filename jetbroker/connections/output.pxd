@@ -3,7 +3,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.auth.permissions cimport Permissions, Responses
-from jetbroker.routing.router cimport Receiver, Subscription
+from jetbroker.routing.subscription cimport Receiver, Subscription
 from jetbroker.tick cimport Tick
 from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.message cimport Message

@@ -1,6 +1,6 @@
 from typing import Any, final
 
-from jetbroker.routing.router import Receiver
+from jetbroker.routing.subscription import Receiver
 from jetbroker.tick import Tick
 
 class Shared:

@@ -14,7 +14,8 @@ from libc.string cimport memchr, memcpy, memmove
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from jetbroker.auth.permissions cimport Permissions
-from jetbroker.routing.router cimport WITHHELD, Receiver, RouteSlot, Subscription, charge_publisher
+from jetbroker.routing.router cimport charge_publisher
+from jetbroker.routing.subscription cimport WITHHELD, Receiver, RouteSlot, Subscription
 from jetbroker.tick cimport PHASE_FLUSH, Tick
 from jetbroker.wire.buffer cimport OutputBuffer, format_uint
 from jetbroker.wire.message cimport Message

@@ -1,7 +1,8 @@
 """The subscriptions of one client, by the sids that it chose."""
 cimport cython
 
-from jetbroker.routing.router cimport Router, Subscription
+from jetbroker.routing.router cimport Router
+from jetbroker.routing.subscription cimport Subscription
 
 
 @cython.final

@@ -1,6 +1,7 @@
 from typing import final
 
-from jetbroker.routing.router import Router, Subscription
+from jetbroker.routing.router import Router
+from jetbroker.routing.subscription import Subscription
 
 @final
 class ClientSubscriptions:

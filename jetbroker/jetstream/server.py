@@ -19,7 +19,8 @@ from jetbroker.jetstream.timing.requests import RequestQueues
 from jetbroker.jetstream.timing.work_turns import WorkTurns
 from jetbroker.logs.logger import Logger
 from jetbroker.routing.mapping import domain_mappings
-from jetbroker.routing.router import CallbackReceiver, Router, Subscription
+from jetbroker.routing.router import CallbackReceiver, Router
+from jetbroker.routing.subscription import Subscription
 from jetbroker.store.store import Store
 from jetbroker.tick import Tick
 

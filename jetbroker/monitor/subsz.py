@@ -12,7 +12,7 @@ from jetbroker.connections.output import ClientOutput
 from jetbroker.monitor.connz import DEFAULT_LIMIT, subscription_row
 from jetbroker.monitor.query import BadRequest, Query
 from jetbroker.monitor.sources import Room, Sources, go_float, now_text, paced, page
-from jetbroker.routing.router import Subscription
+from jetbroker.routing.subscription import Subscription
 from jetbroker.wire.subjects import subset, wildcard
 
 

@@ -3,7 +3,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
 
-from jetbroker.routing.router cimport Subscription
+from jetbroker.routing.subscription cimport Subscription
 
 cdef extern from *:
     """

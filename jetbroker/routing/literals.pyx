@@ -13,7 +13,7 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcmp
 
-from jetbroker.routing.router cimport Subscription
+from jetbroker.routing.subscription cimport Subscription
 
 cdef extern from *:
     """

@@ -2,20 +2,8 @@ from collections.abc import Callable
 from typing import Any
 
 from jetbroker.routing.mapping import Mappings
-from jetbroker.tick import Tick, TickTask
-
-class Receiver(TickTask): ...
-
-class Subscription:
-    receiver: Receiver
-    subject: bytes
-    queue: bytes | None
-    sid: bytes
-    delivered: int
-    max_deliveries: int
-    closed: bool
-    filter: Any
-    shadows: Any
+from jetbroker.routing.subscription import Receiver, Subscription
+from jetbroker.tick import Tick
 
 class Router:
     account_name: str

@@ -1,6 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """Interest and delivery for one account (see router.pxd)."""
-cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
@@ -10,6 +9,7 @@ from libc.string cimport memchr, memcmp
 
 from jetbroker.routing.literals cimport Members, hash_subject
 from jetbroker.routing.sublist cimport Sublist, used_once
+from jetbroker.routing.subscription cimport WITHHELD, Receiver, RouteSlot, Subscription
 from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, Tick, TickTask
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.subjects cimport has_wildcard, pattern_matches
@@ -41,22 +41,6 @@ cdef inline int together(int answer, int further) noexcept nogil:
     if further > 0:
         return answer + further if answer > 0 else further
     return answer if answer else further
-
-
-cdef class Receiver(TickTask):
-    """Whoever can be given messages."""
-
-    cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
-        raise NotImplementedError(type(self).__name__)
-
-
-@cython.no_gc  # there may be a million of them: a full collection would stop the event loop for a second
-cdef class Subscription:
-    """`receiver` wants messages on `subject`, maybe as a member of `queue`."""
-
-
-cdef class RouteSlot:
-    """One subscription's place in a cached route."""
 
 
 cdef class Route:

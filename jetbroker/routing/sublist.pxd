@@ -2,7 +2,7 @@
 from libc.string cimport memcmp
 
 from jetbroker.routing.literals cimport Literals, Members
-from jetbroker.routing.router cimport Subscription
+from jetbroker.routing.subscription cimport Subscription
 
 
 cdef inline bint used_once(const char* p, Py_ssize_t n) noexcept nogil:

@@ -12,7 +12,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.string cimport memchr, memcmp
 
 from jetbroker.routing.literals cimport Literals, Members, members_of
-from jetbroker.routing.router cimport Subscription
+from jetbroker.routing.subscription cimport Subscription
 from jetbroker.wire.subjects cimport has_wildcard
 
 from jetbroker import limits

@@ -24,7 +24,8 @@ from jetbroker.config.options import (
     Options,
 )
 from jetbroker.errors import ConfigError
-from jetbroker.routing.router import CallbackReceiver, Subscription
+from jetbroker.routing.router import CallbackReceiver
+from jetbroker.routing.subscription import Subscription
 from jetbroker.routing.transform import Transform
 from jetbroker.tick import Tick
 from jetbroker.wire.subjects import matches

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from jetbroker.jetstream.consumers.consumer import Consumer
 from jetbroker.jetstream.models.config import ConsumerConfig
-from jetbroker.routing.router import CallbackReceiver, Subscription
+from jetbroker.routing.router import CallbackReceiver
+from jetbroker.routing.subscription import Subscription
 from tests.support.streams import StreamBench
 
 WAIT_SECONDS = 5.0

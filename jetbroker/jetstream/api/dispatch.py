@@ -20,7 +20,8 @@ from jetbroker.jetstream.api.endpoints import Endpoint, Later, Request
 from jetbroker.jetstream.consumers.pull import SilentReceiver
 from jetbroker.jetstream.models.contracts import Origin
 from jetbroker.jetstream.models.errors import ApiError, api_error, wrap_error
-from jetbroker.routing.router import CallbackReceiver, Subscription
+from jetbroker.routing.router import CallbackReceiver
+from jetbroker.routing.subscription import Subscription
 from jetbroker.wire.headers import header_value
 
 PREFIX = "$JS.API."

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.jetstream.consumers.core cimport ConsumerAdvisories, ConsumerTurn, Delivery
 from jetbroker.jetstream.consumers.tracker cimport AckTracker
-from jetbroker.routing.router cimport Receiver
+from jetbroker.routing.subscription cimport Receiver
 
 cpdef enum AckKind:
     ACK_UNKNOWN = 0

@@ -3,7 +3,7 @@ from typing import final
 
 from jetbroker.jetstream.consumers.core import ConsumerAdvisories, ConsumerTurn, Delivery
 from jetbroker.jetstream.consumers.tracker import AckTracker
-from jetbroker.routing.router import Receiver
+from jetbroker.routing.subscription import Receiver
 
 class AckKind(IntEnum):
     ACK_UNKNOWN = 0

@@ -12,7 +12,7 @@ from jetbroker.forms.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.consumers.core cimport ConsumerAdvisories, ConsumerTurn, Delivery
 from jetbroker.jetstream.consumers.pending cimport ENTRY_EXHAUSTED, PendingEntry
 from jetbroker.jetstream.consumers.tracker cimport POLICY_ALL, AckTracker
-from jetbroker.routing.router cimport Receiver, RouteSlot, Subscription
+from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.wire.message cimport Message
 
 from jetbroker import limits

@@ -6,7 +6,8 @@ from jetbroker.jetstream.consumers.cursor cimport StreamCursor
 from jetbroker.jetstream.consumers.pending cimport PendingEntry
 from jetbroker.jetstream.consumers.tracker cimport AckTracker
 from jetbroker.jetstream.timing.work_turns cimport Worker
-from jetbroker.routing.router cimport Receiver, Route, Router
+from jetbroker.routing.router cimport Route, Router
+from jetbroker.routing.subscription cimport Receiver
 from jetbroker.store.log.segmented cimport SegmentedLog
 from jetbroker.store.log.stream_log cimport StoredMessage
 from jetbroker.tick cimport Tick, TickTask

@@ -6,7 +6,8 @@ from jetbroker.jetstream.consumers.tracker import AckTracker
 from jetbroker.jetstream.host.advisories import Advisories
 from jetbroker.jetstream.models.config import ConsumerConfig
 from jetbroker.jetstream.timing.work_turns import WorkTurns
-from jetbroker.routing.router import Receiver, Router
+from jetbroker.routing.router import Router
+from jetbroker.routing.subscription import Receiver
 from jetbroker.store.log.segmented import SegmentedLog
 from jetbroker.store.log.stream_log import SubjectFilter
 from jetbroker.tick import Tick, TickTask

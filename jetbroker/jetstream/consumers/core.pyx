@@ -14,7 +14,8 @@ from jetbroker.jetstream.consumers.pending cimport PendingEntry
 from jetbroker.jetstream.consumers.snapshot cimport encode_snapshot
 from jetbroker.jetstream.consumers.tracker cimport POLICY_NONE, AckTracker
 from jetbroker.jetstream.timing.work_turns cimport Worker, WorkTurns, monotonic_ns
-from jetbroker.routing.router cimport Receiver, Route, Router, RouteSlot, Subscription, charge_publisher
+from jetbroker.routing.router cimport Route, Router, charge_publisher
+from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.saturate cimport add_int64
 from jetbroker.store.log.segmented cimport SegmentedLog
 from jetbroker.store.log.slices cimport holds

@@ -3,7 +3,8 @@ cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from jetbroker.jetstream.consumers.core cimport Delivery
-from jetbroker.routing.router cimport Receiver, Route, Router
+from jetbroker.routing.router cimport Route, Router
+from jetbroker.routing.subscription cimport Receiver
 from jetbroker.store.log.stream_log cimport SubjectFilter
 from jetbroker.tick cimport TickTask
 

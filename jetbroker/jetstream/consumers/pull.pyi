@@ -1,7 +1,7 @@
 from typing import final
 
 from jetbroker.jetstream.consumers.core import ConsumerCore, Delivery, Inactivity
-from jetbroker.routing.router import Receiver
+from jetbroker.routing.subscription import Receiver
 from jetbroker.store.log.stream_log import SubjectFilter
 
 @final

@@ -10,7 +10,8 @@ from jetbroker.jetstream.consumers.core cimport (
     ConsumerCore, Delivery, Inactivity, sooner,
 )
 from jetbroker.jetstream.consumers.pending cimport PendingEntry
-from jetbroker.routing.router cimport Receiver, Router, RouteSlot, Subscription
+from jetbroker.routing.router cimport Router
+from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.saturate cimport add_int64, subtract_int64
 from jetbroker.store.log.stream_log cimport StoredMessage, SubjectFilter
 from jetbroker.tick cimport TickTask

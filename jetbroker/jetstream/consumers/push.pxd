@@ -4,7 +4,8 @@ from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.jetstream.consumers.acks cimport Acks
 from jetbroker.jetstream.consumers.core cimport Delivery
-from jetbroker.routing.router cimport Receiver, Route, Router
+from jetbroker.routing.router cimport Route, Router
+from jetbroker.routing.subscription cimport Receiver
 from jetbroker.store.log.stream_log cimport StoredMessage
 from jetbroker.tick cimport TickTask
 from jetbroker.wire.message cimport Message

@@ -8,7 +8,8 @@ from jetbroker.jetstream.publish.judge cimport Candidate, Judge, SubjectEntry
 from jetbroker.jetstream.publish.headers cimport Text
 from jetbroker.jetstream.publish.republish cimport Republisher
 from jetbroker.jetstream.publish.ttl cimport TtlHeap
-from jetbroker.routing.router cimport Receiver, Router, RouteSlot
+from jetbroker.routing.router cimport Router
+from jetbroker.routing.subscription cimport Receiver, RouteSlot
 from jetbroker.routing.transform cimport Transform
 from jetbroker.store.log.stream_log cimport StreamLog, SubjectFilter, SubjectState
 from jetbroker.store.log.segmented cimport StoreTotals

@@ -25,7 +25,8 @@ from jetbroker.jetstream.publish.republish cimport Republisher
 from jetbroker.forms.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.publish.ttl cimport TTL_INVALID, TtlHeap, expiry_ns
 from jetbroker.jetstream.timing.work_turns cimport monotonic_ns
-from jetbroker.routing.router cimport Receiver, RouteSlot, Subscription, charge_publisher
+from jetbroker.routing.router cimport charge_publisher
+from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.routing.transform cimport Transform
 from jetbroker.store.log.flagged cimport next_stored
 from jetbroker.store.log.stream_log cimport (

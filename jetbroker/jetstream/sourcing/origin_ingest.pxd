@@ -3,7 +3,8 @@ from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.jetstream.publish.ingest cimport Ingest
 from jetbroker.jetstream.publish.judge cimport SubjectEntry
-from jetbroker.routing.router cimport Receiver, Router
+from jetbroker.routing.router cimport Router
+from jetbroker.routing.subscription cimport Receiver
 from jetbroker.store.log.stream_log cimport StreamLog
 from jetbroker.tick cimport Tick
 from jetbroker.wire.buffer cimport OutputBuffer

@@ -2,7 +2,7 @@ from typing import Any, Protocol
 
 from jetbroker.jetstream.models.errors import ApiError
 from jetbroker.jetstream.streams.stream import Stream
-from jetbroker.routing.router import Receiver
+from jetbroker.routing.subscription import Receiver
 from jetbroker.routing.transform import Transform
 
 class _Owner(Protocol):

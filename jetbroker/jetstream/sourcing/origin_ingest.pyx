@@ -15,7 +15,7 @@ from jetbroker.jetstream.publish.headers cimport PublishHeaders, scan_publish_he
 from jetbroker.jetstream.streams.stream cimport Stream
 from jetbroker.forms.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.timing.work_turns cimport monotonic_ns
-from jetbroker.routing.router cimport Receiver, RouteSlot, Subscription
+from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.routing.transform cimport Transform
 from jetbroker.saturate cimport add_uint64
 from jetbroker.store.log.stream_log cimport READ_OK, StoredMessage, StreamLog

@@ -29,7 +29,8 @@ from jetbroker.jetstream.sourcing.origin_answers import AnswerError, ConsumerAns
 from jetbroker.jetstream.sourcing.origin_ingest import OriginIngest, last_positions
 from jetbroker.jetstream.streams.direct import DirectGet
 from jetbroker.jetstream.streams.stream import Stream
-from jetbroker.routing.router import CallbackReceiver, Subscription
+from jetbroker.routing.router import CallbackReceiver
+from jetbroker.routing.subscription import Subscription
 from jetbroker.routing.transform import Transform
 from jetbroker.store.log.statelog import StateLog
 

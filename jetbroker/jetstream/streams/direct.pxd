@@ -1,7 +1,8 @@
 """Direct get: messages straight from a stream's log to whoever asks, without the API's service."""
 from libc.stdint cimport int64_t, uint64_t
 
-from jetbroker.routing.router cimport Receiver, Router
+from jetbroker.routing.router cimport Router
+from jetbroker.routing.subscription cimport Receiver
 from jetbroker.store.log.stream_log cimport StoredMessage, SubjectFilter, SubjectState
 from jetbroker.store.log.segmented cimport SegmentedLog
 from jetbroker.tick cimport Tick

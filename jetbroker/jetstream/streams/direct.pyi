@@ -1,6 +1,7 @@
 from typing import Any
 
-from jetbroker.routing.router import Receiver, Router
+from jetbroker.routing.router import Router
+from jetbroker.routing.subscription import Receiver
 from jetbroker.tick import Tick
 
 class DirectGet(Receiver):

@@ -11,7 +11,8 @@ from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.jetstream.publish.header_lines cimport append_header, append_number, append_time, begin_block
 from jetbroker.jetstream.timing.work_turns cimport monotonic_ns
-from jetbroker.routing.router cimport Receiver, Router, RouteSlot, Subscription, charge_publisher, get_origin
+from jetbroker.routing.router cimport Router, charge_publisher, get_origin
+from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.store.log.stream_log cimport (
     READ_DAMAGED, READ_MISSING, READ_OK, StoredMessage, SubjectFilter, SubjectState,
 )

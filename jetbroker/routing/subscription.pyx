@@ -1,0 +1,22 @@
+# cython: language_level=3
+"""Who wants what (see subscription.pxd)."""
+cimport cython
+
+from jetbroker.tick cimport TickTask
+from jetbroker.wire.message cimport Message
+
+
+cdef class Receiver(TickTask):
+    """Whoever can be given messages."""
+
+    cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
+        raise NotImplementedError(type(self).__name__)
+
+
+@cython.no_gc  # there may be a million of them: a full collection would stop the event loop for a second
+cdef class Subscription:
+    """`receiver` wants messages on `subject`, maybe as a member of `queue`."""
+
+
+cdef class RouteSlot:
+    """One subscription's place in a cached route."""
