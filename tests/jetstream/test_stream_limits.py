@@ -37,7 +37,7 @@ class Model:
         cost = FIXED_COST[self.config["storage"]] + len(subject) + size + headers
         cost += 4 if headers and self.config["storage"] == "file" else 0
         if self.config["discard"] == "new":
-            refusal = self._refusal(subject, cost)
+            refusal = self._refusal(subject, cost, rollup is not None)
             if refusal:
                 return refusal
         self.last_seq += 1
@@ -52,10 +52,10 @@ class Model:
             self.live = [entry for entry in self.live if entry[0] == stored_at]
         return stored_at
 
-    def _refusal(self, subject: str, cost: int) -> str:
+    def _refusal(self, subject: str, cost: int, rolls_up: bool) -> str:
         of_subject = [entry for entry in self.live if entry[1] == subject]
         full = 0 < self.config["max_msgs_per_subject"] <= len(of_subject)
-        if full and self.config["discard_new_per_subject"]:
+        if full and self.config["discard_new_per_subject"] and not rolls_up:
             return "maximum messages per subject exceeded"
         if 0 < self.config["max_msgs"] <= len(self.live) and not full:
             return "maximum messages exceeded"
