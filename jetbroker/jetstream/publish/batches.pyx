@@ -21,7 +21,6 @@ from jetbroker.store.format.records cimport RECORD_HEADER
 from jetbroker.store.log.stream_log cimport (
     FLAG_BATCH, FLAG_BATCH_FIRST, FLAG_BATCH_LAST, FLAG_SCHEDULE,
 )
-from jetbroker.tick cimport PHASE_EVENTS
 from jetbroker.wire.digits cimport read_uint64
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.subjects cimport has_wildcard
@@ -39,7 +38,6 @@ cdef Py_ssize_t MAX_BATCH_BYTES = limits.JS_BATCH_BYTES
 cdef Py_ssize_t MAX_STAGED_BYTES = limits.JS_STAGED_BYTES
 cdef Py_ssize_t MAX_ID_BYTES = 64
 cdef Py_ssize_t MESSAGE_OVERHEAD = 768     # of the objects that hold one staged message
-cdef uint64_t MAX_UNCOMMITTED_BYTES = limits.JS_UNCOMMITTED_BYTES
 cdef uint64_t MAX_LOOKED_AT = limits.JS_BATCH_LOOKED_AT
 cdef bytes COMMIT_HEADER = b"Nats-Batch-Commit: 1"
 
@@ -79,7 +77,7 @@ cdef class AtomicBatches:
 
     def __init__(self, Ingest ingest not None) -> None:
         self.ingest = ingest
-        self.server = ingest.usage.server
+        self.server = ingest.quota.usage.server
         self.staged = {}
 
     def __len__(self) -> int:
@@ -103,16 +101,7 @@ cdef class AtomicBatches:
             # a commit judges up to a thousand messages: the publisher's turn pays for them
             charge_time_since(began)
         if refusal is not None:
-            self._answer(reply, refusal)
-
-    cdef int _answer(self, bytes reply, object refusal) except -1:
-        if reply is None or self.ingest.no_ack:
-            return 0
-        if refusal is not None:
-            return self.ingest._refuse_reply(reply, refusal)
-        self.ingest.refusals.append((reply, b"", b""))
-        self.ingest.tick.schedule(PHASE_EVENTS, self.ingest)
-        return 0
+            self.ingest.answers.answer(reply, refusal)
 
     # --- staging ---
 
@@ -120,13 +109,11 @@ cdef class AtomicBatches:
         """What holds for any message of a batch; None: go on."""
         cdef Ingest ingest = self.ingest
         cdef Py_ssize_t size = len(headers) + len(payload)
-        if ingest.server_bytes >= 0 and ingest.totals.bytes > ingest.server_bytes:
+        if ingest.quota.server_is_full():
             return api_error("insufficient_resources")
-        if ingest.account_bytes >= 0:
-            cost = ingest.cost(len(subject), len(headers), len(payload))
-            if ingest.usage.used_bytes(ingest.storage) + cost > ingest.account_bytes:
-                return api_error("account_resources_exceeded")
-        if ingest.max_msg_size >= 0 and size > ingest.max_msg_size:
+        if not ingest.quota.account_would_have(ingest.room.cost(len(subject), len(headers), len(payload))):
+            return api_error("account_resources_exceeded")
+        if ingest.room.max_msg_size >= 0 and size > ingest.room.max_msg_size:
             return api_error("stream_message_exceeds_maximum")
         if not ingest.allow_atomic:
             return api_error("atomic_publish_disabled")
@@ -185,7 +172,7 @@ cdef class AtomicBatches:
             batch.size += size
             self.server.staged_bytes += size
         if commit is None:
-            self._answer(reply, None)
+            self.ingest.answers.answer(reply, None)
             return None
         self.forget(batch)
         return self._commit(batch, reply, ends_before)
@@ -255,23 +242,21 @@ cdef class AtomicBatches:
             all_judged.append(judged)
         if ends_before:
             judged.headers = with_commit(judged.headers)
-        if ingest.account_bytes >= 0 and not ingest.account_has_room(so_far.cost):
+        if not ingest.quota.account_has(so_far.cost):
             return api_error("account_resources_exceeded")
-        if ingest.accepted_bytes - ingest.committed_bytes > MAX_UNCOMMITTED_BYTES:
+        if ingest.uncommitted.is_full():
             return api_error("stream_too_many_requests")
         try:
             self._append(all_judged, now)
         except StorageError as error:
             return api_error("stream_store_failed", err=error)
         self._settle(all_judged, now)
-        if reply is not None and not ingest.no_ack:
+        if reply is not None and not ingest.answers.silent:
             text = f',"batch":{quoted(batch.id)},"count":{len(all_judged)}'.encode()
             if ingest.overdue is not None and ingest.overdue.hold(
                     (<Candidate>all_judged[0]).seq, ingest.log.last_seq, reply, text):
                 return None
-            ingest.acks.push_text(ingest.log.last_seq, reply, text)
-            if ingest.log.committed >= ingest.log.last_seq:
-                ingest.tick.schedule(PHASE_EVENTS, ingest)
+            ingest.answers.ack_text(ingest.log.last_seq, reply, text)
         return None
 
     cdef Candidate _candidate(self, bytes subject, bytes headers, bytes payload):
@@ -281,7 +266,7 @@ cdef class AtomicBatches:
         msg.subject_len = len(subject)
         made = candidate_of(self.ingest.entry_of(None, &msg), headers, payload, len(payload))
         made.held = payload
-        made.unwanted = self.ingest.interest_only and not self.ingest.has_interest(made.entry)
+        made.unwanted = not self.ingest.interest.wants(made.entry)
         return made
 
     cdef object _judge(self, Candidate asked, Judgement so_far, int64_t now):
@@ -300,15 +285,15 @@ cdef class AtomicBatches:
         if refusal is not None:
             return refusal
         asked.strip()
-        size = self.ingest.cost(len(subject), len(asked.headers), asked.payload_len)
-        if self.ingest.discard_new:
-            refusal = self.ingest.find_room(asked.entry, size, asked.found.rollup.n > 0, False, so_far.count,
+        size = self.ingest.room.cost(len(subject), len(asked.headers), asked.payload_len)
+        if self.ingest.room.discard_new:
+            refusal = self.ingest.room.find(asked.entry, size, asked.found.rollup.n > 0, False, so_far.count,
                                             so_far.cost, so_far.per_subject.get(subject, 0))
         so_far.count += 1
         so_far.cost += size
         so_far.subjects[subject] = bool(asked.flags & FLAG_SCHEDULE)
         so_far.per_subject[subject] = so_far.per_subject.get(subject, 0) + 1
-        asked.raise_ttl(self.ingest.least_ttl)
+        judge.raise_ttl(asked)
         return refusal
 
     cdef object _judge_ttl(self, Candidate asked):
@@ -402,16 +387,8 @@ cdef class AtomicBatches:
                 ingest.appended(judged.entry, judged.seq, judged.previous, judged.headers, len(judged.headers),
                                 judged.payload, judged.payload_len)
             ingest.settle(judged, now)
-        try:
-            if ingest.max_per_subject:
-                for judged in all_judged:
-                    if not judged.unwanted:
-                        ingest.trim_subject(judged.entry.state)
-            if not ingest.discard_new:
-                ingest.evict()
-        except StorageError as error:
-            # the batch is stored and gets its ack; what cannot be read now goes with a later message
-            ingest.tick.report(ingest, error)
+        if ingest.room.make_for_all([judged for judged in all_judged if not (<Candidate>judged).unwanted]):
+            ingest.evict_later()
         return 0
 
 

@@ -51,7 +51,6 @@ cdef class Candidate:
     cdef bint scan(self) noexcept
     # Without what nobody but the server is meant to read.
     cdef int strip(self) except -1
-    cdef int raise_ttl(self, int64_t least) except -1
 
 
 cdef class Judge:
@@ -61,12 +60,15 @@ cdef class Judge:
     cdef object rules                  # schedule_headers.Rules
     cdef bint allow_ttl
     cdef bint allow_roll_up
+    cdef int64_t least_ttl             # seconds; shorter ones are raised to it, 0: none
     cdef bytes last_id                 # of message last_id_seq; worked out from the log when that is not the last
     cdef uint64_t last_id_seq
 
     cdef int configure(self, object config, object rules) except -1
     # What forbids a message that comes alone, in nats-server's order; None: nothing, or it is a duplicate.
     cdef object judge(self, Candidate asked, int64_t now_ns)
+    # A time to live that is shorter than the stream has them becomes that.
+    cdef int raise_ttl(self, Candidate asked) except -1
     # It has got its sequence: its id is known from now on.
     cdef int remember(self, Candidate stored, int64_t now_ns) except -1
     # What was stored from first_lost on is gone.

@@ -23,6 +23,7 @@ from jetbroker.jetstream.models.errors import api_error
 from jetbroker.jetstream.publish.headers import is_valid_increment
 from jetbroker.jetstream.publish.schedule_headers import judge as judge_schedule
 
+cdef int64_t SECOND_NS = 1_000_000_000
 # A turn's units, in time: what cannot be counted before is measured.
 cdef int64_t UNIT_NS = limits.TURN_NS // limits.TURN_UNITS
 
@@ -41,14 +42,6 @@ cdef class Candidate:
         if self.found.request_info.p != NULL:
             self.headers = without_header(self.headers, b"Nats-Request-Info")
             self.scan()
-        return 0
-
-    cdef int raise_ttl(self, int64_t least) except -1:
-        cdef bytes others
-        if 0 < self.ttl < least:
-            self.ttl = least
-            others = without_header(self.headers, b"Nats-TTL") or b"NATS/1.0\r\n\r\n"
-            self.headers = others.removesuffix(b"\r\n") + b"Nats-TTL: %d\r\n\r\n" % least
         return 0
 
 
@@ -74,6 +67,8 @@ cdef class Judge:
     cdef int configure(self, object config, object rules) except -1:
         self.allow_ttl = config.allow_msg_ttl
         self.allow_roll_up = config.allow_rollup_hdrs and not config.deny_purge
+        # a subject that keeps one message only never shows an older one when the newest is gone
+        self.least_ttl = config.subject_delete_marker_ttl // SECOND_NS if config.max_msgs_per_subject != 1 else 0
         self.rules = rules
         return 0
 
@@ -97,6 +92,14 @@ cdef class Judge:
             if refusal is None:
                 refusal = self.rolls_up(asked)
         return refusal
+
+    cdef int raise_ttl(self, Candidate asked) except -1:
+        cdef bytes others
+        if 0 < asked.ttl < self.least_ttl:
+            asked.ttl = self.least_ttl
+            others = without_header(asked.headers, b"Nats-TTL") or b"NATS/1.0\r\n\r\n"
+            asked.headers = others.removesuffix(b"\r\n") + b"Nats-TTL: %d\r\n\r\n" % asked.ttl
+        return 0
 
     cdef int remember(self, Candidate stored, int64_t now_ns) except -1:
         if stored.flags & FLAG_MSG_ID:

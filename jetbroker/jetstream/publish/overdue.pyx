@@ -9,11 +9,12 @@ from collections import deque
 
 from libc.stdint cimport int64_t, uint64_t
 
-from jetbroker.jetstream.publish.ingest cimport Ingest
+from jetbroker.jetstream.publish.pub_acks cimport Answers
+from jetbroker.jetstream.publish.room cimport Interest, Room
 from jetbroker.jetstream.models.interest cimport OfflineConsumer, StreamConsumer
-from jetbroker.jetstream.timing.work_turns cimport Worker, monotonic_ns
-from jetbroker.store.log.stream_log cimport SubjectFilter
-from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS
+from jetbroker.jetstream.timing.work_turns cimport Worker, WorkTurns, monotonic_ns
+from jetbroker.store.log.stream_log cimport StreamLog, SubjectFilter
+from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, Tick
 
 from jetbroker.errors import StorageError
 from jetbroker.store.log.slices import next_piece, piece_slots, remove_matching
@@ -32,15 +33,23 @@ cdef class RollUp:
 
 
 cdef class Overdue(Worker):
-    """Removes for one stream; made by its Ingest."""
-    cdef Ingest ingest
+    """Removes for one stream."""
+    cdef Room room
+    cdef Answers answers
+    cdef StreamLog log
+    cdef Tick tick
+    cdef Interest interest
     cdef dict roll_ups                 # pattern -> RollUp, in the order of asking
     cdef bint evicts
     cdef bint stopped
 
-    def __init__(self, Ingest ingest not None) -> None:
-        self.ingest = ingest
-        self.turns = ingest.host.turns
+    def __init__(self, Room room not None, Answers answers not None, WorkTurns turns not None) -> None:
+        self.room = room
+        self.answers = answers
+        self.log = room.log
+        self.tick = turns.tick
+        self.interest = room.removal.interest
+        self.turns = turns
         self.roll_ups = {}
 
     def __len__(self) -> int:
@@ -54,7 +63,7 @@ cdef class Overdue(Worker):
     def evict(self) -> None:
         """There is more beyond the stream's limits than one publish evicts."""
         self.evicts = True
-        self.ingest.tick.schedule(PHASE_EVENTS, self)
+        self.tick.schedule(PHASE_EVENTS, self)
 
     def roll_up(self, bytes pattern not None, uint64_t seq) -> None:
         """Message `seq` replaces what matches and is older, once it is committed."""
@@ -67,7 +76,7 @@ cdef class Overdue(Worker):
             job.answers = []
             self.roll_ups[pattern] = job
         job.asked.append(seq)
-        self.committed(self.ingest.log.committed)
+        self.committed(self.log.committed)
 
     def hold(self, uint64_t first, uint64_t last, bytes reply not None, bytes text=b"") -> bool:
         """Keep the ack of messages `first` to `last` until what they replace is gone; False: they replace nothing."""
@@ -83,7 +92,7 @@ cdef class Overdue(Worker):
         cdef RollUp job
         for job in self.roll_ups.values():
             if job.below > job.start or (job.asked and job.asked[0] <= seq):
-                self.ingest.tick.schedule(PHASE_EVENTS, self)
+                self.tick.schedule(PHASE_EVENTS, self)
                 return
 
     def lost(self, uint64_t first_lost) -> list:
@@ -95,7 +104,7 @@ cdef class Overdue(Worker):
                 job.asked.pop()
             replies.extend([reply for seq, reply, _ in job.answers if seq >= first_lost])
             job.answers = [answer for answer in job.answers if answer[0] < first_lost]
-        self.ingest.tick.schedule(PHASE_EVENTS, self)
+        self.tick.schedule(PHASE_EVENTS, self)
         return replies
 
     cdef bint work(self, int64_t until_ns) except -1:
@@ -112,19 +121,19 @@ cdef class Overdue(Worker):
             self.evicts = False
             if self.roll_ups:
                 self._finish(<RollUp>next(iter(self.roll_ups.values())))
-            self.ingest.tick.report(self, error)
+            self.tick.report(self, error)
             return len(self.roll_ups) > 0
 
     cdef int _evict(self, int64_t until_ns) except -1:
-        self.evicts = not self.ingest.discard_new
+        self.evicts = True
         while self.evicts and monotonic_ns() < until_ns:
-            self.evicts = self.ingest.evict_some(EVICTED_AT_ONCE)
+            self.evicts = self.room.evict(EVICTED_AT_ONCE)
         return self._wake_consumers()
 
     cdef bint _roll_up(self, int64_t until_ns) except -1:
         """True: there is more to do now."""
         cdef RollUp job
-        cdef uint64_t committed = self.ingest.log.committed
+        cdef uint64_t committed = self.log.committed
         for job in list(self.roll_ups.values()):
             while job.asked and job.asked[0] <= committed:
                 job.below = job.asked.popleft()
@@ -137,9 +146,9 @@ cdef class Overdue(Worker):
         return False
 
     cdef int _remove_piece(self, RollUp job) except -1:
-        cdef list consumers = [consumer for consumer in self.ingest.consumers
+        cdef list consumers = [consumer for consumer in self.interest.consumers
                                if not isinstance(consumer, OfflineConsumer)]
-        piece = next_piece(self.ingest.log, max(job.start, self.ingest.log.first_seq), job.below - 1,
+        piece = next_piece(self.log, max(job.start, self.log.first_seq), job.below - 1,
                            piece_slots(len(consumers)))
         if piece is None:
             job.start = job.below
@@ -147,9 +156,9 @@ cdef class Overdue(Worker):
         first, last = piece
         counted = [(consumer, consumer.counted_in(first, last)) for consumer in consumers]
         if job.pattern:
-            remove_matching(self.ingest.log, job.matching, first, last)
+            remove_matching(self.log, job.matching, first, last)
         else:
-            self.ingest.log.remove_before(last + 1)
+            self.log.remove_before(last + 1)
         for consumer, before in counted:
             consumer.removed_in(first, last, before)
         job.start = last + 1
@@ -157,15 +166,15 @@ cdef class Overdue(Worker):
 
     cdef int _finish(self, RollUp job) except -1:
         del self.roll_ups[job.pattern]
-        for consumer in self.ingest.consumers:
+        for consumer in self.interest.consumers:
             if not isinstance(consumer, OfflineConsumer):
                 consumer.after_removals()
         for seq, reply, text in job.answers:
-            self.ingest.acks.push_text(seq, reply, text)
-        return self.ingest.tick.schedule(PHASE_EVENTS, self.ingest)
+            self.answers.ack_text(seq, reply, text)
+        return self.tick.schedule(PHASE_EVENTS, self.answers)
 
     cdef int _wake_consumers(self) except -1:
         cdef StreamConsumer consumer
-        for consumer in self.ingest.consumers:
-            self.ingest.tick.schedule(PHASE_CONSUMERS, consumer)
+        for consumer in self.interest.consumers:
+            self.tick.schedule(PHASE_CONSUMERS, consumer)
         return 0

@@ -1,8 +1,11 @@
-"""Publish acks that wait until their message is committed."""
+"""What publishers are told: acks that wait until their message is committed, and refusals."""
 from libc.stdint cimport uint64_t
 
 from jetbroker.routing.router cimport Router
+from jetbroker.store.log.stream_log cimport StreamLog
+from jetbroker.tick cimport Tick, TickTask
 from jetbroker.wire.buffer cimport OutputBuffer
+from jetbroker.wire.message cimport Message
 
 
 cdef class PubAckQueue:
@@ -24,3 +27,24 @@ cdef class PubAckQueue:
 
     cdef char* _room(self, Py_ssize_t size) except NULL
     cdef void _rewind(self) noexcept
+
+
+cdef class Answers(TickTask):
+    """The answers of one stream; sent in the event phase, nothing publishes while a message is being delivered."""
+    cdef Tick tick
+    cdef Router router
+    cdef StreamLog log
+    cdef bytes name                    # of the stream
+    cdef PubAckQueue acks
+    cdef list others                   # (reply, headers, body)
+    cdef bint silent                   # the stream answers nobody
+
+    cdef int ack(self, const Message* msg, uint64_t seq, bint duplicate) except -1
+    # Of a batch, or one whose ack was held: `text` stands behind the sequence.
+    cdef int ack_text(self, uint64_t seq, bytes reply, bytes text) except -1
+    # Queue an error ack (an ApiError).
+    cdef int refuse(self, const Message* msg, object error) except -1
+    # The same by its reply subject, None: nobody waits. Without an error: an empty answer.
+    cdef int answer(self, bytes reply, object error) except -1
+    # All who wait for messages from first_lost on are refused.
+    cdef int fail_from(self, uint64_t first_lost, list held, object error) except -1

@@ -1,15 +1,22 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Publish acks that wait until their message is committed (see pub_acks.pxd)."""
+"""What publishers are told (see pub_acks.pxd)."""
+import orjson
+
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
 
 from jetbroker.routing.router cimport Router
+from jetbroker.store.log.stream_log cimport StreamLog
+from jetbroker.tick cimport PHASE_EVENTS, Tick
 from jetbroker.wire.buffer cimport OutputBuffer, format_uint
 from jetbroker.wire.message cimport Message
+
+from jetbroker.forms.gojson import dumps
 
 cdef Py_ssize_t NUMBER_ROOM = 32               # a sequence and the closing brace
 cdef Py_ssize_t KEEP_CAPACITY = 1024 * 1024    # memory a queue keeps while it is empty: acks come in bursts
 
+cdef bytes TOO_MANY_REQUESTS = b"NATS/1.0 429 Too Many Requests\r\n\r\n"
 cdef const char* DUPLICATE = b',"duplicate": true'
 cdef enum:
     DUPLICATE_LEN = 18
@@ -128,3 +135,57 @@ cdef class PubAckQueue:
         self.entries.size = 0
         if self.entries.capacity > KEEP_CAPACITY:
             self.entries.clear()
+
+
+cdef class Answers(TickTask):
+    """Nobody waits to begin with. `domain`: the server's, empty: none."""
+
+    def __init__(self, Tick tick not None, Router router not None, StreamLog log not None, str name not None,
+                 str domain) -> None:
+        self.tick = tick
+        self.router = router
+        self.log = log
+        self.name = name.encode()
+        ack = orjson.dumps({"stream": name, "domain": domain} if domain else {"stream": name})
+        self.acks = PubAckQueue(router, ack.removesuffix(b"}") + b',"seq":')
+        self.others = []
+
+    cdef int ack(self, const Message* msg, uint64_t seq, bint duplicate) except -1:
+        if msg.reply == NULL or self.silent:
+            return 0
+        self.acks.push(seq, msg.reply, msg.reply_len, duplicate)
+        if self.log.committed >= seq:
+            self.tick.schedule(PHASE_EVENTS, self)
+        return 0
+
+    cdef int ack_text(self, uint64_t seq, bytes reply, bytes text) except -1:
+        self.acks.push_text(seq, reply, text)
+        if self.log.committed >= seq:
+            self.tick.schedule(PHASE_EVENTS, self)
+        return 0
+
+    cdef int refuse(self, const Message* msg, object error) except -1:
+        return self.answer(msg.reply[:msg.reply_len], error) if msg.reply != NULL else 0
+
+    cdef int answer(self, bytes reply, object error) except -1:
+        cdef bytes body = b""
+        if reply is None or self.silent:
+            return 0
+        if error is not None:
+            body = dumps({"error": error.to_json(), "stream": self.name.decode(), "seq": 0})
+        many = error is not None and error.err_code == 10_167
+        self.others.append((reply, TOO_MANY_REQUESTS if many else b"", body))
+        return self.tick.schedule(PHASE_EVENTS, self)
+
+    cdef int fail_from(self, uint64_t first_lost, list held, object error) except -1:
+        for reply in [*self.acks.fail_from(first_lost), *held]:
+            self.answer(reply, error)
+        return 0
+
+    cdef int run_tick(self) except -1:
+        cdef list others = self.others
+        self.others = []
+        self.acks.release(self.log.committed)
+        for reply, headers, body in others:
+            self.router.publish_bytes(reply, None, headers, body)
+        return 0

@@ -192,7 +192,7 @@ cdef class Schedules(Worker):
                 except Exception as error:
                     self._make_void(seq, error)
         if self.log.last_seq != last_seq:
-            for consumer in self.ingest.consumers:
+            for consumer in self.ingest.interest.consumers:
                 self.tick.schedule(PHASE_CONSUMERS, consumer)
         return bool(self.heap) and self.heap[0][0] <= now
 

@@ -19,6 +19,7 @@ cdef class Expiry(TickTask):
     cdef int64_t max_age_ns
     cdef bint allow_ttl
     cdef int64_t marker_seconds        # 0: no delete markers
+    cdef bytes marker_headers
     cdef uint64_t age_cursor           # what is stored below is exempt from max_age
     cdef int64_t retry_ns              # nothing is tried before: a marker could not be stored
     cdef FlaggedWalk unread            # messages with a TTL that a start has not found yet; None: there are none

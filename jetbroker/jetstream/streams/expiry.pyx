@@ -44,7 +44,7 @@ cdef class Expiry(TickTask):
         self.age_cursor = 0
         if self.marker_seconds:
             text = duration_text(self.marker_seconds * SECOND)
-            self.ingest.marker_headers = (
+            self.marker_headers = (
                 f"NATS/1.0\r\nNats-Marker-Reason: MaxAge\r\nNats-TTL: {text}\r\nNats-Rollup: sub\r\n\r\n".encode())
         return self.watch()
 
@@ -104,7 +104,7 @@ cdef class Expiry(TickTask):
             # no room for a marker: the message stays, so that its end is not lost to those who watch the subject
             self.retry_ns = now + SECOND_NS
         if self.log.messages != messages or self.log.last_seq != last_seq:
-            for consumer in self.ingest.consumers:
+            for consumer in self.ingest.interest.consumers:
                 self.tick.schedule(PHASE_CONSUMERS, consumer)
         return self.watch()
 
@@ -205,7 +205,7 @@ cdef class Expiry(TickTask):
         if self.marker_seconds and leaves_marker(message):
             state = self.log.subject_state(message.subject, message.subject_len)
             if state.count == 1:
-                return self.ingest.replace_by_marker(state, self.marker_seconds, now)
+                return self.ingest.replace_by_marker(state, self.marker_headers, self.marker_seconds, now)
         return self.ingest.remove_expired(seq)
 
 

@@ -88,7 +88,7 @@ cdef class Stream(LogObserver):
         self._resume_retention()
         self.ingest.dedup.on_first = self._on_first_id
         self.ingest.dedup.start()
-        self.ingest.enforce_limits()
+        self.ingest.room.enforce()
         self.expiry.start()
         if self.ingest.schedules is not None:
             self.ingest.schedules.start()
@@ -145,18 +145,18 @@ cdef class Stream(LogObserver):
         if not at_once(self.applying(config)):
             return
         self.ingest.configure(config, self.own_subjects)
-        self.ingest.enforce_limits()
-        for consumer in self.ingest.consumers:
+        self.ingest.room.enforce()
+        for consumer in self.ingest.interest.consumers:
             consumer.on_purged()
         self.wake_consumers()
 
     def trim_piece(self, first: int, last: int) -> None:
         """Remove of a piece of the log what is beyond max_msgs_per_subject; the pieces before it come first."""
-        self.ingest.trim_piece(first, last)
+        self.ingest.room.trim_piece(first, last)
 
     def evict_up_to(self, last: int) -> bool:
         """Evict up to message `last` what is beyond max_msgs and max_bytes. True: more is."""
-        return self.ingest.evict_up_to(last, self.config.max_msgs, self.config.max_bytes)
+        return self.ingest.room.evict_up_to(last, self.config.max_msgs, self.config.max_bytes)
 
     async def commit(self) -> None:
         """Wait until everything accepted so far, removals too, is as durable as the store's mode promises.
@@ -248,7 +248,7 @@ cdef class Stream(LogObserver):
         purged = self.log.purge(pattern.encode(), seq, keep)
         if moves:
             self.log.skip_to(seq)      # "below seq" holds for sequences to come, too
-        for consumer in self.ingest.consumers:
+        for consumer in self.ingest.interest.consumers:
             consumer.on_purged()
         self.wake_consumers()
         return purged
@@ -259,7 +259,7 @@ cdef class Stream(LogObserver):
         cdef bytes subject = subject_of(self.log, seq)
         if not self.log.remove(seq, erase):
             return False
-        for consumer in self.ingest.consumers:
+        for consumer in self.ingest.interest.consumers:
             consumer.on_removed(seq, subject)
         self.wake_consumers()
         return True
@@ -299,7 +299,7 @@ cdef class Stream(LogObserver):
         cdef list consumers = list(self.consumers.values())
         if self.offline:
             consumers.append(OfflineConsumer())
-        self.ingest.set_consumers(consumers)
+        self.ingest.interest.set_consumers(consumers)
 
     def _let_go(self, SubjectFilter was_for) -> None:
         """A consumer with this filter is gone: remove what no other one needs."""
@@ -331,7 +331,7 @@ cdef class Stream(LogObserver):
         if self.retention == RETAIN_LIMITS:
             return 0
         if self.retention == RETAIN_INTEREST:
-            for other in self.ingest.consumers:
+            for other in self.ingest.interest.consumers:
                 if other is not consumer and other.needs(seq):
                     return 0
         self.log.remove(seq, False)
@@ -339,7 +339,7 @@ cdef class Stream(LogObserver):
 
     cpdef int interest_changed(self) except -1:
         """A consumer's filters have changed."""
-        self.ingest.set_consumers(self.ingest.consumers)
+        self.ingest.interest.set_consumers(self.ingest.interest.consumers)
         if self.retention == RETAIN_INTEREST and self.consumers:
             (<RetentionSweep>self.sweep).add(None, None, self.log.last_seq)
         return 0
@@ -356,7 +356,7 @@ cdef class Stream(LogObserver):
         cdef uint64_t delivered
         if self.retention == RETAIN_LIMITS or not self.log.messages:
             return 0
-        for consumer in self.ingest.consumers:
+        for consumer in self.ingest.interest.consumers:
             delivered = consumer.delivered_up_to()
             if delivered:
                 # a message of a work queue that was skipped by a reset is not done with
@@ -367,7 +367,7 @@ cdef class Stream(LogObserver):
 
     cdef int wake_consumers(self) except -1:
         cdef StreamConsumer consumer
-        for consumer in self.ingest.consumers:
+        for consumer in self.ingest.interest.consumers:
             self.tick.schedule(PHASE_CONSUMERS, consumer)
         return 0
 
@@ -382,7 +382,7 @@ cdef class Stream(LogObserver):
     cdef int on_write_failed(self, uint64_t first_lost, object error) except -1:
         cdef StreamConsumer consumer
         self.expiry.look_again(first_lost, self.ingest.write_failed(first_lost, error))
-        for consumer in self.ingest.consumers:
+        for consumer in self.ingest.interest.consumers:
             consumer.on_purged()       # what had been evicted for the lost messages is back
         if self.origins is not None:
             self.origins.write_failed(first_lost)
