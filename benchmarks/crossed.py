@@ -142,8 +142,8 @@ def main() -> None:
         port = free.getsockname()[1]
         free.close()
         command = [sys.executable, "-c", BROKER, "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", store]
-        pipes: dict[str, int] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        with subprocess.Popen(command, cwd=COPY, text=True, **pipes) as broker:
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, cwd=COPY, text=True, stdin=pipe, stdout=pipe, stderr=pipe) as broker:
             wait_for_start(broker)
             for name, case in prepared(port).items():
                 told(broker, "begin")

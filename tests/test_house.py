@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import structure
+
 ROOT = Path(__file__).resolve().parent.parent
 TABLE_HEAD = "| room | what it is for | may import |"
 ROW = re.compile(r"^\| (?P<rooms>`[^|]+) \| (?P<purpose>[^|]+) \| (?P<imports>[^|]+) \|$", re.MULTILINE)
@@ -37,6 +39,9 @@ PACKAGE_CONSTANT = re.compile(r"jetbroker\.(__\w+__|[A-Z][A-Z_]*)")
 SOURCE_LINES = 800
 TEST_LINES = 1000
 FUNCTION_LINES = 70
+MOST_FIELDS = 70
+MOST_METHODS = 105
+TYPES_ONLY = re.compile(r"^if TYPE_CHECKING:\n(?:    .*\n|\n)+", re.MULTILINE)
 # spelled backwards, so that this file passes its own test
 WORDS = [word[::-1] for word in ("ODOT", "EMXIF", "/krow/", "derahs/..")]
 FORBIDDEN = re.compile("|".join(rf"(?<!\w){re.escape(word)}" for word in WORDS))
@@ -161,6 +166,71 @@ def test_rooms_import_in_one_direction() -> None:
         imports = python_imports(text, module, path.stem == "__init__") if is_python else cython_imports(text)
         wrong += [f"{relative(path)} imports {name}" for name in forbidden_imports(module, imports)]
     assert not wrong, "\n".join(wrong)
+
+
+def needs(path: Path) -> set[str]:
+    """What has to be there for a file to work: all its imports, late ones too, but those that only name types."""
+    text, module = path.read_text(), module_of(path)
+    if path.suffix != ".py":
+        return cython_imports(text)
+    return python_imports(TYPES_ONLY.sub("if TYPE_CHECKING:\n    pass\n", text), module, path.stem == "__init__")
+
+
+def circles(imports: dict[str, set[str]]) -> list[str]:
+    """Modules that lead back to themselves, each with those on the way."""
+    found: list[str] = []
+    done: set[str] = set()
+
+    def follow(module: str, way: list[str]) -> None:
+        if module in way:
+            found.append(" -> ".join([*way[way.index(module) :], module]))
+        elif module not in done:
+            for name in sorted(imports[module]):
+                follow(name, [*way, module])
+            done.add(module)
+
+    for module in sorted(imports):
+        follow(module, [])
+    return found
+
+
+def test_modules_import_in_one_direction() -> None:
+    named: dict[str, set[str]] = {}
+    for path in sources(".py", ".pyx", ".pxd"):
+        if path.is_relative_to(ROOT / "jetbroker"):
+            named.setdefault(module_of(path), set()).update(needs(path))
+    imports = {
+        module: {name for each in names for name in (each, each.rpartition(".")[0]) if name in named} - {module}
+        for module, names in named.items()
+    }
+    rooms = {name for name in imports if any(other.startswith(f"{name}.") for other in imports)}
+    found = circles({module: names - rooms for module, names in imports.items()})
+    assert not found, "\n".join(found)
+
+
+def test_the_check_of_circles_can_fail() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}}) == ["a -> b -> c -> a"]
+
+
+def test_classes_stay_small() -> None:
+    """The most that a class has, with all that it inherits: these numbers only ever go down."""
+    known = structure.shapes(ROOT / "jetbroker")
+    sizes = {name: structure.whole(shape, known) for name, shape in known.items()}
+    fields = {name: len(found) for name, (found, _) in sizes.items() if len(found) > MOST_FIELDS}
+    methods = {name: len(found) for name, (_, found) in sizes.items() if len(found) > MOST_METHODS}
+    assert (fields, methods) == ({}, {})
+    assert max(len(found) for found, _ in sizes.values()) == MOST_FIELDS
+    assert max(len(found) for _, found in sizes.values()) == MOST_METHODS
+
+
+def test_fields_and_methods_of_a_class_are_seen() -> None:
+    header = "cdef class A(B):\n    cdef int x, y   # two\n    cdef readonly dict z\n    cdef int go(self) except -1\n"
+    source = (
+        "class B:\n    w: int\n\n    def __init__(self) -> None:\n        self.v = 1\n\n    async def run(self): ...\n"
+    )
+    known = {shape.name: shape for text in (header, source) for shape in structure.classes_of(text, "")}
+    assert structure.whole(known["A"], known) == (set("xyzwv"), {"go", "__init__", "run"})
 
 
 def test_files_stay_small() -> None:

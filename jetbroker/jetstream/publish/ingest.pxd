@@ -34,7 +34,9 @@ cdef class Ingest(Receiver):
     cdef Republisher republisher       # None for most streams
     cdef Transform transform           # of subjects before anything else looks at them, None for most streams
     cdef object schedules              # Schedules, None for most streams
+    cdef object make_schedules         # of an Ingest
     cdef object batches                # AtomicBatches, None until the first message of one
+    cdef object make_batches           # of an Ingest
     cdef object overdue                # Overdue, None until there is something to be removed in turns
     cdef object refusal                # the ApiError that the last store() refused with
     cdef object on_first_message       # called at the next append: set while the stream has no timer running

@@ -52,8 +52,11 @@ cdef uint64_t SLOTS_PER_UNIT = 4         # of a publisher's turn, when a roll-up
 cdef class Ingest(Receiver):
     """The receiver behind a stream's subscriptions."""
 
-    def __init__(self, Host host not None, object usage, StreamLog log not None, object config) -> None:
+    def __init__(self, Host host not None, object usage, StreamLog log not None, object config,
+                 make_schedules, make_batches) -> None:
         self.host = host
+        self.make_schedules = make_schedules
+        self.make_batches = make_batches
         self.tick = host.tick
         self.log = log
         self.name = config.name.encode()
@@ -77,8 +80,7 @@ cdef class Ingest(Receiver):
         if self.batches is not None and not self.allow_atomic:
             self.batches.drop()
         if config.allow_msg_schedules and self.schedules is None:
-            from jetbroker.jetstream.publish.schedules import Schedules
-            self.schedules = Schedules(self)
+            self.schedules = self.make_schedules(self)
         if self.schedules is not None:
             self.schedules.configure(config, own_subjects)
         self.judge.configure(config, NO_SCHEDULES if self.schedules is None else self.schedules.rules)
@@ -177,8 +179,7 @@ cdef class Ingest(Receiver):
     cdef int _put_into_batch(self, SubjectEntry entry, const Message* msg, bytes block, Text batch_id) except -1:
         cdef Py_ssize_t n = msg.headers_len
         if self.batches is None:
-            from jetbroker.jetstream.publish.batches import AtomicBatches
-            self.batches = AtomicBatches(self)
+            self.batches = self.make_batches(self)
         self.batches.take(batch_id.p[:batch_id.n], entry.state.subject,
                           msg.reply[:msg.reply_len] if msg.reply != NULL else None, block, msg.body[n:msg.body_len])
         return 0

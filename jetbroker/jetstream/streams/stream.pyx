@@ -24,6 +24,8 @@ from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, TickTask
 
 from jetbroker import limits
 from jetbroker.errors import SequenceError
+from jetbroker.jetstream.publish.batches import AtomicBatches
+from jetbroker.jetstream.publish.schedules import Schedules
 from jetbroker.store.log.stream_log import subject_filter, subject_filter_steps
 from jetbroker.turns import at_once
 
@@ -63,7 +65,7 @@ cdef class Stream(LogObserver):
         self.offline = {}
         self.subscriptions = {}
         self.direct_subscriptions = []
-        self.ingest = Ingest(host, usage, log, config)
+        self.ingest = Ingest(host, usage, log, config, Schedules, AtomicBatches)
         self.expiry = Expiry(self.ingest)
         self.direct = DirectGet(self.router, self.tick, log, self.name)
         self.sweep = RetentionSweep(self)
