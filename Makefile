@@ -16,11 +16,16 @@ DEV := $(VENV)/.jetbroker-dev
 BUILT := .build/extensions.stamp
 FUZZ_BUILT := .build/fuzz.stamp
 
-.PHONY: help run build test lint format bench demo fuzz fuzz-asan clean prerequisites java
+# What `make test-deep` fuzzes, and with how much.
+FUZZED ?= protocol protocol-fast interest subjects config connect headers websocket upgrade proxy nkeys transform files meaning
+FUZZED_INPUTS ?= 20000
+
+.PHONY: help run build test test-deep lint format bench demo fuzz fuzz-asan clean prerequisites java
 
 help:
 	@echo "make run     build, then start the broker on $(CONFIG) (CONFIG=file)"
 	@echo "make test    the whole test suite (ARGS='-k name' for a part, WORKERS=0 for one process)"
+	@echo "make test-deep  property tests with 3,000 examples and each fuzzer for longer (ARGS=tests/wire, FUZZED='headers config')"
 	@echo "make lint    ruff, cython-lint, mypy, stubs against what is compiled"
 	@echo "make format  let ruff format the Python files"
 	@echo "make bench   the benchmarks (ARGS='--quick --only core')"
@@ -71,6 +76,10 @@ run: build
 
 test: $(FUZZ_BUILT) $(DEV)
 	$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
+
+test-deep: $(FUZZ_BUILT) $(DEV)
+	$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --hypothesis-profile=nightly -o timeout=3600 $(ARGS)
+	for target in $(FUZZED); do $(PY) -m fuzz $$target --inputs $(FUZZED_INPUTS) || exit 1; done
 
 lint: build $(DEV)
 	$(VENV)/bin/ruff format --check .
