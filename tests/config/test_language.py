@@ -254,9 +254,9 @@ def test_variables_do_not_multiply_without_bound() -> None:
 def test_time_is_linear() -> None:
     def seconds(count: int) -> float:
         text = "".join(f"key{n}: {{a: [x, 'y', 1k], b: \"z\\t\"}} # c\n" for n in range(count))
-        start = time.perf_counter()
+        start = time.thread_time()  # a busy machine changes little
         parse_text(text)
-        return time.perf_counter() - start
+        return time.thread_time() - start
 
     small = min(seconds(500) for _ in range(3))
     assert seconds(5000) < 40 * small

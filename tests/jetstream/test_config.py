@@ -357,18 +357,18 @@ def test_overlaps_stay_fast_with_many_streams_and_long_subjects() -> None:
         at_once(index.add(str(number), [f"orders.{number}.>", f"events.{number}"]))
     long = ".".join(["x"] * 2_000)
     at_once(index.add("long", [long]))
-    begin = time.perf_counter()
+    begin = time.thread_time()
     for number in range(1_000):
         assert at_once(index.overlapping(f"orders.{number}.new".encode())) == {str(number)}
         assert not at_once(index.overlapping(f"other.{number}".encode()))
     assert at_once(index.overlapping(long.encode())) == {"long"}
-    assert time.perf_counter() - begin < 20
+    assert time.thread_time() - begin < 20
     at_once(index.remove("long", [long]))
     assert not at_once(index.overlapping(long.encode()))
 
 
 def test_comparing_subjects_takes_bounded_time() -> None:
-    begin = time.perf_counter()
+    begin = time.thread_time()
     at_once(check_stream_config(StreamConfig(name="S", subjects=[f"a.{number}.b" for number in range(20_000)]), FREE))
     entangled = [f"x.a{number}.b.c" for number in range(15_000)] + [f"x.*.b.d{number}" for number in range(15_000)]
     with pytest.raises(ApiError, match="too many subjects to compare"):
@@ -381,7 +381,7 @@ def test_comparing_subjects_takes_bounded_time() -> None:
             )
         )
     consumer(filter_subjects=[f"s.{number}" for number in range(20_000)])
-    assert time.perf_counter() - begin < 30
+    assert time.thread_time() - begin < 30
 
 
 def test_subjects_and_filters_beyond_a_number_are_refused() -> None:
