@@ -5,11 +5,10 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport uint64_t
 from libc.string cimport memcmp
 
+from jetbroker.clock cimport monotonic_ns
 from jetbroker.auth.permissions cimport Permissions, Responses
 from jetbroker.connections.input cimport CLOSED, CLOSES, ClientInput
-from jetbroker.connections.output cimport (
-    LOOK_DENIED, LOOK_REPLIES, LOOK_TRACE, ClientOutput, Shared, monotonic_ns
-)
+from jetbroker.connections.output cimport LOOK_DENIED, LOOK_REPLIES, LOOK_TRACE, ClientOutput, Shared
 from jetbroker.connections.subscriptions cimport ClientSubscriptions, retire
 from jetbroker.routing.router cimport Route, Router
 from jetbroker.routing.subscription cimport Receiver, Subscription

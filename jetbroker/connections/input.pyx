@@ -9,7 +9,8 @@ from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy, memmove
 
-from jetbroker.connections.output cimport ClientOutput, monotonic_ns
+from jetbroker.clock cimport monotonic_ns
+from jetbroker.connections.output cimport ClientOutput
 from jetbroker.routing.router cimport set_origin
 from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.parser cimport Parser

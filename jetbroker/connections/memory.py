@@ -11,6 +11,7 @@ class Footprint:
 
     def __init__(self) -> None:
         self._most = 0
+        self._last = 0
         self._trim: Callable[[int], int] | None = None
 
     def grown(self, connections: int) -> None:
@@ -18,8 +19,10 @@ class Footprint:
         self._most = max(self._most, connections)
 
     def follow(self, connections: int) -> bool:
-        """So many there are left. True when memory was given back."""
-        if self._most - connections < limits.TRIM_AFTER_CONNECTIONS:
+        """So many there are left, seen from time to time. True when memory was given back."""
+        falling = connections < self._last  # those that go now leave more to give back
+        self._last = connections
+        if falling or self._most - connections < limits.TRIM_AFTER_CONNECTIONS:
             return False
         self._most = connections
         if self._trim is None:

@@ -17,10 +17,6 @@ cdef enum:
     LOOK_TRACE = 16                    # its traffic is logged
 
 
-# CLOCK_MONOTONIC in nanoseconds.
-cdef int64_t monotonic_ns() noexcept nogil
-
-
 cdef class Shared:
     """What all client connections of a broker share: the read buffer, the tick, limits and counters."""
     cdef readonly Tick tick

@@ -8,11 +8,11 @@ cimport cython
 from cpython.buffer cimport PyBUF_WRITE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcpy, memmove
-from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
+from jetbroker.clock cimport monotonic_ns
 from jetbroker.auth.permissions cimport Permissions
 from jetbroker.routing.router cimport charge_publisher
 from jetbroker.routing.subscription cimport WITHHELD, Receiver, RouteSlot, Subscription
@@ -33,12 +33,6 @@ cdef extern from "sys/socket.h" nogil:
 cdef Py_ssize_t SOFT_PENDING = limits.SOFT_PENDING_BYTES
 cdef Py_ssize_t PROBE_BYTES = limits.TRANSPORT_PROBE_BYTES
 cdef Py_ssize_t LAYER_BYTES = limits.TRANSPORT_LAYER_BYTES
-
-
-cdef int64_t monotonic_ns() noexcept nogil:
-    cdef timespec now
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return <int64_t>now.tv_sec * 1000000000 + now.tv_nsec
 
 
 cdef class Shared:

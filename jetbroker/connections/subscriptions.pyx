@@ -4,7 +4,7 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t
 
-from jetbroker.connections.output cimport monotonic_ns
+from jetbroker.clock cimport monotonic_ns
 from jetbroker.routing.router cimport Router
 from jetbroker.routing.subscription cimport Subscription
 from jetbroker.wire.subjects cimport pattern_matches

@@ -8,12 +8,13 @@ consumer: nothing that a sent message can change is kept across it.
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint64_t
 
+from jetbroker.clock cimport monotonic_ns
 from jetbroker.forms.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.consumers.cursor cimport StreamCursor
 from jetbroker.jetstream.consumers.pending cimport PendingEntry
 from jetbroker.jetstream.consumers.snapshot cimport encode_snapshot
 from jetbroker.jetstream.consumers.tracker cimport POLICY_NONE, AckTracker
-from jetbroker.jetstream.timing.work_turns cimport Worker, WorkTurns, monotonic_ns
+from jetbroker.jetstream.timing.work_turns cimport Worker, WorkTurns
 from jetbroker.routing.router cimport Route, Router, charge_publisher
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.saturate cimport add_int64
@@ -370,10 +371,11 @@ cdef class ConsumerCore:
             entry = self.tracker.pending.next_of(entry)
             if not holds(self.log, seq):
                 self.tracker.forget(seq)
-        if self.tracker.pending.exhausted:
-            for seq in [row[0] for row in self.tracker.pending.dump() if row[4]]:
-                if not holds(self.log, seq):
-                    self.tracker.forget(seq)
+        entry = self.tracker.pending.next_exhausted(NULL)
+        while entry != NULL:
+            if not holds(self.log, entry.seq):
+                self.tracker.forget(entry.seq)
+            entry = self.tracker.pending.next_exhausted(entry)
         return 0
 
     cdef int after_removals(self) except -1:

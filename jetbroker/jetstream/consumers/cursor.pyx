@@ -9,8 +9,9 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memmove
 
+from jetbroker.clock cimport monotonic_ns
 from jetbroker.jetstream.consumers.first_pass cimport FirstPass
-from jetbroker.jetstream.timing.work_turns cimport WorkTurns, monotonic_ns
+from jetbroker.jetstream.timing.work_turns cimport WorkTurns
 from jetbroker.store.log.stream_log cimport READ_DAMAGED, READ_LATER, READ_MISSING, READ_OK, StoredMessage, SubjectFilter
 from jetbroker.store.log.segmented cimport SegmentedLog
 from jetbroker.store.log.slices cimport count_few, count_piece, next_slot

@@ -47,12 +47,13 @@ cdef class PendingMap:
     cdef void exhaust(self, PendingEntry* entry) noexcept
     cdef PendingEntry* first(self) noexcept           # lowest pending sequence, NULL: none
     cdef PendingEntry* next_of(self, PendingEntry* entry) noexcept
+    # Those whose deliveries are used up, in no order; NULL: from the beginning. The last one given may be discarded.
+    cdef PendingEntry* next_exhausted(self, PendingEntry* entry) noexcept
     cdef int set_deadline(self, PendingEntry* entry, int64_t when_ns) except -1
     cdef int64_t next_deadline(self) noexcept         # 0: none
     cdef PendingEntry* pop_due(self, int64_t now_ns) noexcept
     cdef int clear(self) except -1                    # takes no longer when there are many
     cdef int keep_newest(self, uint32_t kept) except -1
-    cpdef list dump(self)
 
     cdef uint32_t _slot_of(self, uint64_t seq) noexcept
     cdef int _grow_pool(self) except -1

@@ -234,7 +234,6 @@ cdef class PendingMap:
     cdef int keep_newest(self, uint32_t kept) except -1:
         """All others leave at once, but for the exhausted ones: to take out each of very many takes longer."""
         cdef PendingMap fresh = PendingMap()
-        cdef uint32_t i
         cdef PendingEntry* entry = self.first()
         for _ in range(self.count - kept):
             entry = self.next_of(entry)
@@ -243,9 +242,10 @@ cdef class PendingMap:
         while entry != NULL:
             fresh._copy(entry)
             entry = self.next_of(entry)
-        for i in range(1, self.pool_size if self.exhausted else 1):
-            if self.entries[i].flags & ENTRY_EXHAUSTED:
-                fresh._copy(&self.entries[i])
+        entry = self.next_exhausted(NULL)
+        while entry != NULL:
+            fresh._copy(entry)
+            entry = self.next_exhausted(entry)
         self._exchange(fresh)
         self._drop_stale()
         return 0
@@ -269,20 +269,14 @@ cdef class PendingMap:
         self.oldest, self.newest = other.oldest, other.newest
         self.count = other.count
 
-    cpdef list dump(self):
-        """Pending entries in order, then exhausted ones: (seq, consumer seq, deliveries, delivered ns, exhausted)."""
-        cdef PendingEntry* entry = self.first()
-        cdef uint32_t i
-        cdef list out = []
-        while entry != NULL:
-            out.append((entry.seq, entry.cseq, entry.count, entry.delivered_ns, False))
-            entry = self.next_of(entry)
+    cdef PendingEntry* next_exhausted(self, PendingEntry* entry) noexcept:
+        cdef uint32_t i = 1 if entry == NULL else <uint32_t>(entry - self.entries) + 1
         if self.exhausted:
-            for i in range(1, self.pool_size):
-                entry = &self.entries[i]
-                if entry.flags & ENTRY_EXHAUSTED:
-                    out.append((entry.seq, entry.cseq, entry.count, entry.delivered_ns, True))
-        return out
+            while i < self.pool_size:
+                if self.entries[i].flags & ENTRY_EXHAUSTED:
+                    return &self.entries[i]
+                i += 1
+        return NULL
 
 
 cdef class SequenceQueue:

@@ -53,13 +53,13 @@ cdef Py_ssize_t waiting_otherwise(PendingMap pending) noexcept:
 cdef char* write_entries(char* p, PendingMap pending, int64_t wall_ns, int64_t now_ns) noexcept:
     """Pending messages in order, then those whose deliveries are used up; returns the end."""
     cdef PendingEntry* entry = pending.first()
-    cdef uint32_t i
     while entry != NULL:
         p = write_entry(p, entry, wall_ns, now_ns)
         entry = pending.next_of(entry)
-    for i in range(1, pending.pool_size if pending.exhausted else 1):
-        if pending.entries[i].flags & ENTRY_EXHAUSTED:
-            p = write_entry(p, &pending.entries[i], wall_ns, now_ns)
+    entry = pending.next_exhausted(NULL)
+    while entry != NULL:
+        p = write_entry(p, entry, wall_ns, now_ns)
+        entry = pending.next_exhausted(entry)
     return p
 
 

@@ -55,6 +55,7 @@ cdef class AckTracker:
     cdef int64_t wait_after(self, uint32_t deliveries) except? -1
     cdef int _discard(self, PendingEntry* entry) except -1
     cdef int _count_out(self, PendingEntry* entry) except -1
+    cdef void _forget_above(self, uint64_t seq, PendingEntry* entry) noexcept
     cdef void _raise_floor(self, uint64_t cseq) noexcept
     cdef int _delay(self, PendingEntry* entry, int64_t wait_ns, int64_t now_ns) except -1
     cdef int _discard_all(self) except -1          # without telling of them

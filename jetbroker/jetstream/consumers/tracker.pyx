@@ -82,20 +82,29 @@ cdef class AckTracker:
 
     def rewind(self, uint64_t seq) -> None:
         """Forget everything above stream sequence `seq`: it does not exist any more."""
-        cdef PendingEntry* entry
+        cdef PendingEntry* entry = self.pending.first()
+        cdef PendingEntry* following
         if self.batch is not None:
             self.batch.add(OP_FINISH_ALL, seq + 1, max(self.delivered_seq, seq + 1), 0)
-        for pending_seq, _, _, _, _ in self.pending.dump():
-            if pending_seq > seq:
-                entry = self.pending.find(pending_seq)
-                self.redelivered -= entry.count > 1
-                self.pending.discard(entry)
+        while entry != NULL:
+            following = self.pending.next_of(entry)
+            self._forget_above(seq, entry)
+            entry = following
+        entry = self.pending.next_exhausted(NULL)
+        while entry != NULL:
+            self._forget_above(seq, entry)
+            entry = self.pending.next_exhausted(entry)
         self.delivered_seq = min(self.delivered_seq, seq)
         self.floor_seq = min(self.floor_seq, seq)
         if self.pending.count == 0:
             self.floor_cseq = self.delivered_cseq
             self.floor_seq = self.delivered_seq
         self.dirty = True
+
+    cdef void _forget_above(self, uint64_t seq, PendingEntry* entry) noexcept:
+        if entry.seq > seq:
+            self.redelivered -= entry.count > 1
+            self.pending.discard(entry)
 
     cdef int64_t wait_after(self, uint32_t deliveries) except? -1:
         cdef Py_ssize_t n
@@ -208,7 +217,7 @@ cdef class AckTracker:
 
     cdef int _discard_up_to(self, uint64_t seq) except -1:
         cdef PendingEntry* entry = self.pending.first()
-        cdef uint32_t leaving = 0, i
+        cdef uint32_t leaving = 0
         while entry != NULL and entry.seq <= seq:
             self._count_out(entry)
             leaving += 1
@@ -218,11 +227,11 @@ cdef class AckTracker:
         else:
             for _ in range(leaving):
                 self.pending.discard(self.pending.first())
-        if self.pending.exhausted:
-            for i in range(1, self.pending.pool_size):
-                entry = &self.pending.entries[i]
-                if entry.flags & ENTRY_EXHAUSTED and entry.seq <= seq:
-                    self._discard(entry)
+        entry = self.pending.next_exhausted(NULL)
+        while entry != NULL:
+            if entry.seq <= seq:
+                self._discard(entry)
+            entry = self.pending.next_exhausted(entry)
         return 0
 
     cdef bint nak(self, uint64_t seq, int64_t delay_ns, int64_t now_ns) except -1:

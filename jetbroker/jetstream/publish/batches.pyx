@@ -7,6 +7,7 @@ one batch of the log (see StreamLog.begin_batch), so that neither readers nor a 
 """
 from libc.stdint cimport int64_t, uint16_t, uint64_t
 
+from jetbroker.clock cimport monotonic_ns
 from jetbroker.jetstream.publish.ingest cimport Ingest
 from jetbroker.jetstream.publish.judge cimport (
     ROLL_UP_ALL, ROLL_UP_SUBJECT, Candidate, Judge, candidate_of, charge_time_since, last_match, wrong_sequence,
@@ -16,7 +17,6 @@ from jetbroker.jetstream.publish.headers cimport (
 )
 from jetbroker.forms.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.publish.ttl cimport TTL_INVALID
-from jetbroker.jetstream.timing.work_turns cimport monotonic_ns
 from jetbroker.store.format.records cimport RECORD_HEADER
 from jetbroker.store.log.stream_log cimport (
     FLAG_BATCH, FLAG_BATCH_FIRST, FLAG_BATCH_LAST, FLAG_SCHEDULE,

@@ -9,8 +9,9 @@ from collections import deque
 
 from libc.stdint cimport int64_t, uint64_t
 
+from jetbroker.clock cimport monotonic_ns
 from jetbroker.forms.timestamps cimport wall_clock_ns
-from jetbroker.jetstream.timing.work_turns cimport WorkTurns, monotonic_ns
+from jetbroker.jetstream.timing.work_turns cimport WorkTurns
 from jetbroker.store.log.stream_log cimport READ_MISSING, READ_OK, StoredMessage
 from jetbroker.store.log.segment cimport Segment
 from jetbroker.store.log.segmented cimport SegmentedLog

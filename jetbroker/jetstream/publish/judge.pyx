@@ -4,12 +4,12 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcmp
 
+from jetbroker.clock cimport monotonic_ns
 from jetbroker.jetstream.publish.dedup cimport DedupWindow
 from jetbroker.jetstream.publish.headers cimport (
     Text, has_schedule_headers, is_sequence, scan_publish_headers, without_header,
 )
 from jetbroker.jetstream.publish.ttl cimport TTL_INVALID, TTL_NONE, parse_ttl
-from jetbroker.jetstream.timing.work_turns cimport monotonic_ns
 from jetbroker.routing.router cimport charge_publisher
 from jetbroker.store.log.stream_log cimport (
     FLAG_MSG_ID, FLAG_SCHEDULE, FLAG_TTL, READ_OK, StoredMessage, StreamLog,

@@ -9,10 +9,11 @@ from collections import deque
 
 from libc.stdint cimport int64_t, uint64_t
 
+from jetbroker.clock cimport monotonic_ns
 from jetbroker.jetstream.publish.pub_acks cimport Answers
 from jetbroker.jetstream.publish.room cimport Interest, Room
 from jetbroker.jetstream.models.interest cimport OfflineConsumer, StreamConsumer
-from jetbroker.jetstream.timing.work_turns cimport Worker, WorkTurns, monotonic_ns
+from jetbroker.jetstream.timing.work_turns cimport Worker, WorkTurns
 from jetbroker.store.log.stream_log cimport StreamLog, SubjectFilter
 from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, Tick
 

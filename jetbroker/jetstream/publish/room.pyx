@@ -4,9 +4,9 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memmove
 
+from jetbroker.clock cimport monotonic_ns
 from jetbroker.jetstream.models.interest cimport StreamConsumer
 from jetbroker.jetstream.publish.judge cimport Candidate, SubjectEntry, charge_time_since
-from jetbroker.jetstream.timing.work_turns cimport monotonic_ns
 from jetbroker.store.log.flagged cimport next_stored
 from jetbroker.store.log.segmented cimport StoreTotals
 from jetbroker.store.log.stream_log cimport READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState

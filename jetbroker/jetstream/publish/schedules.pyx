@@ -10,11 +10,12 @@ from functools import partial
 
 from libc.stdint cimport int64_t, uint64_t
 
+from jetbroker.clock cimport monotonic_ns
 from jetbroker.jetstream.publish.ingest cimport Ingest
 from jetbroker.jetstream.models.interest cimport StreamConsumer
 from jetbroker.forms.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.timing.wall_timer cimport WallTimer
-from jetbroker.jetstream.timing.work_turns cimport Worker, monotonic_ns
+from jetbroker.jetstream.timing.work_turns cimport Worker
 from jetbroker.store.log.flagged cimport FlaggedWalk, is_stored
 from jetbroker.store.log.stream_log cimport (
     FLAG_SCHEDULE, READ_MISSING, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState,

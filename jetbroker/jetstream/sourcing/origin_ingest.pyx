@@ -9,12 +9,12 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport INT64_MAX, int64_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memmove
 
+from jetbroker.clock cimport monotonic_ns
 from jetbroker.jetstream.publish.ingest cimport Ingest
 from jetbroker.jetstream.publish.judge cimport Candidate, SubjectEntry, candidate_of
 from jetbroker.jetstream.publish.headers cimport PublishHeaders, scan_publish_headers
 from jetbroker.jetstream.streams.stream cimport Stream
 from jetbroker.forms.timestamps cimport wall_clock_ns
-from jetbroker.jetstream.timing.work_turns cimport monotonic_ns
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.routing.transform cimport Transform
 from jetbroker.saturate cimport add_uint64

@@ -9,8 +9,8 @@ from collections import deque
 
 from libc.stdint cimport int64_t, uint64_t
 
+from jetbroker.clock cimport monotonic_ns
 from jetbroker.jetstream.publish.header_lines cimport append_header, append_number, append_time, begin_block
-from jetbroker.jetstream.timing.work_turns cimport monotonic_ns
 from jetbroker.routing.router cimport Router, charge_publisher, get_origin
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.store.log.stream_log cimport (

@@ -5,12 +5,12 @@ One timer per stream, for whatever is due first. Work is done in PHASE_EVENTS, f
 """
 from libc.stdint cimport int64_t, uint64_t
 
+from jetbroker.clock cimport monotonic_ns
 from jetbroker.jetstream.publish.ingest cimport Ingest
 from jetbroker.jetstream.models.interest cimport StreamConsumer
 from jetbroker.forms.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.publish.ttl cimport TTL_NEVER, expiry_ns, ttl_of
 from jetbroker.jetstream.timing.wall_timer cimport WallTimer
-from jetbroker.jetstream.timing.work_turns cimport monotonic_ns
 from jetbroker.saturate cimport add_int64
 from jetbroker.store.log.flagged cimport FlaggedWalk
 from jetbroker.store.log.stream_log cimport FLAG_TTL, READ_MISSING, READ_OK, StoredMessage, SubjectState

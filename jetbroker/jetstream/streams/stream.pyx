@@ -8,13 +8,13 @@ from collections import deque
 
 from libc.stdint cimport int64_t, uint64_t
 
+from jetbroker.clock cimport monotonic_ns
 from jetbroker.jetstream.host.host cimport Host
 from jetbroker.jetstream.streams.direct cimport DirectGet
 from jetbroker.jetstream.streams.expiry cimport Expiry
 from jetbroker.jetstream.publish.ingest cimport Ingest
 from jetbroker.jetstream.models.interest cimport OfflineConsumer, StreamConsumer
 from jetbroker.forms.timestamps cimport format_timestamp, wall_clock_ns
-from jetbroker.jetstream.timing.work_turns cimport monotonic_ns
 from jetbroker.saturate cimport add_int64
 from jetbroker.store.log.stream_log cimport (
     READ_MISSING, LogObserver, StoredMessage, StreamLog, SubjectFilter,

@@ -23,6 +23,3 @@ cdef class WorkTurns(TickTask):
     # For work that cannot wait for a turn: is there time left in this iteration, and what it took of it.
     cdef bint has_time(self) noexcept
     cdef int spent(self, int64_t time_ns) except -1
-
-
-cdef int64_t monotonic_ns() noexcept nogil

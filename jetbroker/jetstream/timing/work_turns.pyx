@@ -3,19 +3,13 @@
 from collections import deque
 
 from libc.stdint cimport int64_t
-from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
+from jetbroker.clock cimport monotonic_ns
 from jetbroker.tick cimport PHASE_EVENTS, Tick, TickTask
 
 from jetbroker import limits
 
 cdef int64_t SLICE_NS = limits.JS_WORK_NS
-
-
-cdef int64_t monotonic_ns() noexcept nogil:
-    cdef timespec now
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return <int64_t>now.tv_sec * 1_000_000_000 + now.tv_nsec
 
 
 cdef class Worker(TickTask):
