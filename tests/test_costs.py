@@ -19,7 +19,7 @@ from jetbroker.config.nkeys import is_public_key
 from jetbroker.config.options import PermissionsOptions, SubjectPermissions
 from jetbroker.config.tokens.claims import read_user
 from jetbroker.config.tokens.fields import TokenError
-from jetbroker.connections.handshake import check_info, decode_connect
+from jetbroker.connections.handshake import decode_connect, read_info
 from jetbroker.connections.json_faults import syntax_fault
 from jetbroker.connections.trace import redacted
 from jetbroker.errors import ProtocolError
@@ -118,7 +118,7 @@ def read_schedule(text: bytes) -> None:
 
 
 def connect(text: bytes) -> None:
-    for read in (decode_connect, check_info):
+    for read in (decode_connect, read_info):
         try:
             read(text)
         except ProtocolError:

@@ -11,7 +11,7 @@ from jetbroker.config.durations import format_duration
 from jetbroker.config.options import Options
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.closed import ClosedConnections, Traffic
-from jetbroker.connections.handshake import check_info
+from jetbroker.connections.handshake import read_info
 from jetbroker.connections.info import ServerInfo
 from jetbroker.connections.login import Logins
 from jetbroker.connections.memory import Footprint
@@ -245,7 +245,7 @@ class Clients:
 
     def client_info(self, client: ClientProtocol, raw: bytes) -> None:
         """INFO from a client means nothing, unless it is no JSON. Raises ProtocolError."""
-        check_info(raw)
+        read_info(raw)
 
     def client_refused(self, client: ClientProtocol, text: str) -> None:
         """It asked for something it may not do."""
