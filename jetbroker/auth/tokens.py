@@ -127,7 +127,7 @@ class TokenAuthenticator(Authenticator):
         self._find_account = find_account
         self._trusted = frozenset(options.operator.trusted_keys)
         self._pinned = options.operator.pinned_accounts
-        self._sentinel = options.default_sentinel
+        self._sentinel = options.operator.default_sentinel
 
     @property
     def configured(self) -> bool:

@@ -74,7 +74,7 @@ def check_start(options: Options) -> None:
     if " " in options.server_name:
         raise ConfigError("server name cannot contain spaces")
     _check_lame_duck(options)
-    if options.operator.tokens or options.default_sentinel:
+    if options.operator.tokens or options.operator.default_sentinel:
         from jetbroker.config.operator import check_operators
 
         check_operators(options)

@@ -54,7 +54,6 @@ TOP: Table = {
     "lame_duck_duration": ("lame_duck_duration", values.lame_duck_duration),
     "lame_duck_grace_period": ("lame_duck_grace_period", values.lame_duck_grace_period),
     "no_auth_user": ("no_auth_user", values.string),
-    "default_sentinel": ("default_sentinel", values.string),
     **dict.fromkeys(("no_system_account", "no_system", "no_sys_acc"), ("no_system_account", values.boolean)),
     "system_account": ("system_account", values.system_account),
     "system": ("system_account", values.system_account),

@@ -71,6 +71,7 @@ class _Top:
             "accounts": self._accounts,
             **dict.fromkeys(("mappings", "maps"), self._mappings),
             **dict.fromkeys(keys.OPERATOR_MODE, self._operator_mode),
+            "default_sentinel": self._default_sentinel,
             "jetstream": self.jetstream.read,
             "store_dir": self.jetstream.store_dir,
             "storedir": self.jetstream.store_dir,
@@ -155,6 +156,11 @@ class _Top:
             self.operator_keys = OperatorKeys(self.report, self.options.operator)
             self.finish.append(partial(self.operator_keys.finish, self.options))
         self.operator_keys.read(key, node)
+
+    def _default_sentinel(self, key: str, node: Node) -> None:
+        token = self.report.read(key, node, values.string)
+        if token is not None:
+            self.options.operator.default_sentinel = token
 
     def _accounts(self, key: str, node: Node) -> None:
         from jetbroker.config.accounts import Accounts

@@ -180,12 +180,12 @@ def check_operators(options: Options) -> None:
     """What must hold before a start; takes the trusted keys from the operators' tokens. Raises ConfigError."""
     operator = options.operator
     if not operator.tokens:
-        if options.default_sentinel:
+        if operator.default_sentinel:
             raise ConfigError("default sentinel requires operators and accounts")
         return
     claims = [read_operator(token) for token in operator.tokens]
-    if options.default_sentinel:
-        _check_sentinel(options.default_sentinel)
+    if operator.default_sentinel:
+        _check_sentinel(operator.default_sentinel)
     if not operator.resolver:
         if claims[0].account_server_url:
             raise ConfigError("the operator's account_server_url not supported yet: add resolver: MEMORY")

@@ -21,6 +21,7 @@ else:
 
 DEFAULT_PORT = 4222
 RANDOM_PORT = -1  # as `port`: any free port
+DEFAULT_LEAF_PORT = 7422  # of a remote's URL without one
 DEFAULT_HOST = "0.0.0.0"
 GLOBAL_ACCOUNT = "$G"
 SYSTEM_ACCOUNT = "$SYS"
@@ -145,6 +146,120 @@ class WebsocketOptions:
 
 
 @dataclass(slots=True)
+class LeafUser:
+    """One user of `leafnodes.authorization.users`. `account` empty: the global one."""
+
+    user: str = ""
+    password: str = field(default="", repr=False)
+    account: str = ""
+    proxy_required: bool = False
+
+
+@dataclass(slots=True)
+class LeafAuthorization:
+    """`leafnodes { authorization {} }`: one user and password, or one nkey, or a list of users.
+
+    `account` is whose links are that come in as none of `users`; empty: the global account's.
+    """
+
+    user: str = ""
+    password: str = field(default="", repr=False)
+    nkey: str = ""  # public, `U...`
+    account: str = ""
+    timeout: float = 0.0  # seconds for the login; 0: two, with `tls {}` one more than that takes
+    users: list[LeafUser] = field(default_factory=list)
+    proxy_required: bool = False
+
+    @property
+    def defined(self) -> bool:
+        """True when links log in by this block alone; else by the server's users, nkeys or tokens."""
+        return bool(self.user or self.nkey or self.users)
+
+
+@dataclass(slots=True)
+class LeafCompression:
+    """`compression` of links: the mode ("" is the default one until the options are settled), and seconds."""
+
+    mode: str = ""
+    rtt_thresholds: list[float] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class LeafUrl:
+    """One URL of a remote, taken apart. `host` has no brackets; `port` 0: none is given.
+
+    `rest` is path, query and fragment as they are written. `opaque`: a URL without `//`, which names no host.
+    """
+
+    scheme: str = ""
+    host: str = ""
+    port: int = 0
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    rest: str = ""
+    opaque: str = ""
+
+    @property
+    def is_websocket(self) -> bool:
+        """A link over WebSocket."""
+        return self.scheme in ("ws", "wss")
+
+
+@dataclass(slots=True)
+class LeafRemote:
+    """One entry of `leafnodes.remotes`: a hub (`hub`: a spoke) that is dialled. Durations in seconds.
+
+    `isolate_leafnode_interest` keeps this remote from hearing of the interest of other links; `request_isolation` asks
+    the other side for the same.
+    """
+
+    urls: list[LeafUrl] = field(default_factory=list)
+    account: str = ""  # local one; empty: the global account, once the options are settled
+    credentials: str = ""  # path of a file
+    nkey: str = field(default="", repr=False)  # seed, `SU...`
+    tls: TlsOptions | None = None
+    hub: bool = False
+    deny_imports: list[str] = field(default_factory=list)
+    deny_exports: list[str] = field(default_factory=list)
+    no_randomize: bool = False
+    first_info_timeout: float = 0.0  # 0: one second, once the options are settled
+    dial_timeout: float = 0.0  # 0: that of `leafnodes`
+    compression: LeafCompression = field(default_factory=LeafCompression)
+    ws_compression: bool = False
+    ws_no_masking: bool = False
+    isolate_leafnode_interest: bool = False
+    request_isolation: bool = False
+    disabled: bool = False
+    ignore_discovered_servers: bool = False
+
+
+@dataclass(slots=True)
+class LeafOptions:
+    """`leafnodes {}`; port 0 without `listen` means there is no listener. Durations in seconds."""
+
+    host: str = ""  # empty: the default host
+    port: int = 0
+    advertise: str = ""
+    no_advertise: bool = False
+    authorization: LeafAuthorization = field(default_factory=LeafAuthorization)
+    tls: TlsOptions | None = None
+    compression: LeafCompression = field(default_factory=LeafCompression)
+    min_version: str = ""  # of servers that may link, `2.8.0` or higher; empty: any
+    isolate_leafnode_interest: bool = False
+    write_deadline: float = 0.0  # 0: the server's
+    write_timeout: str = ""  # as the server's
+    reconnect: float = 0.0  # 0: one second, once the options are settled
+    dial_timeout: float = 0.0  # 0: one second, once the options are settled
+    remotes: list[LeafRemote] = field(default_factory=list)
+    default_js_domain: dict[str, str] = field(default_factory=dict)  # by account; of the top level
+
+    @property
+    def enabled(self) -> bool:
+        """True when there may be links at all: somebody listens for them, or dials."""
+        return bool(self.port or self.remotes)
+
+
+@dataclass(slots=True)
 class MappingDestination:
     """Where a mapping leads: a subject with transform functions, and how many percent go there."""
 
@@ -223,6 +338,7 @@ class AccountLimits:
     max_connections: int = UNLIMITED
     max_subscriptions: int = UNLIMITED
     max_payload: int = UNLIMITED
+    max_leafnodes: int = UNLIMITED
 
 
 @dataclass(slots=True)
@@ -276,6 +392,7 @@ class OperatorOptions:
     trusted_keys: list[str] = field(default_factory=list)
     strict_keys: frozenset[str] = frozenset()
     resolver: str = ""  # "MEMORY", or none
+    default_sentinel: str = ""  # token of clients that send none
     preload: dict[str, str] = field(default_factory=dict)  # tokens by account
     pinned_accounts: frozenset[str] | None = None  # None: users of all accounts may come
 
@@ -330,6 +447,7 @@ class Options:
     tls: TlsOptions | None = None
     allow_non_tls: bool = False
     websocket: WebsocketOptions = field(default_factory=WebsocketOptions)
+    leafnodes: LeafOptions = field(default_factory=LeafOptions)
 
     # monitoring
     http_host: str = ""  # empty: `host`
@@ -380,7 +498,6 @@ class Options:
     authorization: AuthorizationOptions = field(default_factory=AuthorizationOptions)
     accounts: dict[str, AccountOptions] = field(default_factory=dict)
     no_auth_user: str = ""
-    default_sentinel: str = ""
     mappings: list[MappingOptions] = field(default_factory=list)  # of $G
     no_system_account: bool = False
     system_account: str = ""  # empty: $SYS

@@ -317,7 +317,7 @@ _ROWS: tuple[Row, ...] = (
     Row("users", "Users", Options.all_users, _named("authorization users"), _always),
     Row("accounts", "Accounts", _attribute("accounts"), _named("accounts"), _always),
     Row("no_auth_user", "NoAuthUser", _attribute("no_auth_user"), differs=_no_auth_user_differs),
-    _said_row("default_sentinel", "DefaultSentinel"),
+    _said_row("operator.default_sentinel", "DefaultSentinel", "default_sentinel"),
     Row("system_account", "SystemAccount", _attribute("system_account"), differs=_system_account_differs),
     _plain("no_system_account", "NoSystemAccount"),
     _plain("authorization.user", "Username", _named("authorization username")),

@@ -122,7 +122,7 @@ SETTINGS: list[tuple[str, str, Any]] = [
     ("no_fast_producer_stall: true", "no_fast_producer_stall", True),
     ("no_sublist_cache: true", "disable_sublist_cache", True),
     ("no_sys_acc: true", "no_system_account", True),
-    ("default_sentinel: a", "default_sentinel", "a"),
+    ("default_sentinel: a", "operator.default_sentinel", "a"),
     ("https: 'a:5'", "https_host", "a"),
     ("https_port: 5", "https_port", 5),
     ("allow_non_tls: true", "allow_non_tls", True),
