@@ -5,6 +5,7 @@ A `Route` is the result of matching one literal subject, kept in a bounded cache
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 
+from jetbroker.routing.links cimport LinkReceiver, Links
 from jetbroker.routing.mapping cimport Mappings
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.tick cimport Tick, TickTask
@@ -49,6 +50,7 @@ cdef class Router:
     cdef public Mappings mappings      # of what clients publish; None: there are none
     cdef public Mappings domain        # of the names JetStream has by its domain, behind those; None: there are none
     cdef public object imports         # accounts.Imports: streams and services of other accounts, None: none
+    cdef public Links links            # hears of each change of interest, None: no links to other servers
     cdef public object jetstream       # the account's JetStream, None when it has none
     cdef readonly Tick tick
     cdef object sublist                # the trie (routing/sublist.pyx)
@@ -99,8 +101,16 @@ cdef class Router:
     cpdef bint has_queue_interest(self, bytes subject, bytes queue) except -1
     cpdef bint interested(self, bytes subject) except -1
 
-    cpdef Subscription subscribe(self, Receiver receiver, bytes subject, bytes queue=*, bytes sid=*)
+    # A message that came over a link: to plain subscriptions, to other links, and to the queue groups that `queues`
+    # names, None for no group. Where mappings have changed its subject, groups are not named: publish() it with the
+    # link as `skip`.
+    cdef int publish_from_link(self, LinkReceiver link, list queues, const Message* msg) except -1
+
+    # `weight`: 0 keeps links from being told of it.
+    cpdef Subscription subscribe(self, Receiver receiver, bytes subject, bytes queue=*, bytes sid=*, int weight=*)
     cpdef int unsubscribe(self, Subscription sub) except -1
+    # So many members stand behind a link's subscription in a queue group from now on.
+    cpdef int weigh(self, Subscription sub, int weight) except -1
     # The route of a literal subject that is known or asked for often; None: the cache is nearly full, and one message
     # does not pay for a route (deliver_once).
     cdef Route frequent_route(self, const char* subject, Py_ssize_t n)

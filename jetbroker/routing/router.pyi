@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from jetbroker.routing.links import Links
 from jetbroker.routing.mapping import Mappings
 from jetbroker.routing.subscription import Receiver, Subscription
 from jetbroker.tick import Tick
@@ -12,6 +13,7 @@ class Router:
     mappings: Mappings | None
     domain: Mappings | None
     imports: Any
+    links: Links | None
     subscriptions: int
     route_count: int
     generation: int
@@ -20,8 +22,9 @@ class Router:
     def interested(self, subject: bytes) -> bool: ...
     def has_queue_interest(self, subject: bytes, queue: bytes) -> bool: ...
     def subscribe(
-        self, receiver: Receiver, subject: bytes, queue: bytes | None = None, sid: bytes = b""
+        self, receiver: Receiver, subject: bytes, queue: bytes | None = None, sid: bytes = b"", weight: int = 1
     ) -> Subscription: ...
+    def weigh(self, sub: Subscription, weight: int) -> int: ...
     def fanout(self) -> tuple[int, int]: ...
     def subscription_list(self, offset: int, count: int) -> list[Subscription]: ...
     def matching(self, subject: bytes) -> list[Subscription]: ...

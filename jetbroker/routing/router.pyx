@@ -7,6 +7,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memchr, memcmp
 
+from jetbroker.routing.links cimport LinkReceiver
 from jetbroker.routing.literals cimport Members, hash_subject
 from jetbroker.routing.sublist cimport Sublist, used_once
 from jetbroker.routing.subscription cimport WITHHELD, Receiver, RouteSlot, Subscription
@@ -340,16 +341,23 @@ cdef class Router:
                         return True
         return False
 
-    cpdef Subscription subscribe(self, Receiver receiver, bytes subject, bytes queue=None, bytes sid=b""):
+    cdef int publish_from_link(self, LinkReceiver link, list queues, const Message* msg) except -1:
+        return self.publish(link, msg)
+
+    cpdef Subscription subscribe(self, Receiver receiver, bytes subject, bytes queue=None, bytes sid=b"",
+                                 int weight=1):
         """Add interest. The subject must be valid (wire.subjects); the caller keeps the result to take it back."""
         cdef Subscription sub = Subscription.__new__(Subscription)
         sub.receiver = receiver
         sub.subject = subject
         sub.queue = queue
         sub.sid = sid
+        sub.weight = weight
         (<Sublist>self.sublist).insert(sub)
         self.subscriptions += 1
         self._invalidate(subject)
+        if self.links is not None:
+            self.links.subscribed(sub)
         if self.imports is not None:
             sub.shadows = self.imports.subscribed(sub)
         return sub
@@ -360,8 +368,20 @@ cdef class Router:
         if (<Sublist>self.sublist).remove(sub):
             self.subscriptions -= 1
             self._invalidate(sub.subject)
+            if self.links is not None:
+                self.links.unsubscribed(sub)
             if self.imports is not None:
                 self.imports.unsubscribed(sub)
+        return 0
+
+    cpdef int weigh(self, Subscription sub, int weight) except -1:
+        """So many members of its queue group stand behind a link's subscription from now on."""
+        cdef int before = sub.weight
+        sub.weight = weight
+        if self.imports is not None:
+            self.imports.weighed(sub)
+        if self.links is not None and not sub.closed:
+            self.links.weighed(sub, before)
         return 0
 
     cdef int _invalidate(self, bytes subject) except -1:

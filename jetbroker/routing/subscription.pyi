@@ -12,5 +12,6 @@ class Subscription:
     delivered: int
     max_deliveries: int
     closed: bool
+    weight: int
     filter: Any
     shadows: Any
