@@ -322,6 +322,12 @@ class JetStream:
 
         return Origins(stream, positions, begin_log)
 
+    def links_changed(self) -> None:
+        """See JetStreamServer."""
+        for stream in self.streams.values():
+            if stream.origins is not None:
+                stream.origins.links_changed()
+
     def config_of(self, name: str) -> StreamConfig | None:
         """The configuration of the stream of this name, None when there is none."""
         stream = self.streams.get(name)

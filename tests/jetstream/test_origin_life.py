@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from jetbroker.forms.gotext import MILLISECOND
-from jetbroker.jetstream.sourcing import origins
+from jetbroker.jetstream.sourcing import origins, patience
 from jetbroker.routing.router import CallbackReceiver
 from tests.store.support import FaultyDisk
 from tests.support.streams import StreamBench
@@ -23,12 +23,12 @@ ANSWER_SECONDS = 10.0
 class PlayedOrigin:
     """Answers requests for consumers, and delivers what it is told to."""
 
-    def __init__(self, bench: StreamBench) -> None:
+    def __init__(self, bench: StreamBench, api: bytes = b"$JS.API") -> None:
         self.bench = bench
         self.requests: asyncio.Queue[tuple[str, bytes, dict[str, Any]]] = asyncio.Queue()
         self.answers: asyncio.Queue[tuple[bytes, bytes]] = asyncio.Queue()
         self.deliver_subject = b""
-        for pattern, take in ((b"$JS.API.CONSUMER.>", self._asked), (b"$JS.FC.>", self._flow)):
+        for pattern, take in ((api + b".CONSUMER.>", self._asked), (b"$JS.FC.>", self._flow)):
             bench.router.subscribe(CallbackReceiver(bench.tick, take), pattern)
 
     def _asked(self, subject: bytes, reply: bytes | None, headers: bytes, payload: bytes, origin: object) -> None:
@@ -193,7 +193,7 @@ async def test_answers_that_say_no(tmp_path: Path) -> None:
 
 
 async def test_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(origins, "ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr(patience, "ANSWER_SECONDS", 0.01)
     monkeypatch.setattr(origins, "CHECK_SECONDS", 0.01)
     monkeypatch.setattr(origins, "SILENT_NS", 10 * MILLISECOND)
     bench = StreamBench(tmp_path)
@@ -205,4 +205,103 @@ async def test_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await origin.accept(delivered=1))["opt_start_seq"] == 2
     stream.stop()
     assert not bench.router.interested(origin.deliver_subject)
+    await bench.close()
+
+
+FAR: dict[str, Any] = {"name": "O", "external": {"api": "$JS.far.API", "deliver": ""}}
+FAR_KINDS: list[dict[str, Any]] = [{"mirror": FAR, "subjects": []}, {"sources": [FAR], "subjects": []}]
+NEVER_SECONDS = 3600.0
+
+
+def wait_for_links_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No origin is tried again, or is silent for too long, by the passing of time."""
+    for name in ("RETRY_SECONDS", "LONGEST_RETRY_SECONDS", "LONGEST_UNHEARD_SECONDS", "ANSWER_SECONDS"):
+        monkeypatch.setattr(patience, name, NEVER_SECONDS)
+    monkeypatch.setattr(patience, "LONGEST_ANSWER_SECONDS", NEVER_SECONDS)
+    monkeypatch.setattr(origins, "CHECK_SECONDS", NEVER_SECONDS)
+
+
+async def until_unreached(stream: Any) -> None:
+    while "error" not in origin_of(stream):
+        await asyncio.sleep(0.001)
+    assert origin_of(stream)["error"]["description"] == "no response from the origin"
+
+
+@pytest.mark.parametrize("kind", FAR_KINDS, ids=["mirror", "source"])
+async def test_a_link_that_comes_has_unreached_origins_tried_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any]
+) -> None:
+    wait_for_links_only(monkeypatch)
+    bench = StreamBench(tmp_path)
+    stream = open_stream(bench, kind)
+    await until_unreached(stream)
+    origin = PlayedOrigin(bench, b"$JS.far.API")
+    stream.origins.links_changed()
+    await origin.accept()
+    assert "error" not in origin_of(stream)
+    origin.deliver(1, 1)
+    assert stream.log.messages == 1
+    await bench.close()
+
+
+async def test_an_unreached_origin_is_tried_again_without_being_told(tmp_path: Path) -> None:
+    bench = StreamBench(tmp_path)
+    stream = open_stream(bench, FAR_KINDS[0])
+    await until_unreached(stream)
+    await PlayedOrigin(bench, b"$JS.far.API").accept()
+    await bench.close()
+
+
+@pytest.mark.parametrize("kind", FAR_KINDS, ids=["mirror", "source"])
+async def test_an_origin_that_a_link_left_silent_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any]
+) -> None:
+    wait_for_links_only(monkeypatch)
+    monkeypatch.setattr(patience, "LONGEST_UNHEARD_SECONDS", 0.01)
+    monkeypatch.setattr(origins, "DOUBTFUL_NS", 10 * MILLISECOND)
+    bench = StreamBench(tmp_path)
+    origin = PlayedOrigin(bench, b"$JS.far.API")
+    stream = open_stream(bench, kind)
+    await origin.accept()
+    origin.deliver(1, 1)
+    stream.origins.links_changed()
+    assert (await origin.accept(delivered=1))["opt_start_seq"] == 2
+    await bench.close()
+
+
+async def test_a_request_that_went_with_its_link_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait_for_links_only(monkeypatch)
+    bench = StreamBench(tmp_path)
+    origin = PlayedOrigin(bench, b"$JS.far.API")
+    stream = open_stream(bench, FAR_KINDS[0])
+    first = (await asyncio.wait_for(origin.requests.get(), ANSWER_SECONDS))[2]
+    stream.origins.links_changed()  # so soon the answer may be on its way
+    monkeypatch.setattr(origins, "LOST_SECONDS", 0.0)
+    await asyncio.sleep(0.01)
+    assert origin.requests.empty()
+    stream.origins.links_changed()
+    assert (await origin.accept())["deliver_subject"] != first["deliver_subject"]
+    await bench.close()
+
+
+async def test_no_responders_are_no_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait_for_links_only(monkeypatch)
+    bench = StreamBench(tmp_path)
+    origin = PlayedOrigin(bench, b"$JS.far.API")
+    stream = open_stream(bench, FAR_KINDS[0])
+    _, reply, _ = await asyncio.wait_for(origin.requests.get(), ANSWER_SECONDS)
+    bench.router.publish_bytes(reply, None, b"NATS/1.0 503\r\n\r\n", b"")
+    await until_unreached(stream)
+    await bench.close()
+
+
+async def test_origins_in_the_account_do_not_care_for_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait_for_links_only(monkeypatch)
+    bench = StreamBench(tmp_path)
+    stream = open_stream(bench, KINDS[0])
+    await until_unreached(stream)
+    origin = PlayedOrigin(bench)
+    stream.origins.links_changed()
+    await asyncio.sleep(0.01)
+    assert origin.requests.empty()
     await bench.close()

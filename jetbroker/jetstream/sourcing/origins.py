@@ -27,6 +27,7 @@ from jetbroker.jetstream.models.names import random_name, short_hash
 from jetbroker.jetstream.models.origin_config import index_name
 from jetbroker.jetstream.sourcing.origin_answers import AnswerError, ConsumerAnswer, read_answer
 from jetbroker.jetstream.sourcing.origin_ingest import OriginIngest, last_positions
+from jetbroker.jetstream.sourcing.patience import Patience
 from jetbroker.jetstream.streams.direct import DirectGet
 from jetbroker.jetstream.streams.stream import Stream
 from jetbroker.routing.router import CallbackReceiver
@@ -38,16 +39,17 @@ API_PREFIX = "$JS.API"
 DIRECT_QUEUE = b"_sys_"
 CAUGHT_UP = 10  # messages: so close behind its origin a mirror answers direct gets for it
 FIRST_TRY_SECONDS = 0.05  # behind the start, when the other streams are there
-RETRY_SECONDS = 0.25  # twice as long each time
-LONGEST_RETRY_SECONDS = 5.0
-ANSWER_SECONDS = 10.0
-CHECK_SECONDS = 2.0
-SILENT_NS = 5 * SECOND  # five heartbeats
+CHECK_SECONDS = 1.0
 HEARTBEAT_NS = SECOND
+SILENT_NS = 3 * HEARTBEAT_NS
+DOUBTFUL_NS = HEARTBEAT_NS + HEARTBEAT_NS // 2  # silent for so long, and a link came or went: it is broken
+LOST_SECONDS = 0.5  # asked for so long, and a link came or went: asked again
+TIMER_SECONDS = 0.01  # a timer may be early by less
 INACTIVE_NS = 10 * SECOND
 ACK_WAIT_NS = 22 * HOUR
 MAX_POSITIONS = 10_000  # of sources that are configured no more; they go on there when they come back
 
+_NO_RESPONDERS = b"NATS/1.0 503"
 _NEEDS_LEVEL = b"NATS/1.0\r\n%b: %d\r\n\r\n" % (LEVEL_HEADER, API_LEVEL)
 _OLDER_PEER = (api_error("required_api_level").err_code, api_error("invalid_json", err="").err_code)
 
@@ -67,7 +69,9 @@ class Origin:
         ]
         self.ingest = OriginIngest(self.stream, self, name, transforms, origins.moved)
         self.consumer = ""  # the name it has at the origin, "": there is none
-        self._fails = 0
+        self._patience = Patience()
+        self._is_doubtful = False
+        self._asked_at = 0.0
         self._timer: TimerHandle | None = None
         self._reply: Subscription | None = None
         self._deliveries: Subscription | None = None
@@ -125,13 +129,19 @@ class Origin:
                 self.host.router.unsubscribe(subscription)
         self._reply = self._deliveries = None
 
-    def _retry(self, error: ApiError | dict[str, Any] | None) -> None:
+    def _retry(self, error: ApiError | dict[str, Any] | None, *, refused: bool = True) -> None:
         self._disconnect()
         self.error = error
         if self.consumer != self.origins.consumer_name(self):
             self.delete_consumer()  # one that is for this connection only
-        self._later(min(RETRY_SECONDS * 2**self._fails, LONGEST_RETRY_SECONDS))
-        self._fails = min(self._fails + 1, 10)
+        self._later(self._patience.before_next(refused=refused))
+
+    def _retry_unheard(self) -> None:
+        """Nobody took the request, or nobody answered it."""
+        self._retry(self._setup_failed("no response from the origin"), refused=False)
+
+    def _setup_failed(self, reason: str) -> ApiError:
+        return api_error("source_consumer_setup_failed" if self.name else "mirror_consumer_setup_failed", err=reason)
 
     # --- asking for a consumer ---
 
@@ -141,7 +151,8 @@ class Origin:
         host = self.host
         reply = f"$JSC.R.{random_name()}".encode()
         self._reply = host.router.subscribe(CallbackReceiver(host.tick, self._answered), reply)
-        self._timer = host.tick.loop.call_later(ANSWER_SECONDS, self._retry, None)
+        self._asked_at = host.tick.loop.time()
+        self._timer = host.tick.loop.call_later(self._patience.for_answer(), self._retry_unheard)
         if self.source.consumer is not None:
             # one made beforehand goes back to what we have confirmed
             self._deliver_subject = self.source.consumer.deliver_subject
@@ -149,7 +160,7 @@ class Origin:
         else:
             asked = self._ask_for_consumer(reply)
         if not asked:
-            self._retry(self.error)
+            self._retry_unheard()
 
     def _ask_for_consumer(self, reply: bytes) -> int:
         """How many took the request."""
@@ -218,14 +229,16 @@ class Origin:
     def _answered(self, subject: bytes, reply: bytes | None, headers: bytes, payload: bytes, origin: object) -> None:
         if self._reply is None:
             return
+        if headers.startswith(_NO_RESPONDERS):
+            self._retry_unheard()
+            return
         try:
             answer = read_answer(payload)
             if isinstance(answer, ConsumerAnswer):
                 self._begin(answer)
                 return
         except AnswerError:
-            name = "source_consumer_setup_failed" if self.name else "mirror_consumer_setup_failed"
-            answer = api_error(name, err="invalid consumer create response").to_json()
+            answer = self._setup_failed("invalid consumer create response").to_json()
         if self._is_sourcing and answer["err_code"] in _OLDER_PEER:
             self._is_sourcing = False
             self._connect()
@@ -251,20 +264,40 @@ class Origin:
             return
         self.error = None
         self._deliveries = router.subscribe(self.ingest, self._deliver_subject.encode())
-        self._timer = self.host.tick.loop.call_later(CHECK_SECONDS, self._check)
+        self._check_in(CHECK_SECONDS)
         if answer.pending < CAUGHT_UP:
             self._answer_direct_gets()
 
     # --- while it lasts ---
 
+    def _check_in(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.host.tick.loop.call_later(seconds, self._check)
+
     def _check(self) -> None:
-        if self.ingest.silent_ns() > SILENT_NS:
-            self._retry(self.error)
+        if self.ingest.silent_ns() > (DOUBTFUL_NS if self._is_doubtful else SILENT_NS):
+            self._retry(self.error, refused=False)
             return
-        self._fails = 0
+        self._is_doubtful = False
+        self._patience.renew()
         if not self._direct and self.ingest.lag < CAUGHT_UP:
             self._answer_direct_gets()
-        self._timer = self.host.tick.loop.call_later(CHECK_SECONDS, self._check)
+        self._check_in(CHECK_SECONDS)
+
+    def links_changed(self) -> None:
+        """A leafnode connection came or went: maybe the one that leads to the origin.
+
+        One that is not reached is tried at once: what it announces comes soon. One that is reached has to be heard.
+        """
+        if self.source.external is None:
+            return
+        self._patience.renew()
+        if self._deliveries is not None:
+            self._is_doubtful = True
+            self._check_in(max(DOUBTFUL_NS - self.ingest.silent_ns(), 0) / SECOND + TIMER_SECONDS)
+        elif self._reply is None or self.host.tick.loop.time() > self._asked_at + LOST_SECONDS:
+            self._connect()
 
     def _answer_direct_gets(self) -> None:
         """A mirror that has caught up answers for its origin, beside it."""
@@ -284,7 +317,7 @@ class Origin:
         if self._deliveries is None:
             return
         if self.ingest.consumer_seq:
-            self._fails = 0
+            self._patience.renew()
         self._retry(refusal)
 
 
@@ -346,6 +379,11 @@ class Origins:
         """The stream will not be back."""
         for origin in self.all():
             origin.delete_consumer()
+
+    def links_changed(self) -> None:
+        """See Origin."""
+        for origin in self.all():
+            origin.links_changed()
 
     def info(self) -> dict[str, Any]:
         """What StreamInfo says of them."""
