@@ -22,8 +22,15 @@ if TYPE_CHECKING:
 
 NATS = "nats"
 WEBSOCKET = "websocket"
-CONNECTION_TYPES = {NATS: "STANDARD", WEBSOCKET: "WEBSOCKET"}
-"""What `allowed_connection_types` calls a client's kind."""
+LEAFNODE = "leafnode"
+LEAFNODE_WEBSOCKET = "leafnode_ws"
+CONNECTION_TYPES = {
+    NATS: "STANDARD",
+    WEBSOCKET: "WEBSOCKET",
+    LEAFNODE: "LEAFNODE",
+    LEAFNODE_WEBSOCKET: "LEAFNODE_WS",
+}
+"""What `allowed_connection_types` calls a connection's kind."""
 
 FAILED = "Authentication Failure"
 PROXY_REQUIRED = "Proxy Required"
@@ -96,6 +103,45 @@ class Verdict(NamedTuple):
 NO_PROXY = Verdict(None, reason=PROXY_REQUIRED, told=("proxy connection required",))
 
 
+class Secrets:
+    """Passwords and tokens that are compared so that time tells nothing of them, of all logins of a configuration."""
+
+    def __init__(self) -> None:
+        self.dearest = 0  # the cost of the dearest hash, 0 without any
+        self._decoy = secrets.token_hex()  # stands for the password of somebody unknown
+
+    def add(self, secret: str) -> None:
+        """Know of a configured one, be it a hash."""
+        self.dearest = max(self.dearest, passwords.cost_of(secret))
+
+    def compare(self, login: Login | None, claim: Claim, given: str, refusal: Verdict) -> Verdict:
+        """Judge by what was given; `login` None: nobody can be meant, that is a `refusal` whatever it is."""
+        if login is not None and is_bcrypt(login.secret):
+            return Verdict(login, self.check(login.secret, given))
+        if passwords.is_equal(self._decoy if login is None else login.secret, given):
+            return refusal if login is None else Verdict(login)
+        if claim.says_nothing or not self.dearest:
+            return refusal
+        return refusal._replace(check=self.check("", given))
+
+    def check(self, secret: str, given: str) -> passwords.Check:
+        """A check that takes as long as any other."""
+        return passwords.Check(secret, given, self.dearest)
+
+
+def signature_fault(claim: Claim) -> str:
+    """What is wrong with the signature by the claim's nkey of its nonce, for the log; "": nothing."""
+    if not claim.signature:
+        return "Signature missing"
+    signature = nkeys.decode_signature(claim.signature)
+    if signature is None:
+        return "Signature not valid base64"
+    public = decode(USER, claim.nkey)
+    if public is not None and claim.nonce and is_signed(public, claim.nonce, signature):
+        return ""
+    return "Signature not verified"
+
+
 class Renewal(Enum):
     """What becomes of a connected client when the logins are other ones."""
 
@@ -120,8 +166,7 @@ class Authenticator:
 
     def __init__(self, options: Options) -> None:
         self._proxy_required = options.authorization.proxy_required
-        self._dearest = 0  # the cost of the dearest hash, 0 without any
-        self._decoy = secrets.token_hex()  # stands for the password of somebody unknown
+        self.secrets = Secrets()
         self._users: dict[str, Login] = {}
         self._nkeys: dict[str, Login] = {}
         for account, user in _configured(options):
@@ -130,11 +175,16 @@ class Authenticator:
         if _system_users_only(options):
             self._hidden_user = _anonymous().user
             self._users[self._hidden_user] = _anonymous()
-        self._listeners = {NATS: self._nats(options), WEBSOCKET: self._websocket(options)}
+        self._listeners = {
+            NATS: self._nats(options),
+            WEBSOCKET: self._websocket(options),
+            LEAFNODE: self._leafnode(options, ""),
+            LEAFNODE_WEBSOCKET: self._leafnode(options, options.websocket.no_auth_user),
+        }
         self._mapped_kinds = frozenset(kind for kind, found in self._listeners.items() if found.maps_certificates)
 
     def _add(self, account: str, user: UserOptions) -> None:
-        self._dearest = max(self._dearest, passwords.cost_of(user.password))
+        self.secrets.add(user.password)
         login = Login(
             account,
             user.user,
@@ -150,7 +200,7 @@ class Authenticator:
             self._users[user.user] = login
 
     def _single(self, user: str, password: str, token: str, proxy_required: bool) -> Login | None:
-        self._dearest = max(self._dearest, passwords.cost_of(token or password))
+        self.secrets.add(token or password)
         if token:
             return Login(secret=token, by_token=True, proxy_required=proxy_required)
         return Login(user=user, secret=password, proxy_required=proxy_required) if user else None
@@ -174,6 +224,13 @@ class Authenticator:
             return _Listener(shared.due, shared.single, shared.no_auth_user, maps, timeout)
         single = self._single(block.user, block.password, block.token, options.authorization.proxy_required)
         return _Listener(True, single, block.no_auth_user, maps, timeout)
+
+    def _leafnode(self, options: Options, no_auth_user: str) -> _Listener:
+        """Of links that log in as clients do; auth.leaf_logins sees to those of `leafnodes { authorization {} }`."""
+        block, shared = options.leafnodes, self._nats(options)
+        maps = bool(block.port) and not block.authorization.defined and _maps(block.tls)
+        no_auth_user = no_auth_user or shared.no_auth_user
+        return _Listener(shared.due, shared.single, no_auth_user, maps, block.authorization.timeout)
 
     @property
     def configured(self) -> bool:
@@ -246,15 +303,8 @@ class Authenticator:
             return NO_PROXY
         if login.nkey == listener.no_auth_user:
             return Verdict(login)
-        if not claim.signature:
-            return Verdict(None, told=("Signature missing",))
-        signature = nkeys.decode_signature(claim.signature)
-        if signature is None:
-            return Verdict(None, told=("Signature not valid base64",))
-        public = decode(USER, claim.nkey)
-        if public is not None and claim.nonce and is_signed(public, claim.nonce, signature):
-            return Verdict(login)
-        return Verdict(None, told=("Signature not verified",))
+        fault = signature_fault(claim)
+        return Verdict(None, told=(fault,)) if fault else Verdict(login)
 
     def _judge_certificate(self, claim: Claim) -> Verdict:
         login = self._mapped(claim)
@@ -273,13 +323,7 @@ class Authenticator:
         if login is not None and self._needs_certificate(login, claim.kind):
             refusal = Verdict(None, told=(f'User "{login.user}" requires a client certificate',))
             login = None
-        if login is not None and is_bcrypt(login.secret):
-            return Verdict(login, passwords.Check(login.secret, given, self._dearest))
-        if passwords.is_equal(self._decoy if login is None else login.secret, given):
-            return refusal if login is None else Verdict(login)
-        if claim.says_nothing or not self._dearest:
-            return refusal
-        return refusal._replace(check=passwords.Check("", given, self._dearest))
+        return self.secrets.compare(login, claim, given, refusal)
 
     # --- certificates ---
 
@@ -356,7 +400,7 @@ class Authenticator:
         known, kept = is_bcrypt(was.secret), is_bcrypt(now.secret)
         if known != kept:  # the same password may have been hashed, or the other way round
             secret, given = (now.secret, was.secret) if kept else (was.secret, now.secret)
-            return Renewal.STAYS, Verdict(now, passwords.Check(secret, given, self._dearest))
+            return Renewal.STAYS, Verdict(now, self.secrets.check(secret, given))
         if now in (listener.single for listener in self._listeners.values()) and now.user:
             return Renewal.GONE, Verdict(None)
         return Renewal.REFUSED, Verdict(None)

@@ -14,6 +14,7 @@ from jetbroker.config.options import (
     GLOBAL_ACCOUNT,
     SYSTEM_ACCOUNT,
     Options,
+    TlsOptions,
 )
 from jetbroker.errors import ConfigError
 
@@ -48,18 +49,22 @@ def settle(options: Options) -> None:
     for field, default in _ZERO_MEANS.items():
         if not getattr(options, field):
             setattr(options, field, default)
-    for tls in (options.tls, options.websocket.tls):
+    for tls in (options.tls, options.websocket.tls, options.leafnodes.tls):
         if tls is not None and tls.timeout <= 0:
             tls.timeout = limits.TLS_TIMEOUT_SECONDS
     if options.authorization.timeout <= 0:
-        options.authorization.timeout = (
-            limits.AUTH_TIMEOUT_SECONDS if options.tls is None else options.tls.timeout + _TLS_LOGIN_SECONDS
-        )
+        options.authorization.timeout = _login_seconds(options.tls)
+    if options.leafnodes.authorization.timeout <= 0:
+        options.leafnodes.authorization.timeout = _login_seconds(options.leafnodes.tls)
     websocket = options.websocket
     if websocket.port and not websocket.host:
         websocket.host = DEFAULT_HOST
     if websocket.handshake_timeout <= 0:
         websocket.handshake_timeout = limits.WEBSOCKET_HANDSHAKE_SECONDS
+
+
+def _login_seconds(tls: TlsOptions | None) -> float:
+    return limits.AUTH_TIMEOUT_SECONDS if tls is None else tls.timeout + _TLS_LOGIN_SECONDS
 
 
 def check_start(options: Options) -> None:

@@ -53,7 +53,7 @@ class Logins:
         self._log = log
         self._who = who
         self._next_told = 0.0  # loop time
-        self._passwords = PasswordQueue(loop)
+        self.passwords = PasswordQueue(loop)
 
     @property
     def first_account(self) -> Account:
@@ -73,7 +73,7 @@ class Logins:
 
     def stop(self) -> None:
         """End the threads; what they are at is thrown away."""
-        self._passwords.stop()
+        self.passwords.stop()
 
     # --- CONNECT ---
 
@@ -265,7 +265,7 @@ class Logins:
             return not client.closed
 
         address = split(client.peer)[0]
-        self._passwords.ask(check, address, name, wanted, checked, must_be_checked=must_be_checked)
+        self.passwords.ask(check, address, name, wanted, checked, must_be_checked=must_be_checked)
 
     def _verdict_of(
         self, client: ClientProtocol, verdict: Verdict, authenticator: Authenticator, *, is_good: bool
