@@ -109,5 +109,5 @@ class Accounts:
         limits = AccountLimits()
         tree = self.report.map(node, "Expected account limits to be a map/struct, got {}") or {}
         unknown = "Unknown field {} parsing account limits"
-        self.report.fill(limits, tree, keys.ACCOUNT_LIMITS, {}, keys.ACCOUNT_LIMITS_UNSUPPORTED, unknown)
+        self.report.fill(limits, tree, keys.ACCOUNT_LIMITS, {}, unknown=unknown)
         return limits

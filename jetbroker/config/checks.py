@@ -5,6 +5,7 @@
 
 from jetbroker import limits
 from jetbroker.config.durations import format_duration
+from jetbroker.config.nkeys import is_public_key
 from jetbroker.config.no_auth_user import check_no_auth_user
 from jetbroker.config.options import (
     DEFAULT_CONNECT_ERROR_REPORTS,
@@ -16,7 +17,9 @@ from jetbroker.config.options import (
     Options,
     TlsOptions,
 )
+from jetbroker.config.subjects import is_valid_subject
 from jetbroker.errors import ConfigError
+from jetbroker.forms.gotext import quoted
 
 _MAX_PORT = 65_535
 _INVALID_PORT = "listen tcp: address {}: invalid port"
@@ -49,6 +52,10 @@ def settle(options: Options) -> None:
     for field, default in _ZERO_MEANS.items():
         if not getattr(options, field):
             setattr(options, field, default)
+    if options.leafnodes.defined:
+        from jetbroker.config.leafnodes import settle_leafnodes
+
+        settle_leafnodes(options.leafnodes)
     for tls in (options.tls, options.websocket.tls, options.leafnodes.tls):
         if tls is not None and tls.timeout <= 0:
             tls.timeout = limits.TLS_TIMEOUT_SECONDS
@@ -83,7 +90,12 @@ def check_start(options: Options) -> None:
         from jetbroker.config.operator import check_operators
 
         check_operators(options)
+    if options.leafnodes.defined:
+        from jetbroker.config.leafnodes import check_leafnodes
+
+        check_leafnodes(options)
     check_no_auth_user(options, options.no_auth_user)
+    _check_default_domains(options)
     _check_jetstream(options)
     if options.websocket.port:
         from jetbroker.config.websocket import check_websocket
@@ -103,6 +115,7 @@ def check_opening(options: Options) -> None:
     check_jetstream_accounts(options)
     check_websocket_port(options)
     check_websocket_advertise(options)
+    check_leafnodes_port(options)
     check_port(options)
 
 
@@ -117,6 +130,17 @@ def check_websocket_port(options: Options) -> None:
     """Raise ConfigError when it is none."""
     if not -1 <= options.websocket.port <= _MAX_PORT:
         raise ConfigError(f"Unable to listen for websocket connections: {_INVALID_PORT.format(options.websocket.port)}")
+
+
+def check_leafnodes_port(options: Options) -> None:
+    """Raise ConfigError when it is none, or what the listener advertises is no address."""
+    leafnodes = options.leafnodes
+    if not -1 <= leafnodes.port <= _MAX_PORT:
+        why = _INVALID_PORT.format(leafnodes.port)
+        raise ConfigError(f"Error listening on leafnode port: {leafnodes.port} - {why}")
+    if leafnodes.port:
+        refused = "Error setting leafnode INFO with LeafNode.Advertise value of {}, err={}"
+        _check_advertise(leafnodes.advertise, leafnodes.port, refused)
 
 
 def check_websocket_advertise(options: Options) -> None:
@@ -146,6 +170,9 @@ def other_warnings(options: Options) -> list[str]:
         for name in ("max_buffered_msgs", "max_buffered_size")
         if getattr(options.jetstream, name)
     ]
+    if options.leafnodes.default_js_domain:
+        what = "a temporary backwards compatibility measure and will be removed"
+        found.append(f"The option `default_js_domain` is {what}")
     return found
 
 
@@ -155,7 +182,9 @@ def _has_plain_passwords(options: Options) -> bool:
         return True
     if options.operator.enabled:
         return False
-    blocks = (options.tls, options.websocket.tls)
+    leafnodes = options.leafnodes
+    of_links = leafnodes.tls if leafnodes.port and not leafnodes.authorization.defined else None
+    blocks = (options.tls, options.websocket.tls, of_links)
     by_certificate = any(block is not None and block.verify_and_map for block in blocks)
     named = [user.password for user in options.all_users() if not user.nkey]
     return any(not is_bcrypt(password) and (password or not by_certificate) for password in named)
@@ -210,6 +239,28 @@ def check_jetstream_accounts(options: Options) -> None:
     system = options.accounts.get(options.system_account or SYSTEM_ACCOUNT)
     if options.jetstream.enabled and system is not None and system.jetstream is not None:
         raise ConfigError("Not allowed to enable JetStream on the system account")
+
+
+def _check_default_domains(options: Options) -> None:
+    domains = options.leafnodes.default_js_domain
+    for name, domain in domains.items():
+        if options.operator.tokens:
+            if not is_public_key("account", name):
+                what = "which is not a valid public account nkey"
+                raise ConfigError(f"default_js_domain contains account name {quoted(name)}, {what}")
+        elif name != GLOBAL_ACCOUNT:
+            account = options.accounts.get(name)
+            if account is None:
+                what = f"`default_js_domain` references non existing account {quoted(name)}"
+                raise ConfigError(f"in non operator mode, {what}")
+            if account.jetstream is not None and domain:
+                raise ConfigError(f"default_js_domain contains account name {quoted(name)} with enabled JetStream")
+    for name, domain in domains.items():
+        if name == (options.system_account or SYSTEM_ACCOUNT):
+            raise ConfigError(f"system account {quoted(name)} can not be in default_js_domain")
+        if domain and not is_valid_subject(f"$JS.{domain}.API.>"):
+            what = f"with invalid domain name {quoted(domain)}"
+            raise ConfigError(f"default_js_domain contains account {quoted(name)} {what}")
 
 
 def _check_jetstream(options: Options) -> None:

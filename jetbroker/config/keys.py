@@ -51,6 +51,7 @@ TOP: Table = {
     "ping_interval": ("ping_interval", values.duration),
     "ping_max": ("ping_max", values.integer),
     "write_deadline": ("write_deadline", values.duration),
+    "write_timeout": ("write_timeout", values.write_timeout),
     "lame_duck_duration": ("lame_duck_duration", values.lame_duck_duration),
     "lame_duck_grace_period": ("lame_duck_grace_period", values.lame_duck_grace_period),
     "no_auth_user": ("no_auth_user", values.string),
@@ -91,6 +92,7 @@ ACCOUNT_LIMITS: Table = {
     **dict.fromkeys(("max_connections", "max_conn"), ("max_connections", values.integer)),
     **dict.fromkeys(("max_subscriptions", "max_subs"), ("max_subscriptions", values.integer)),
     **dict.fromkeys(("max_payload", "max_pay"), ("max_payload", values.integer)),
+    **dict.fromkeys(("max_leafnodes", "max_leafs"), ("max_leafnodes", values.integer)),
 }
 
 IMPORT: Table = {
@@ -133,6 +135,55 @@ WEBSOCKET_AUTHORIZATION: Table = {
     "password": ("password", values.string),
     "token": ("token", values.string),
     "timeout": ("auth_timeout", values.number_of_seconds),
+}
+
+LEAFNODES: Table = {
+    "port": ("port", values.integer),
+    **dict.fromkeys(("host", "net"), ("host", values.string)),
+    **dict.fromkeys(("leafnode_advertise", "advertise"), ("advertise", values.string)),
+    "no_advertise": ("no_advertise", values.boolean),
+    **dict.fromkeys(("isolate_leafnode_interest", "isolate"), ("isolate_leafnode_interest", values.boolean)),
+    "write_deadline": ("write_deadline", values.duration),
+    "write_timeout": ("write_timeout", values.write_timeout),
+    **dict.fromkeys(("reconnect", "reconnect_delay", "reconnect_interval"), ("reconnect", values.reconnect)),
+    "dial_timeout": ("dial_timeout", values.duration),
+    **dict.fromkeys(("min_version", "minimum_version"), ("min_version", values.leaf_version)),
+}
+
+LEAF_AUTHORIZATION: Table = {
+    "user": ("user", values.string),
+    "username": ("user", values.string),
+    "pass": ("password", values.string),
+    "password": ("password", values.string),
+    "nkey": ("nkey", values.leaf_nkey),
+    "account": ("account", values.string),
+    "proxy_required": ("proxy_required", values.boolean),
+}
+
+LEAF_USER: Table = {
+    "user": ("user", values.string),
+    "username": ("user", values.string),
+    "pass": ("password", values.string),
+    "password": ("password", values.string),
+    "account": ("account", values.string),
+    "proxy_required": ("proxy_required", values.boolean),
+}
+
+LEAF_REMOTE: Table = {
+    **dict.fromkeys(("no_randomize", "dont_randomize"), ("no_randomize", values.boolean)),
+    **dict.fromkeys(("account", "local"), ("account", values.string)),
+    "hub": ("hub", values.boolean),
+    **dict.fromkeys(
+        ("ws_compress", "ws_compression", "websocket_compress", "websocket_compression"),
+        ("ws_compression", values.boolean),
+    ),
+    **dict.fromkeys(("ws_no_masking", "websocket_no_masking"), ("ws_no_masking", values.boolean)),
+    **dict.fromkeys(("isolate_leafnode_interest", "isolate"), ("isolate_leafnode_interest", values.boolean)),
+    "request_isolation": ("request_isolation", values.boolean),
+    "first_info_timeout": ("first_info_timeout", values.duration),
+    "dial_timeout": ("dial_timeout", values.duration),
+    "disabled": ("disabled", values.boolean),
+    "ignore_discovered_servers": ("ignore_discovered_servers", values.boolean),
 }
 
 ACCOUNT_JETSTREAM: Table = {
@@ -182,7 +233,7 @@ TOP_UNSUPPORTED = frozenset(
 )
 AUTHORIZATION_UNSUPPORTED = frozenset(("auth_callout", "auth_hook"))
 ACCOUNT_UNSUPPORTED = frozenset(("msg_trace", "trace_dest"))
-ACCOUNT_LIMITS_UNSUPPORTED = frozenset(("max_leafnodes", "max_leafs"))
+LEAF_REMOTE_UNSUPPORTED = frozenset(("jetstream_cluster_migrate", "js_cluster_migrate", "proxy"))
 EXPORT_UNSUPPORTED = frozenset(("latency", "allow_trace"))
 IMPORT_UNSUPPORTED = frozenset(("allow_trace",))
 TLS_UNSUPPORTED = frozenset(

@@ -16,6 +16,8 @@ from jetbroker.config.report import ConfigErrors, Report
 from jetbroker.config.users import Users
 from jetbroker.errors import ConfigError
 
+LEAFNODES = False  # no links are made yet: their keys are refused
+
 if TYPE_CHECKING:
     from jetbroker.config.operator import OperatorKeys
 
@@ -65,7 +67,6 @@ class _Top:
             "trace_verbose": self._trace,
             "trace_headers": self._trace,
             "tls": self._tls,
-            "write_timeout": self._write_timeout,
             **dict.fromkeys(("websocket", "ws"), self._websocket),
             "authorization": self._authorization,
             "accounts": self._accounts,
@@ -76,6 +77,8 @@ class _Top:
             "store_dir": self.jetstream.store_dir,
             "storedir": self.jetstream.store_dir,
         }
+        if LEAFNODES:
+            blocks |= {**dict.fromkeys(("leafnodes", "leaf"), self._leafnodes), "default_js_domain": self._leafnodes}
         # The store directory of the top level comes first, so that a second one is the error.
         ordered = dict(sorted(tree.items(), key=lambda item: item[0].lower() not in keys.STORE_DIR))
         self.report.fill(self.options, ordered, keys.TOP, blocks, keys.TOP_UNSUPPORTED)
@@ -124,14 +127,6 @@ class _Top:
     def _trace_on(self) -> None:
         self.options.trace = True
 
-    def _write_timeout(self, key: str, node: Node) -> None:
-        """All three mean the same here: closed is who takes nothing at all within `write_deadline`."""
-        policy = self.report.read(key, node, values.string)
-        if policy in ("default", "close", "retry"):
-            self.options.write_timeout = "" if policy == "default" else policy
-        elif policy is not None:
-            self.report.fail(node.place, "write_timeout must be 'default', 'close' or 'retry'")
-
     def _tls(self, key: str, node: Node) -> None:
         from jetbroker.config.certificates import check_files
         from jetbroker.config.tls import read_tls
@@ -144,6 +139,12 @@ class _Top:
         from jetbroker.config.websocket import read_websocket
 
         read_websocket(self.report, node, self.options.websocket)
+
+    def _leafnodes(self, key: str, node: Node) -> None:
+        from jetbroker.config.leafnodes import Leafnodes
+
+        block = Leafnodes(self.report, self.users, self.options.leafnodes)
+        (block.default_domains if key == "default_js_domain" else block.read)(key, node)
 
     def _authorization(self, key: str, node: Node) -> None:
         self.users.authorization(node, self.options.authorization)

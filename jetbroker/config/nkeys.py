@@ -11,6 +11,7 @@ SERVER = 13 << 3  # 'N'
 OPERATOR = 14 << 3  # 'O'
 USER = 20 << 3  # 'U'
 CURVE = 23 << 3  # 'X'
+_SEED = 18 << 3  # 'S'; what it is of stands behind it
 KINDS = {"account": ACCOUNT, "user": USER, "operator": OPERATOR, "server": SERVER, "curve": CURVE}
 
 KEY_BYTES = 32
@@ -37,6 +38,19 @@ def decode(prefix: int, text: str) -> bytes | None:
     if len(body) != 1 + KEY_BYTES or raw[-_CRC_BYTES:] != _crc(body) or body[0] != prefix:
         return None
     return body[1:]
+
+
+def decode_seed(kind: str, text: str) -> bytes | None:
+    """The 32 bytes of a seed (`SU...` of a user); None for anything else."""
+    try:
+        raw = b32decode(text + "=" * (-len(text) % 8))
+    except (Error, ValueError):
+        return None
+    body, prefix = raw[:-_CRC_BYTES], KINDS[kind]
+    head = bytes([_SEED | prefix >> 5, (prefix & 31) << 3])
+    if len(body) != len(head) + KEY_BYTES or raw[-_CRC_BYTES:] != _crc(body) or body[: len(head)] != head:
+        return None
+    return body[len(head) :]
 
 
 def is_public_key(kind: str, text: str) -> bool:

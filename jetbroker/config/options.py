@@ -251,6 +251,7 @@ class LeafOptions:
     reconnect: float = 0.0  # 0: one second, once the options are settled
     dial_timeout: float = 0.0  # 0: one second, once the options are settled
     remotes: list[LeafRemote] = field(default_factory=list)
+    defined: bool = False  # the block is there, be it empty
     default_js_domain: dict[str, str] = field(default_factory=dict)  # by account; of the top level
 
     @property

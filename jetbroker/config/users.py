@@ -43,7 +43,7 @@ class Users:
             options.users = self.read_list(entry, node.place)
 
         def timeout(key: str, entry: Node) -> None:
-            self._timeout(entry, options)
+            options.timeout = read_timeout(self.report, "authorization", entry)
 
         def permissions(key: str, entry: Node) -> None:
             options.default_permissions = self.permissions(entry)
@@ -54,21 +54,6 @@ class Users:
         apply_default(options.users, options.default_permissions)
         if options.token and (options.user or options.password):
             self.report.fail(node.place, "Cannot have a user/pass and token")
-
-    def _timeout(self, node: Node, options: AuthorizationOptions) -> None:
-        try:
-            seconds = values.timeout("authorization", node.value)
-        except ConfigError as error:
-            self.report.fail(node.place, error)
-            return
-        if seconds > _HIGH_TIMEOUT_SECONDS:
-            self.report.notice(
-                node.place,
-                f'invalid use of field "timeout": timeout of {values.shown(node.value)} '
-                f"({seconds:f} seconds) is high, consider keeping it under 60 seconds. possibly caused by unquoted "
-                "duration; use '1m' instead of 1m, for example",
-            )
-        options.timeout = seconds
 
     # --- users [] ---
 
@@ -144,21 +129,21 @@ class Users:
     def _subjects(self, node: Node, queues: bool) -> SubjectPermissions | None:
         """`publish` or `subscribe`: subjects alone are the allowed ones; an empty map says nothing."""
         if not isinstance(node.value, dict):
-            return SubjectPermissions(allow=self._subject_list(node, queues))
+            return SubjectPermissions(allow=self.subject_list(node, queues))
         if not node.value:
             return None
         options = SubjectPermissions()
 
         def allow(key: str, entry: Node) -> None:
-            options.allow = self._subject_list(entry, queues)
+            options.allow = self.subject_list(entry, queues)
 
         def deny(key: str, entry: Node) -> None:
-            options.deny = self._subject_list(entry, queues) or []
+            options.deny = self.subject_list(entry, queues) or []
 
         self.report.fill(options, node.value, {}, {"allow": allow, "deny": deny}, unknown=_SUBJECT_FIELDS)
         return options
 
-    def _subject_list(self, node: Node, queues: bool) -> list[str] | None:
+    def subject_list(self, node: Node, queues: bool) -> list[str] | None:
         """One subject or a list of them. None for an empty list, which nats-server takes for none."""
         entries = node.value if isinstance(node.value, list) else [node]
         subjects = []
@@ -189,6 +174,23 @@ class Users:
         options.max_msgs = options.max_msgs or default.max_msgs
         options.expires = options.expires or default.expires
         return options
+
+
+def read_timeout(report: Report, block: str, node: Node) -> float:
+    """Seconds for a login, of the block called so; 0.0 when they are wrong."""
+    try:
+        seconds = values.timeout(block, node.value)
+    except ConfigError as error:
+        report.fail(node.place, error)
+        return 0.0
+    if seconds > _HIGH_TIMEOUT_SECONDS:
+        report.notice(
+            node.place,
+            f'invalid use of field "timeout": timeout of {values.shown(node.value)} '
+            f"({seconds:f} seconds) is high, consider keeping it under 60 seconds. possibly caused by unquoted "
+            "duration; use '1m' instead of 1m, for example",
+        )
+    return seconds
 
 
 def apply_default(users: list[UserOptions], default: PermissionsOptions | None) -> None:

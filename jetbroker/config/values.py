@@ -4,6 +4,7 @@ Each reader takes the key (lower case, for the message) and the value, and raise
 :class:`~jetbroker.errors.ConfigError` when it is not of its type.
 """
 
+import re
 from datetime import datetime
 
 from jetbroker.bounds import INT64_MAX
@@ -19,6 +20,12 @@ CONNECTION_TYPES = frozenset("STANDARD WEBSOCKET LEAFNODE LEAFNODE_WS MQTT MQTT_
 _INT32_MAX = 2**31 - 1
 _SUBJECT_TOKENS_MAX = 255
 _MIN_LAME_DUCK_SECONDS = 30.0
+_LOWEST_LEAF_VERSION = (2, 8, 0)
+_NUMBER = r"(0|[1-9][0-9]{0,17})"  # as many digits as 64 bits hold for certain
+_WORD = r"(?:0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)"
+_VERSION = re.compile(
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-{_WORD}(?:\.{_WORD})*)?(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?"
+)
 _STORAGE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 # errors name these so, whichever of its names a key has in the file
 _STORAGE_NAMES = {
@@ -155,6 +162,38 @@ def duration(key: str, value: Value) -> float:
         except ConfigError as error:
             raise ConfigError(f"error parsing {key}: {error}") from None
     raise DurationWanted(f'invalid use of field "{key}": {key} should be converted to a duration')
+
+
+def reconnect(key: str, value: Value) -> float:
+    """Seconds between two tries; errors call the key so, whichever of its names it has in the file."""
+    return duration("reconnect", value)
+
+
+def write_timeout(key: str, value: Value) -> str:
+    """All three mean the same here: closed is who takes nothing at all within `write_deadline`."""
+    policy = string(key, value)
+    if policy not in ("default", "close", "retry"):
+        raise ConfigError("write_timeout must be 'default', 'close' or 'retry'")
+    return "" if policy == "default" else policy
+
+
+def leaf_version(key: str, value: Value) -> str:
+    """The lowest version of servers that may link: there is none below 2.8.0."""
+    version = string(key, value)
+    found = _VERSION.fullmatch(version)
+    if found is None:
+        raise ConfigError("invalid leafnode's minimum version: invalid semver")
+    if tuple(map(int, found.groups())) < _LOWEST_LEAF_VERSION:
+        raise ConfigError("the minimum version should be at least 2.8.0")
+    return version
+
+
+def leaf_nkey(key: str, value: Value) -> str:
+    """The public nkey of whom links log in as."""
+    text = string(key, value)
+    if not nkeys.is_public_key("user", text):
+        raise ConfigError("Not a valid public nkey for leafnode authorization")
+    return text
 
 
 def server_name(key: str, value: Value) -> str:

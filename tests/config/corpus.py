@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tests.config import corpus_types
+from tests.config import corpus_leafnodes, corpus_types
 
 USER_KEY = "UCNGL4W5QX66CFX6A6DCBVDH5VOHMI7B2UZZU7TXAUQQSI2JPHULCKBR"
 OTHER_KEY = "UAPM67Q4RV4VDT325LXZOYT4DBEIQB5VJZUP5HBDXEJFXU4JGQ45I6SF"
@@ -792,4 +792,15 @@ listen: "127.0.0.1:-1"
 listen: x
 """)
 
-ALL = [*USERS, *PERMISSIONS, *TLS, *WEBSOCKET, *MAPPINGS, *EXCHANGE, *ACCOUNTS, *SERVER, *corpus_types.ROWS]
+ALL = [
+    *USERS,
+    *PERMISSIONS,
+    *TLS,
+    *WEBSOCKET,
+    *MAPPINGS,
+    *EXCHANGE,
+    *ACCOUNTS,
+    *SERVER,
+    *corpus_types.ROWS,
+    *corpus_leafnodes.ROWS,
+]

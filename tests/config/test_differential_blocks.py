@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from jetbroker.accounts import graph
-from jetbroker.config import checks, start
+from jetbroker.config import checks, loader, start
 from jetbroker.daemon import cli
 from jetbroker.daemon.runfiles import RunFiles
 from jetbroker.errors import ConfigError
@@ -42,11 +42,16 @@ NO_PLACE = re.compile(r"^(Parse error|variable reference|error parsing include f
 # It places these at the whole block, at any key or the end of an entry, or nowhere; we place them where the fault is.
 PLACED_BETTER = re.compile(
     r"Error adding (stream|service) (import|export)|Duplicate service import|User entry requires a user"
-    r"|Nkey users do not take|Not a valid public nkey for a user|options are required"
+    r"|duplicate remote|Nkey users do not take|Not a valid public nkey for a user|options are required"
     r"|cannot be cast to string|interface conversion: .* not string|Expect an account name and a subject"
 )
 # The number as a character there.
 OTHER_WORDS = {"accounts { A { nkey: 5 } }"}
+
+
+@pytest.fixture(autouse=True)
+def every_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader, "LEAFNODES", True)
 
 
 @pytest.fixture(scope="module")

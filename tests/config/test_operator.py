@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jetbroker.config import start
+from jetbroker.config import loader, start
 from jetbroker.daemon import cli
 from jetbroker.errors import ConfigError
 from tests.support.daemon import Daemon
@@ -95,6 +95,15 @@ CASES = {
     "sentinel that signs": f"{ON}default_sentinel: {USER.token()}",
     "junk sentinel": f"{ON}default_sentinel: x",
     "sentinel alone": "default_sentinel: x",
+    "links of users": f"{ON}leafnodes {{ authorization {{ users: [{{user: a}}] }} }}",
+    "links of no account": f'{ON}leafnodes {{ remotes [ {{url: "nats://127.0.0.1:1"}} ] }}',
+    "links of a name": f'{ON}leafnodes {{ remotes [ {{url: "nats://127.0.0.1:1", account: A}} ] }}',
+    "links of an account": f'{ON}leafnodes {{ remotes [ {{url: "nats://127.0.0.1:1", account: {A.public}}} ] }}',
+    "links to a name": f"{ON}leafnodes {{ port: -1, authorization {{ account: A }} }}",
+    "links to a name without a listener": f"{ON}leafnodes {{ authorization {{ account: A }} }}",
+    "links to an account": f"{ON}leafnodes {{ port: -1, authorization {{ account: {A.public} }} }}",
+    "default domain of a name": f"{ON}default_js_domain {{ A: hub }}",
+    "default domain of an account": f"{ON}default_js_domain {{ {A.public}: hub }}",
     "older version": _version("2.14.0"),
     "later minor version": _version("2.15.0"),
     "later major version": _version("3.0.0"),
@@ -145,7 +154,8 @@ def _of_theirs(path: Path, *arguments: str) -> str:
 
 @pytest.mark.differential
 @pytest.mark.parametrize("name", CASES)
-def test_the_same_is_said(name: str, folder: Path) -> None:
+def test_the_same_is_said(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader, "LEAFNODES", True)
     path = folder / "conf"
     path.write_text(CASES[name].replace("FOLDER", str(folder)))
     assert _of_ours(lambda: cli.check_file(str(path))) == _of_theirs(path, "-t")
