@@ -1,9 +1,7 @@
 """A client connection: what the client says. Its other half, what others deliver to it, is ClientOutput."""
 cimport cython
-from libc.stdint cimport int64_t, uint64_t
-
 from jetbroker.auth.permissions cimport Permissions
-from jetbroker.connections.input cimport ClientInput
+from jetbroker.connections.connection cimport Connection
 from jetbroker.connections.output cimport ClientOutput
 from jetbroker.connections.subscriptions cimport ClientSubscriptions
 from jetbroker.routing.mapping cimport Mappings
@@ -41,20 +39,8 @@ cdef enum:
 
 
 @cython.final
-cdef class Pings:
-    """When a client is asked whether it is still there, and how long its answer takes."""
-    cdef public double due_at          # loop time
-    cdef public int unanswered
-    cdef int64_t asked_ns              # when what is not answered yet was sent, the first INFO or a PING; 0: all is
-    cdef readonly int64_t rtt_ns       # 0: not known yet
-
-    cdef void ask(self) noexcept
-    cdef void answer(self) noexcept
-
-
-@cython.final
-cdef class ClientProtocol(ClientInput):
-    cdef readonly Router router
+cdef class ClientProtocol(Connection):
+    cdef readonly ClientOutput receiver   # its output, as its subscriptions deliver to it
     cdef public object account         # accounts.Account, None before it is known
     cdef readonly object identity      # connections.identity.Identity: who it is by its login
     cdef readonly Permissions permissions   # None: everything is allowed; set by _set_permissions
@@ -62,20 +48,14 @@ cdef class ClientProtocol(ClientInput):
     cdef int modes
     cdef readonly ClientOutput unheard  # its own output when it asked for no echo of what it publishes, else None
     cdef public str kind               # "nats" or "websocket"
-    cdef public object tls             # what the handshake said (connections.tls), None in clear
     cdef public object upgrade         # connections.upgrade.Upgrade of a WebSocket, else None
-    cdef readonly uint64_t cid
     cdef readonly ClientSubscriptions subscriptions
-    cdef readonly Pings pings
     cdef Stage stage
     cdef public int protocol_level
-    cdef public object close_reason
     cdef Route last_route              # of a subject that may be published to, not reserved and not mapped
-    cdef public double opened_at       # loop time
     cdef public str name
     cdef public str lang
     cdef public str version
-    cdef public str peer               # address:port, of the client behind a proxy once that has told it
     cdef public str proxy              # address:port of the proxy in front of it, "" when none told who the client is
     cdef public object arrival         # what goes before the first command (connections.listener), None once it may come
 
@@ -98,4 +78,3 @@ cdef class ClientProtocol(ClientInput):
     cdef int _drop_subscriptions(self) except -1
     cdef int _nobody_took(self, const Message* msg) except -1
     cdef int _ok(self) except -1
-    cdef int _error(self, str text) except -1

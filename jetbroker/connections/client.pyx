@@ -1,35 +1,28 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """A client connection: what it says, and what is done about it (see client.pxd)."""
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint64_t
 from libc.string cimport memcmp
 
 from jetbroker.clock cimport monotonic_ns
 from jetbroker.auth.permissions cimport Permissions, Responses
-from jetbroker.connections.input cimport CLOSED, CLOSES, ClientInput
+from jetbroker.connections.connection cimport Connection
 from jetbroker.connections.output cimport LOOK_DENIED, LOOK_REPLIES, LOOK_TRACE, ClientOutput, Shared
 from jetbroker.connections.subscriptions cimport ClientSubscriptions, retire
 from jetbroker.routing.router cimport Route, Router
 from jetbroker.routing.subscription cimport Receiver, Subscription
-from jetbroker.tick cimport PHASE_FLUSH
 from jetbroker.wire.headers cimport TraceHeaders, find_trace
 from jetbroker.wire.message cimport Message
-from jetbroker.wire.parser cimport Parser
 from jetbroker.wire.subjects cimport has_valid_tokens, has_wildcard, is_valid_literal
 
 from jetbroker import limits
-from jetbroker.addresses import of_socket
 from jetbroker.connections.identity import Identity
-from jetbroker.connections.resets import reset_on_close
 from jetbroker.connections.trace import INTERNAL, RECEIVED, SENT
 from jetbroker.errors import ProtocolError
 from jetbroker.forms.gotext import quoted
 
-cdef Py_ssize_t IDLE_BYTES = limits.OUTPUT_IDLE_BYTES
-cdef Py_ssize_t SOFT_PENDING = limits.SOFT_PENDING_BYTES
 cdef long LOOK_UP_UNITS = limits.LOOK_UP_UNITS
-cdef long WALKED_PER_UNIT = limits.ROUTES_PER_UNIT
 cdef long ANSWER_UNITS = limits.ANSWER_UNITS
 cdef long EVENT_UNITS = limits.EVENT_UNITS
 
@@ -61,90 +54,45 @@ STAGES = {
 
 
 @cython.final
-cdef class Pings:
-    """Whether a client is still there."""
-
-    cdef void ask(self) noexcept:
-        self.asked_ns = monotonic_ns()
-
-    cdef void answer(self) noexcept:
-        if self.asked_ns:
-            self.rtt_ns = monotonic_ns() - self.asked_ns
-            self.asked_ns = 0
-
-
-@cython.final
-cdef class ClientProtocol(ClientInput):
+cdef class ClientProtocol(Connection):
     """asyncio BufferedProtocol of one client: parses what it says and acts on it."""
 
     def __init__(self, Shared shared not None, Router router, object account, unsigned long long cid,
                  bint login_due) -> None:
-        Parser.__init__(self)
-        self.shared = shared
+        self.receiver = ClientOutput()
+        Connection.__init__(self, shared, self.receiver, cid)
         self.router = router
         self.account = account
-        self.cid = cid
         self.login_due = login_due
         self.stage = LOGIN_DUE if login_due else SILENT
-        self.max_control_line = shared.max_control_line
-        self.max_payload = shared.max_payload
         self.modes = VERBOSE | PEDANTIC  # until the first CONNECT
-        self.pings = Pings()
         self.subscriptions = ClientSubscriptions()
         self.subscriptions.most = shared.max_subscriptions or -1
         self.kind = "nats"
         self.name = self.lang = self.version = self.proxy = ""
         self.identity = Identity()
-        self.output = ClientOutput()
-        self.output.shared = shared
-        self.output.soft_pending = min(SOFT_PENDING, shared.max_pending // 4 * 3)
-        self.output.protocol = self
 
-    # --- asyncio.BufferedProtocol ---
+    # --- events, told to the broker ---
 
-    def connection_made(self, transport) -> None:
-        self.transport = transport
-        self.output.transport = transport
-        transport.set_write_buffer_limits(high=0)
-        self.peer = of_socket(transport.get_extra_info("peername"), "pipe")
-        self.pings.ask()
-        self.heard_ns = monotonic_ns()
-        sock = transport.get_extra_info("socket")
-        if sock is not None and transport.get_extra_info("sslcontext") is None:
-            self.output.fd = sock.fileno()
+    cdef int opened(self) except -1:
         self.shared.server.client_opened(self)
+        return 0
 
-    def connection_lost(self, exc) -> None:
-        self._happens(CLOSES)
-        self.output.shut()
-        self.output.fd = -1
-        self.shared.server.client_lost(self, exc)
-        self._drop_subscriptions()
-        self.output.out.release()
-        self.output.protocol = None  # a cycle less: the memory is free now, not at the next full collection
-        self.unparsed = None
-        stalled = self.output.stalled
-        self.output.stalled = None
-        for publisher in stalled or ():
-            publisher.go_on()
+    cdef int lost(self, object error) except -1:
+        self.shared.server.client_lost(self, error)
+        return self._drop_subscriptions()
 
-    def use_transport(self, transport) -> None:
-        """Go on through another transport over the same connection; what was written so far goes out before."""
-        self.output.run_tick()
-        self.transport = transport
-        self.output.transport = transport
-        self.output.fd = -1
+    cdef int failed(self, object error) except -1:
+        self.shared.server.client_failed(self, error)
+        return 0
 
-    def eof_received(self) -> bool:
-        return False
+    cdef int has_to_wait(self) except -1:
+        self.shared.server.client_stalled(self)
+        return 0
 
-    def pause_writing(self) -> None:
-        self.output.blocked = True
-
-    def resume_writing(self) -> None:
-        self.output.blocked = False
-        if not self.output.closed:
-            self.shared.tick.schedule(PHASE_FLUSH, self.output)
+    cdef int keeps(self, Py_ssize_t size) except -1:
+        self.shared.server.client_keeps(self, size)
+        return 0
 
     # --- commands ---
 
@@ -254,8 +202,8 @@ cdef class ClientProtocol(ClientInput):
         return msg.subject[0] == c'_' or not self.account.is_system
 
     cdef bint _is_answer(self, const Message* msg) except -1:
-        return (self.output.responses is not None
-                and self.output.responses.take(msg.subject[:msg.subject_len], monotonic_ns()))
+        return (self.receiver.responses is not None
+                and self.receiver.responses.take(msg.subject[:msg.subject_len], monotonic_ns()))
 
     cdef int _refuse_publish(self, const Message* msg) except -1:
         subject = quoted(msg.subject[:msg.subject_len])
@@ -318,7 +266,7 @@ cdef class ClientProtocol(ClientInput):
             if not has_valid_tokens(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
                 self._spend(ANSWER_UNITS)
                 return self._error("Invalid Subject")
-            sub = self.router.subscribe(self.output, subject, queue, sid)
+            sub = self.router.subscribe(self.receiver, subject, queue, sid)
             self.subscriptions.add(sub)
             if self.permissions is not None:
                 units = self.permissions.units
@@ -353,13 +301,6 @@ cdef class ClientProtocol(ClientInput):
                 self.forget(sub)
                 self._spend_on_interest(sub.subject)
         return 0
-
-    def _spend_on_interest(self, bytes subject) -> None:
-        """A subscription was made or removed: a wildcard one has the cached routes looked through."""
-        cdef long units = LOOK_UP_UNITS
-        if has_wildcard(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
-            units += <long>self.router.route_count // (1 if subject[:1] in (b"*", b">") else WALKED_PER_UNIT)
-        self._spend(units)
 
     def forget(self, Subscription sub) -> None:
         """Remove a subscription (UNSUB, or its max was reached)."""
@@ -418,8 +359,8 @@ cdef class ClientProtocol(ClientInput):
         self._set_mode(VERBOSE, options.verbose)
         self._set_mode(PEDANTIC, options.pedantic)
         self._set_mode(NO_RESPONDERS, options.no_responders)
-        self.unheard = None if options.echo else self.output
-        self.headers = self.output.headers = options.headers
+        self.unheard = None if options.echo else self.receiver
+        self.headers = self.receiver.headers = options.headers
         self.protocol_level = options.protocol
         self.name = options.name
         self.lang = options.lang
@@ -469,7 +410,7 @@ cdef class ClientProtocol(ClientInput):
         self._choose_path()
 
     cdef int _set_permissions(self, Permissions permissions) except -1:
-        cdef ClientOutput output = self.output
+        cdef ClientOutput output = self.receiver
         self.last_route = None
         self.permissions = output.permissions = permissions
         output.look &= ~(LOOK_DENIED | LOOK_REPLIES)
@@ -525,9 +466,9 @@ cdef class ClientProtocol(ClientInput):
             sub.closed = True
             if self.modes & TRACED:
                 self._trace(INTERNAL, b"DELSUB " + sub.sid)
-        if self.output.finished is not None:
-            gone += self.output.finished
-            self.output.finished = None
+        if self.receiver.finished is not None:
+            gone += self.receiver.finished
+            self.receiver.finished = None
         if gone:
             retire(self.router, gone, 0)
         return 0
@@ -546,95 +487,23 @@ cdef class ClientProtocol(ClientInput):
 
     def fail(self, object error) -> None:
         """End the connection because of a ProtocolError that came up outside of the parser."""
-        self.shared.server.client_failed(self, error)
-
-    def send(self, bytes data not None) -> None:
-        """Queue protocol bytes for this client."""
-        self.output.write(data)
+        self.failed(error)
 
     def ping(self) -> None:
         """Send a PING; its answer gives the round trip time."""
-        self.pings.unanswered += 1
-        self.pings.ask()
         if self.modes & TRACED:
             self._trace(SENT, b"PING")
-        self.output.write(b"PING\r\n")
-
-    @property
-    def rtt_ns(self) -> int:
-        """From the last PING to its answer, before the first one from INFO to CONNECT; 0: not known yet."""
-        return self.pings.rtt_ns
+        Connection.ping(self)
 
     def subscription_list(self) -> list:
         """The client's subscriptions, oldest first."""
         return self.subscriptions.list_all()
-
-    @property
-    def payload_limit(self) -> int:
-        """Bytes a message of this client may have; 0: any."""
-        return self.max_payload
-
-    def set_max_control_line(self, Py_ssize_t max_control_line) -> None:
-        """Bound of this client's control lines in bytes."""
-        self.max_control_line = max_control_line
-
-    def set_max_payload(self, Py_ssize_t max_payload) -> None:
-        """Bound of this client's messages in bytes; negative: none."""
-        self.max_payload = max_payload
-
-    def close(self, str reason not None, str text="", bint reset=False) -> None:
-        """Send -ERR (when there is a text) behind what is queued, then close; with a reset if all could be sent."""
-        if self.flow == CLOSED:
-            return
-        if text:
-            self._error(text)
-        if reset and self.output.fd >= 0 and not self.output.blocked:
-            self.output._send_pending()
-            if self.transport.get_write_buffer_size() == 0:
-                reset_on_close(self.transport.get_extra_info("socket"))
-        self._happens(CLOSES)
-        self.close_reason = reason
-        cdef ClientOutput output = self.output
-        output.shut()
-        if output.pending() and not self.transport.is_closing():
-            self.transport.write(PyBytes_FromStringAndSize(output.out.data + output.head, output.pending()))
-            output.head = output.out.size
-        self.transport.close()
 
     def cut_off(self) -> None:
         """Close a connection that keeps too much before its login, and give that back."""
         self.close("Authentication Timeout", "Authentication Timeout")
         if self.unparsed is not None:
             self.unparsed.release()
-
-    def abort(self, str reason not None) -> None:
-        """Cut off at once: what is queued is lost."""
-        if self.flow == CLOSED:
-            return
-        self._happens(CLOSES)
-        self.output.shut()
-        self.close_reason = reason
-        self.transport.abort()
-
-    def sweep(self) -> bool:
-        """Give idle memory back; True when something arrived since the last sweep."""
-        cdef ClientOutput output = self.output
-        cdef bint heard = self.heard
-        self.heard = False
-        if output.idle and output.pending() == 0 and output.out.capacity > IDLE_BYTES:
-            output.out.release()
-        output.idle = True
-        return heard
-
-    @property
-    def active_ns(self) -> int:
-        """When messages last came or went, or interest changed, on the monotonic clock: keep-alive does not count."""
-        return max(self.heard_ns, self.output.sent_ns)
-
-    @property
-    def blocked_seconds(self) -> float:
-        """For how long the client has not taken a byte that waits for it; 0.0 when nothing waits."""
-        return (monotonic_ns() - self.output.progress_ns) / 1e9 if self.output.blocked else 0.0
 
     @property
     def user(self) -> "str | None":
@@ -647,24 +516,9 @@ cdef class ClientProtocol(ClientInput):
         return self.stage == LOGIN_DUE
 
     @property
-    def pending_bytes(self) -> int:
-        """Bytes waiting to be sent to this client."""
-        return self.output.pending()
-
-    @property
     def subscription_count(self) -> int:
         """Subscriptions this client has."""
         return len(self.subscriptions)
-
-    @property
-    def out_msgs(self) -> int:
-        """Messages delivered to this client."""
-        return self.output.out_msgs
-
-    @property
-    def out_bytes(self) -> int:
-        """Payload bytes delivered to this client."""
-        return self.output.out_bytes
 
     def _trace(self, str arrow, bytes text) -> None:
         if self.shared.tracer is not None:
@@ -681,10 +535,9 @@ cdef class ClientProtocol(ClientInput):
         return self.output.write(b"+OK\r\n")
 
     cdef int _error(self, str text) except -1:
-        cdef bytes data = text.encode("utf-8", "replace")
         if self.modes & TRACED:
-            self._trace(SENT, b"-ERR " + data)
-        return self.output.write(b"-ERR '" + data + b"'\r\n")
+            self._trace(SENT, b"-ERR " + text.encode("utf-8", "replace"))
+        return Connection._error(self, text)
 
     cdef int _refuse(self, str text, str logged) except -1:
         """What the client asked for is not allowed; the connection stays."""

@@ -11,6 +11,7 @@ from jetbroker.config.durations import format_duration
 from jetbroker.config.options import Options
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.closed import ClosedConnections, Traffic
+from jetbroker.connections.events import ClientEvents
 from jetbroker.connections.handshake import read_info
 from jetbroker.connections.info import ServerInfo
 from jetbroker.connections.login import Logins
@@ -30,7 +31,7 @@ PENDING_BYTES = "Slow Consumer (Pending Bytes)"
 WRITE_DEADLINE = "Slow Consumer (Write Deadline)"
 
 
-class Clients:
+class Clients(ClientEvents):
     """Registry and event handler of all client connections."""
 
     def __init__(
@@ -172,7 +173,7 @@ class Clients:
         suffix = f" - {client.identity.label()}" if client.connected and client.user else ""
         tell(f"{self.who(client)} - {text}{suffix}")
 
-    # --- events from ClientProtocol ---
+    # --- events (see ClientEvents) ---
 
     def client_opened(self, client: ClientProtocol) -> None:
         """A connection was accepted: greet it."""

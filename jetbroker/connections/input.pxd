@@ -1,7 +1,7 @@
 """Input of a connection: read buffers, and turns that leave room for others."""
 from libc.stdint cimport int64_t, uint64_t
 
-from jetbroker.connections.output cimport ClientOutput, Shared
+from jetbroker.connections.output cimport ConnectionOutput, Shared
 from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.parser cimport Parser
 
@@ -26,10 +26,10 @@ cpdef enum FlowEvent:
     CLOSES = 6
 
 
-cdef class ClientInput(Parser):
+cdef class ConnectionInput(Parser):
     cdef Shared shared
     cdef readonly object transport
-    cdef readonly ClientOutput output
+    cdef readonly ConnectionOutput output
     cdef OutputBuffer unparsed         # the beginning of a command that is not whole yet
     cdef Py_ssize_t reused             # bytes of `unparsed` that stand in front of the shared read buffer
     cdef bint direct                   # this read goes straight into `unparsed`
@@ -44,6 +44,11 @@ cdef class ClientInput(Parser):
     cdef readonly uint64_t in_msgs
     cdef readonly uint64_t in_bytes
 
+    # Of the kind of connection: its input is no protocol; it has to wait for a receiver; it keeps bytes of a command
+    # before its login.
+    cdef int failed(self, object error) except -1
+    cdef int has_to_wait(self) except -1
+    cdef int keeps(self, Py_ssize_t size) except -1
     cdef int _happens(self, FlowEvent event) except -1
     # A read is about to be handled; for subclasses.
     cdef int begin_read(self) except -1

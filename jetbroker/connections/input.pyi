@@ -2,7 +2,7 @@ from asyncio import BufferedProtocol
 from enum import IntEnum
 from typing import Any
 
-from jetbroker.connections.output import ClientOutput
+from jetbroker.connections.output import ConnectionOutput
 
 class Flow(IntEnum):
     READING = 0
@@ -23,9 +23,9 @@ class FlowEvent(IntEnum):
 
 FLOWS: dict[tuple[Flow, FlowEvent], Flow]
 
-class ClientInput(BufferedProtocol):
+class ConnectionInput(BufferedProtocol):
     transport: Any
-    output: ClientOutput
+    output: ConnectionOutput
     @property
     def closed(self) -> bool: ...
     in_msgs: int

@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy, memmove
 
 from jetbroker.clock cimport monotonic_ns
-from jetbroker.connections.output cimport ClientOutput
+from jetbroker.connections.output cimport ConnectionOutput, Turn
 from jetbroker.routing.router cimport set_origin
 from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.parser cimport Parser
@@ -40,7 +40,7 @@ FLOWS = {
 }
 
 
-cdef class ClientInput(Parser):
+cdef class ConnectionInput(Parser):
     """What a connection reads, as the parser can take it."""
 
     cdef int _happens(self, FlowEvent event) except -1:
@@ -87,6 +87,15 @@ cdef class ClientInput(Parser):
     cdef int begin_read(self) except -1:
         return 0
 
+    cdef int failed(self, object error) except -1:
+        raise NotImplementedError
+
+    cdef int has_to_wait(self) except -1:
+        raise NotImplementedError
+
+    cdef int keeps(self, Py_ssize_t size) except -1:
+        return 0
+
     cdef int _handle(self, const char* p, Py_ssize_t n) except -1:
         """What was read, behind what was kept."""
         cdef double now = self.shared.tick.loop.time()
@@ -99,9 +108,10 @@ cdef class ClientInput(Parser):
     cdef int _turn(self, const char* p, Py_ssize_t n) except -1:
         cdef Py_ssize_t used
         cdef uint64_t in_msgs = self.in_msgs
+        cdef Turn turn = self.shared.turn
         self.shared.tick.begin()
-        self.shared.congested = None
-        self.shared.publishing = True
+        turn.congested = None
+        turn.publishing = True
         set_origin(self)
         try:
             used = self.parse(p, n)
@@ -109,19 +119,19 @@ cdef class ClientInput(Parser):
                 self.heard_ns = monotonic_ns()
             self._keep(p + used, n - used)
         except ProtocolError as error:
-            self.shared.server.client_failed(self, error)
+            self.failed(error)
         finally:
             set_origin(None)
-            self.shared.publishing = False
+            turn.publishing = False
             self.shared.tick.run()
         return self._after_turn()
 
     cdef int _after_turn(self) except -1:
         """Pause when a receiver has to catch up, or when others have to have their turn first. 1: reading waits."""
-        cdef ClientOutput behind = self.shared.congested
+        cdef ConnectionOutput behind = self.shared.turn.congested
         cdef bint stalled = False
         if behind is not None:
-            self.shared.congested = None
+            self.shared.turn.congested = None
             stalled = self._maybe_stall(behind)
         if not (stalled or self.flow == OVER or self.flow == OVER_STALLED):
             return 0
@@ -129,7 +139,7 @@ cdef class ClientInput(Parser):
             self.paused = True
             self.transport.pause_reading()
         if stalled:
-            self.shared.server.client_stalled(self)
+            self.has_to_wait()
             self.shared.tick.loop.call_later(STALL_SECONDS, self.go_on)
         else:
             self.shared.tick.loop.call_soon(self.next_turn)
@@ -163,13 +173,13 @@ cdef class ClientInput(Parser):
             unparsed.release()
         if self.login_due:
             self.counted = n > 0
-            self.shared.server.client_keeps(self, unparsed.capacity if n else 0)
+            self.keeps(unparsed.capacity if n else 0)
         elif self.counted:
             self.counted = False
-            self.shared.server.client_keeps(self, 0)
+            self.keeps(0)
         return 0
 
-    def _maybe_stall(self, ClientOutput behind) -> bool:
+    def _maybe_stall(self, ConnectionOutput behind) -> bool:
         """Slow this publisher down: its receiver is nearly full, or falls behind while it still takes bytes."""
         if behind.closed or behind is self.output or self.flow >= PARKED or behind.pending() <= behind.soft_pending:
             return False
@@ -215,7 +225,7 @@ cdef class ClientInput(Parser):
 
     @property
     def says_no_more(self) -> bool:
-        """Of a parked client: has nothing but a PING come behind what it waits for?"""
+        """Of a parked connection: has nothing but a PING come behind what it waits for?"""
         cdef OutputBuffer left = self.unparsed
         return left is None or left.size == 0 or left.data[:left.size].strip().upper() == b"PING"
 

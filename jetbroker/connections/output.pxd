@@ -1,4 +1,4 @@
-"""What all client connections share, and the half of one that others deliver to."""
+"""What connections share, and the half of one that others deliver to."""
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
@@ -8,7 +8,7 @@ from jetbroker.tick cimport Tick
 from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.message cimport Message
 
-# Why a delivery to a client needs a closer look; none of them for most clients.
+# Why a delivery needs a closer look; none of them for most connections.
 cdef enum:
     LOOK_CLOSED = 1                    # the connection is closed
     LOOK_FULL = 2                      # far behind, and publishers are not to be slowed: their messages are dropped
@@ -17,10 +17,17 @@ cdef enum:
     LOOK_TRACE = 16                    # its traffic is logged
 
 
+cdef class Turn:
+    """The input that is being handled: one for all connections of a broker, whatever they speak."""
+    cdef bint publishing               # a connection's input is being handled right now
+    cdef ConnectionOutput congested    # a receiver that fell behind while this input was handled, or None
+
+
 cdef class Shared:
-    """What all client connections of a broker share: the read buffer, the tick, limits and counters."""
+    """What all connections of one kind share: the read buffer, the tick, limits and counters."""
     cdef readonly Tick tick
-    cdef readonly object server        # the broker's side of a connection's events: see connections/server.py
+    cdef readonly object server        # the broker's side of a connection's events: see connections/events.py
+    cdef readonly Turn turn
     cdef char* read_buffer
     cdef Py_ssize_t read_capacity
     cdef object whole_view             # memoryview of the whole read buffer
@@ -31,45 +38,53 @@ cdef class Shared:
     cdef public int max_sub_tokens     # of a subscription's subject, 0: no limit
     cdef public bint stall             # slow publishers down for receivers that fall behind
     cdef public object tracer          # connections.trace.Tracer, None: traffic is not logged
-    cdef bint publishing               # a client's input is being handled right now
-    cdef ClientOutput congested        # a receiver that fell behind while this input was handled, or None
     cdef public uint64_t slow_consumers
     cdef readonly uint64_t stalls              # how often a publisher was slowed for a receiver
 
 
-@cython.final
-cdef class ClientOutput(Receiver):
+cdef class ConnectionOutput(Receiver):
+    """Bytes on their way to a peer, and what is done when it does not take them."""
     cdef Shared shared
     cdef object transport
-    cdef readonly object protocol      # the ClientProtocol; None once the connection is gone
+    cdef readonly object protocol      # the connection it is a half of; None once that is gone
     cdef int fd                        # plain TCP: sent to directly; -1: everything goes through the transport
     cdef OutputBuffer out
     cdef Py_ssize_t head               # bytes of `out` that are sent already
     cdef int look                      # LOOK_* flags
     cdef Py_ssize_t soft_pending       # bytes: further behind, it slows its publishers (or loses their messages)
-    cdef Permissions permissions       # as the client's, None: everything is allowed
-    cdef Responses responses           # with LOOK_REPLIES
     cdef bint closed
     cdef bint blocked                  # the transport has bytes that the kernel does not take: wait for it
-    cdef bint headers                  # the client understands HMSG
     cdef bint overflowed               # pending bytes passed max_pending: to be cut off
     cdef bint idle                     # nothing was sent since the last sweep
     cdef int64_t progress_ns           # when the kernel last took bytes (monotonic)
     cdef int64_t sent_ns               # when messages were last sent (monotonic)
     cdef uint64_t sent_msgs            # out_msgs at that time
-    cdef list finished                 # subscriptions that reached their max, to be removed at the end of the tick
-    cdef list stalled                  # ClientProtocols whose reading waits for this output to drain
+    cdef list stalled                  # connections whose reading waits for this output to drain
     cdef readonly uint64_t out_msgs
     cdef readonly uint64_t out_bytes
 
+    # For those who write messages to `out`: one is there as a whole.
+    cdef int added(self, Py_ssize_t payload_len) except -1
     cdef int write(self, bytes data) except -1
     # Nothing is delivered from now on.
     cdef void shut(self) noexcept
-    cdef int _look_first(self, Subscription sub, const Message* msg) except -1
-    cdef int _judge(self, Subscription sub, const Message* msg) except -1
-    cdef int _look_back(self, Subscription sub, const Message* msg, const char* line, Py_ssize_t n) except -1
-    cdef int _finish(self, Subscription sub) except -1
+    # The connection is gone: give back what this held, let those go on who wait for it.
+    cdef int end(self) except -1
     cdef int _congested(self) except -1
     cdef int _send_pending(self) except -1
     cdef int _after_send(self) except -1
     cdef Py_ssize_t pending(self) noexcept
+
+
+@cython.final
+cdef class ClientOutput(ConnectionOutput):
+    """What a client's subscriptions deliver to: MSG and HMSG."""
+    cdef Permissions permissions       # as the client's, None: everything is allowed
+    cdef Responses responses           # with LOOK_REPLIES
+    cdef bint headers                  # the client understands HMSG
+    cdef list finished                 # subscriptions that reached their max, to be removed at the end of the tick
+
+    cdef int _look_first(self, Subscription sub, const Message* msg) except -1
+    cdef int _judge(self, Subscription sub, const Message* msg) except -1
+    cdef int _look_back(self, Subscription sub, const Message* msg, const char* line, Py_ssize_t n) except -1
+    cdef int _finish(self, Subscription sub) except -1

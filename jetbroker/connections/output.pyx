@@ -35,11 +35,16 @@ cdef Py_ssize_t PROBE_BYTES = limits.TRANSPORT_PROBE_BYTES
 cdef Py_ssize_t LAYER_BYTES = limits.TRANSPORT_LAYER_BYTES
 
 
-cdef class Shared:
-    """What all client connections of a broker share."""
+cdef class Turn:
+    """The input that is being handled."""
 
-    def __cinit__(self, Tick tick not None, object server) -> None:
+
+cdef class Shared:
+    """What all connections of one kind share."""
+
+    def __cinit__(self, Tick tick not None, object server, Turn turn=None) -> None:
         self.tick = tick
+        self.turn = Turn() if turn is None else turn
         self.server = server
         self.max_pending = limits.MAX_PENDING_BYTES
         self.max_payload = limits.MAX_PAYLOAD_BYTES
@@ -65,9 +70,8 @@ cdef class Shared:
         self.whole_view = PyMemoryView_FromMemory(data, capacity, PyBUF_WRITE)
 
 
-@cython.final
-cdef class ClientOutput(Receiver):
-    """What others deliver to: subscriptions' messages and the answers to the client's own commands."""
+cdef class ConnectionOutput(Receiver):
+    """Bytes on their way to a peer."""
 
     def __cinit__(self) -> None:
         self.fd = -1
@@ -88,116 +92,36 @@ cdef class ClientOutput(Receiver):
         self.shared.tick.schedule(PHASE_FLUSH, self)
         return 0
 
-    cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
-        cdef char* start
-        cdef char* w
-        cdef Py_ssize_t payload_len, prefix_len
-        cdef int verdict
-        if sub.closed or self.look:
-            verdict = self._look_first(sub, msg)
-            if verdict <= 0:
-                return verdict
-        if slot is not None and msg.tail != NULL and (msg.headers_len == 0 or self.headers):
-            if slot.prefix is None:
-                slot.prefix = b"MSG %b %b " % (msg.subject[:msg.subject_len], sub.sid)
-            prefix_len = PyBytes_GET_SIZE(slot.prefix)
-            start = self.out.reserve(prefix_len + 1 + msg.tail_len)
-            w = start
-            if msg.headers_len:
-                w[0] = c'H'
-                w += 1
-            memcpy(w, PyBytes_AS_STRING(slot.prefix), prefix_len)
-            w += prefix_len
-            memcpy(w, msg.tail, msg.tail_len)
-            w += msg.tail_len
-            payload_len = msg.body_len
-        else:
-            start = self.out.reserve(msg.subject_len + PyBytes_GET_SIZE(sub.sid) + msg.reply_len + msg.body_len + 64)
-            w = write_message(start, sub.sid, msg, self.headers)
-            payload_len = msg.body_len if self.headers else msg.body_len - msg.headers_len
-        self.out.size += w - start
+    cdef int added(self, Py_ssize_t payload_len) except -1:
         self.out_msgs += 1
         self.out_bytes += payload_len
-        sub.delivered += 1
-        if sub.max_deliveries and sub.delivered >= sub.max_deliveries:
-            self._finish(sub)
         if not self.scheduled:
             self.shared.tick.schedule(PHASE_FLUSH, self)
         if self.out.size - self.head > self.soft_pending:
             self._congested()
-        if self.look:
-            self._look_back(sub, msg, start, w - start)
-        return 1
+        return 0
 
-    cdef int _finish(self, Subscription sub) except -1:
-        """It got its last message: its sid is free at once, its interest goes at the end of the tick."""
-        sub.closed = True
-        if self.finished is None:
-            self.finished = []
-        self.finished.append(sub)
-        self.protocol.release(sub)
-        if self.shared.server.log.debug_enabled:
-            self.shared.server.client_finished(self.protocol, sub.sid, sub.max_deliveries)
+    cdef int end(self) except -1:
+        cdef list stalled = self.stalled
+        self.out.release()
+        self.protocol = None  # a cycle less: the memory is free now, not at the next full collection
+        self.stalled = None
+        for publisher in stalled or ():
+            publisher.go_on()
         return 0
 
     cdef int _congested(self) except -1:
-        """This client falls behind."""
+        """The peer falls behind."""
         cdef Py_ssize_t pending = self.out.size - self.head
         if pending > self.shared.max_pending:
             self.overflowed = True
         if self.shared.stall:
-            self.shared.congested = self
+            self.shared.turn.congested = self
         elif pending > self.shared.max_pending // 4 * 3:
             self.look |= LOOK_FULL
         return 0
 
-    cdef int _look_first(self, Subscription sub, const Message* msg) except -1:
-        """The checks that most clients need not have. 1: deliver; else what deliver() answers."""
-        cdef int verdict
-        if sub.closed or self.look & LOOK_CLOSED:
-            return 0
-        if self.look & LOOK_DENIED:
-            verdict = self._judge(sub, msg)
-            if verdict <= 0:
-                return verdict
-        return not (self.look & LOOK_FULL and self.shared.publishing)
-
-    cdef int _judge(self, Subscription sub, const Message* msg) except -1:
-        """By what its user may receive; what is not remembered takes of the publisher's turn. As _look_first."""
-        cdef Permissions permissions = self.permissions
-        cdef uint64_t units = permissions.units
-        cdef int verdict = 1
-        if permissions.denies(msg.subject, msg.subject_len, sub.queue):
-            verdict = WITHHELD
-        elif sub.filter is not None and subject_matches(msg.subject, msg.subject_len, sub.subject):
-            verdict = permissions.may_receive(msg.subject, msg.subject_len, sub.queue)
-        if permissions.units != units:
-            charge_publisher(permissions.units - units)
-        return verdict
-
-    cdef int _look_back(self, Subscription sub, const Message* msg, const char* line, Py_ssize_t n) except -1:
-        """A message was delivered: the reply it may be answered on, its line in the log."""
-        cdef const char* body
-        cdef uint64_t units
-        if self.look & LOOK_REPLIES and msg.reply != NULL:
-            units = self.permissions.units
-            self.responses.note(msg.reply, msg.reply_len, monotonic_ns())
-            charge_publisher(self.permissions.units - units)
-        if self.look & LOOK_TRACE and self.shared.tracer is not None:
-            body = <const char*>memchr(line, c'\n', n) + 1
-            self.shared.tracer.line(self.protocol, SENT, line[:body - line - 2])
-            self.shared.tracer.payload(self.protocol, SENT, body[:n - (body - line) - 2],
-                                       msg.headers_len if self.headers else 0)
-            if sub.closed:
-                self.shared.tracer.line(self.protocol, INTERNAL, b"DELSUB " + sub.sid)
-        return 0
-
     cdef int run_tick(self) except -1:
-        cdef Subscription sub
-        if self.finished is not None:
-            for sub in self.finished:
-                self.protocol.forget(sub)
-            self.finished = None
         if self.closed:
             return 0
         if not self.blocked:
@@ -255,6 +179,112 @@ cdef class ClientOutput(Receiver):
             for publisher in stalled:
                 publisher.go_on()
         return 0
+
+
+@cython.final
+cdef class ClientOutput(ConnectionOutput):
+    """What others deliver to: subscriptions' messages and the answers to the client's own commands."""
+
+    cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
+        cdef char* start
+        cdef char* w
+        cdef Py_ssize_t payload_len, prefix_len
+        cdef int verdict
+        if sub.closed or self.look:
+            verdict = self._look_first(sub, msg)
+            if verdict <= 0:
+                return verdict
+        if slot is not None and msg.tail != NULL and (msg.headers_len == 0 or self.headers):
+            if slot.prefix is None:
+                slot.prefix = b"MSG %b %b " % (msg.subject[:msg.subject_len], sub.sid)
+            prefix_len = PyBytes_GET_SIZE(slot.prefix)
+            start = self.out.reserve(prefix_len + 1 + msg.tail_len)
+            w = start
+            if msg.headers_len:
+                w[0] = c'H'
+                w += 1
+            memcpy(w, PyBytes_AS_STRING(slot.prefix), prefix_len)
+            w += prefix_len
+            memcpy(w, msg.tail, msg.tail_len)
+            w += msg.tail_len
+            payload_len = msg.body_len
+        else:
+            start = self.out.reserve(msg.subject_len + PyBytes_GET_SIZE(sub.sid) + msg.reply_len + msg.body_len + 64)
+            w = write_message(start, sub.sid, msg, self.headers)
+            payload_len = msg.body_len if self.headers else msg.body_len - msg.headers_len
+        self.out.size += w - start
+        self.out_msgs += 1
+        self.out_bytes += payload_len
+        sub.delivered += 1
+        if sub.max_deliveries and sub.delivered >= sub.max_deliveries:
+            self._finish(sub)
+        if not self.scheduled:
+            self.shared.tick.schedule(PHASE_FLUSH, self)
+        if self.out.size - self.head > self.soft_pending:
+            self._congested()
+        if self.look:
+            self._look_back(sub, msg, start, w - start)
+        return 1
+
+    cdef int _finish(self, Subscription sub) except -1:
+        """It got its last message: its sid is free at once, its interest goes at the end of the tick."""
+        sub.closed = True
+        if self.finished is None:
+            self.finished = []
+        self.finished.append(sub)
+        self.protocol.release(sub)
+        if self.shared.server.log.debug_enabled:
+            self.shared.server.client_finished(self.protocol, sub.sid, sub.max_deliveries)
+        return 0
+
+    cdef int _look_first(self, Subscription sub, const Message* msg) except -1:
+        """The checks that most clients need not have. 1: deliver; else what deliver() answers."""
+        cdef int verdict
+        if sub.closed or self.look & LOOK_CLOSED:
+            return 0
+        if self.look & LOOK_DENIED:
+            verdict = self._judge(sub, msg)
+            if verdict <= 0:
+                return verdict
+        return not (self.look & LOOK_FULL and self.shared.turn.publishing)
+
+    cdef int _judge(self, Subscription sub, const Message* msg) except -1:
+        """By what its user may receive; what is not remembered takes of the publisher's turn. As _look_first."""
+        cdef Permissions permissions = self.permissions
+        cdef uint64_t units = permissions.units
+        cdef int verdict = 1
+        if permissions.denies(msg.subject, msg.subject_len, sub.queue):
+            verdict = WITHHELD
+        elif sub.filter is not None and subject_matches(msg.subject, msg.subject_len, sub.subject):
+            verdict = permissions.may_receive(msg.subject, msg.subject_len, sub.queue)
+        if permissions.units != units:
+            charge_publisher(permissions.units - units)
+        return verdict
+
+    cdef int _look_back(self, Subscription sub, const Message* msg, const char* line, Py_ssize_t n) except -1:
+        """A message was delivered: the reply it may be answered on, its line in the log."""
+        cdef const char* body
+        cdef uint64_t units
+        if self.look & LOOK_REPLIES and msg.reply != NULL:
+            units = self.permissions.units
+            self.responses.note(msg.reply, msg.reply_len, monotonic_ns())
+            charge_publisher(self.permissions.units - units)
+        if self.look & LOOK_TRACE and self.shared.tracer is not None:
+            body = <const char*>memchr(line, c'\n', n) + 1
+            self.shared.tracer.line(self.protocol, SENT, line[:body - line - 2])
+            self.shared.tracer.payload(self.protocol, SENT, body[:n - (body - line) - 2],
+                                       msg.headers_len if self.headers else 0)
+            if sub.closed:
+                self.shared.tracer.line(self.protocol, INTERNAL, b"DELSUB " + sub.sid)
+        return 0
+
+    cdef int run_tick(self) except -1:
+        cdef Subscription sub
+        if self.finished is not None:
+            for sub in self.finished:
+                self.protocol.forget(sub)
+            self.finished = None
+        return ConnectionOutput.run_tick(self)
 
 
 cdef char* write_message(char* w, bytes sid, const Message* msg, bint headers) noexcept:
