@@ -9,6 +9,7 @@ class RecordingParser:
         login_due: bool = False,
         max_payload: int = 1048576,
         max_control_line: int = 4096,
+        leaf: bool = False,
     ) -> None: ...
     def feed(self, data: bytes) -> None: ...
     @property

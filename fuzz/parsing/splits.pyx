@@ -4,8 +4,9 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy
 
+from jetbroker.wire.leaf_parser cimport LeafParser
 from jetbroker.wire.message cimport Message
-from jetbroker.wire.parser cimport Parser
+from jetbroker.wire.parser cimport CommandHandler, Parser
 
 from jetbroker.errors import ProtocolError
 
@@ -16,16 +17,18 @@ class SplitDifference(AssertionError):
     """One way of cutting the input gave another answer."""
 
 
-cdef class FoldingParser(Parser):
+cdef class FoldingParser(CommandHandler):
     """Writes what it is told into one growing byte string: a letter per event and netstrings for its fields."""
 
+    cdef Parser parser
     cdef char* log
     cdef Py_ssize_t log_len, log_room
     cdef bint pausing                  # be stopped after each event, as by a login that takes its time
     cdef bint failed
     cdef bytes verdict
 
-    def __cinit__(self) -> None:
+    def __cinit__(self, Parser parser not None) -> None:
+        self.parser = parser
         self.log = NULL
 
     def __dealloc__(self) -> None:
@@ -45,7 +48,7 @@ cdef class FoldingParser(Parser):
         return 0
 
     cdef int kind(self, const char* letter) except -1:
-        self.stopped = self.pausing
+        self.parser.stopped = self.pausing
         return self.add(letter, 1)
 
     cdef int field(self, const char* p, Py_ssize_t n) except -1:
@@ -66,9 +69,9 @@ cdef class FoldingParser(Parser):
         cdef Py_ssize_t used = 0
         try:
             while True:
-                self.stopped = False
-                used += self.parse(p + used, n - used)
-                if not self.stopped:
+                self.parser.stopped = False
+                used += self.parser.parse(self, p + used, n - used)
+                if not self.parser.stopped:
                     return used
         except ProtocolError as error:
             self.failed = True
@@ -77,14 +80,14 @@ cdef class FoldingParser(Parser):
 
     cdef int begin(self, SplitChecker settings, bint pausing) except -1:
         """As a new parser with these settings."""
-        self.log_len = self.skipping = 0
+        self.log_len = self.parser.skipping = 0
         self.failed = False
         self.verdict = None
         self.pausing = pausing
-        self.headers = settings.headers
-        self.login_due = settings.login_due
-        self.max_payload = settings.max_payload
-        self.max_control_line = settings.max_control_line
+        self.parser.headers = settings.headers
+        self.parser.login_due = settings.login_due
+        self.parser.max_payload = settings.max_payload
+        self.parser.max_control_line = settings.max_control_line
         return 0
 
     cdef int end(self, Py_ssize_t unfinished) except -1:
@@ -96,7 +99,7 @@ cdef class FoldingParser(Parser):
         return self.add(rest, snprintf(rest, sizeof(rest), "%zd", unfinished))
 
     cdef int on_connect(self, bytes json) except -1:
-        self.login_due = False
+        self.parser.login_due = False
         self.kind(b"C")
         return self.text(json)
 
@@ -133,6 +136,20 @@ cdef class FoldingParser(Parser):
         self.kind(b"E")
         return self.text(text)
 
+    cdef int on_leaf_message(self, const Message* msg, list queues) except -1:
+        self.on_publish(msg)
+        for queue in queues or ():
+            self.text(queue)
+        return self.field(msg.tail, msg.tail_len)
+
+    cdef int on_leaf_subscribe(self, bytes subject, bytes queue, int weight) except -1:
+        return self.on_subscribe(subject, queue, b"%d" % weight)
+
+    cdef int on_leaf_unsubscribe(self, bytes subject, bytes queue) except -1:
+        self.kind(b"U")
+        self.text(subject)
+        return self.text(queue)
+
 
 cdef class SplitChecker:
     """Plays input to parsers with these settings."""
@@ -142,13 +159,13 @@ cdef class SplitChecker:
     cdef FoldingParser whole, other
 
     def __init__(self, bint headers=True, bint login_due=False, Py_ssize_t max_payload=1048576,
-                 Py_ssize_t max_control_line=4096) -> None:
+                 Py_ssize_t max_control_line=4096, bint leaf=False) -> None:
         self.headers = headers
         self.login_due = login_due
         self.max_payload = max_payload
         self.max_control_line = max_control_line
-        self.whole = FoldingParser()
-        self.other = FoldingParser()
+        self.whole = FoldingParser(LeafParser() if leaf else Parser())
+        self.other = FoldingParser(LeafParser() if leaf else Parser())
 
     cdef int pieces(self, FoldingParser parser, const char* p, Py_ssize_t n, Py_ssize_t cut, bint pausing) except -1:
         """Play p[:cut], p[cut:]; the second piece comes with what is left of the first, as from a socket."""

@@ -8,7 +8,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memmove, strlen
 
 from jetbroker.wire.message cimport Message
-from jetbroker.wire.parser cimport Parser
+from jetbroker.wire.parser cimport CommandHandler, Parser
 
 from jetbroker.errors import ProtocolError
 
@@ -246,9 +246,10 @@ cdef Py_ssize_t bits(Py_ssize_t n) noexcept nogil:
     return found
 
 
-cdef class HashingParser(Parser):
+cdef class HashingParser(CommandHandler):
     """Folds what it is told into 64 bits."""
 
+    cdef Parser parser
     cdef uint64_t hash
     cdef bint pausing                  # be stopped after each event, as by a login that takes its time
     cdef bint failed
@@ -257,6 +258,9 @@ cdef class HashingParser(Parser):
     cdef Py_ssize_t before, events, reached
     cdef bint known[FEATURES]
     cdef short fresh[FEATURES]
+
+    def __cinit__(self) -> None:
+        self.parser = Parser()
 
     cdef void note(self, Py_ssize_t feature) noexcept:
         if self.noting and not self.known[feature]:
@@ -293,7 +297,7 @@ cdef class HashingParser(Parser):
             self.field(value, len(value))
 
     cdef void kind(self, char letter) noexcept:
-        self.stopped = self.pausing
+        self.parser.stopped = self.pausing
         self.fold(letter)
         if self.noting:
             self.note(AFTER + self.before * KINDS + letter % KINDS)
@@ -302,22 +306,22 @@ cdef class HashingParser(Parser):
 
     cdef void begin(self, int settings, bint pausing) noexcept:
         """As a new parser with the settings of an input's first byte."""
-        self.hash = self.skipping = 0
+        self.hash = self.parser.skipping = 0
         self.failed = self.noting = False
         self.pausing = pausing
-        self.headers = settings & 1 == 0
-        self.login_due = settings & 2 != 0
-        self.max_payload = 8 if settings & 4 else MAX_PAYLOAD
-        self.max_control_line = 40 if settings & 8 else MAX_LINE
+        self.parser.headers = settings & 1 == 0
+        self.parser.login_due = settings & 2 != 0
+        self.parser.max_payload = 8 if settings & 4 else MAX_PAYLOAD
+        self.parser.max_control_line = 40 if settings & 8 else MAX_LINE
 
     cdef Py_ssize_t take(self, const char* p, Py_ssize_t n) except? -1:
         """Parse what is there; stops by handlers are taken back and the rest is parsed."""
         cdef Py_ssize_t used = 0
         try:
             while True:
-                self.stopped = False
-                used += self.parse(p + used, n - used)
-                if not self.stopped:
+                self.parser.stopped = False
+                used += self.parser.parse(self, p + used, n - used)
+                if not self.parser.stopped:
                     return used
         except ProtocolError as error:
             self.failed = True
@@ -332,7 +336,7 @@ cdef class HashingParser(Parser):
         return self.hash
 
     cdef int on_connect(self, bytes json) except -1:
-        self.login_due = False
+        self.parser.login_due = False
         self.kind(c'C')
         self.text(json)
         return 0

@@ -14,6 +14,7 @@ from jetbroker.routing.router cimport Route, Router
 from jetbroker.routing.subscription cimport Receiver, Subscription
 from jetbroker.wire.headers cimport TraceHeaders, find_trace
 from jetbroker.wire.message cimport Message
+from jetbroker.wire.parser cimport Parser
 from jetbroker.wire.subjects cimport has_valid_tokens, has_wildcard, is_valid_literal
 
 from jetbroker import limits
@@ -60,10 +61,10 @@ cdef class ClientProtocol(Connection):
     def __init__(self, Shared shared not None, Router router, object account, unsigned long long cid,
                  bint login_due) -> None:
         self.receiver = ClientOutput()
-        Connection.__init__(self, shared, self.receiver, cid)
+        Connection.__init__(self, shared, Parser(), self.receiver, cid)
         self.router = router
         self.account = account
-        self.login_due = login_due
+        self.parser.login_due = login_due
         self.stage = LOGIN_DUE if login_due else SILENT
         self.modes = VERBOSE | PEDANTIC  # until the first CONNECT
         self.subscriptions = ClientSubscriptions()
@@ -360,7 +361,7 @@ cdef class ClientProtocol(Connection):
         self._set_mode(PEDANTIC, options.pedantic)
         self._set_mode(NO_RESPONDERS, options.no_responders)
         self.unheard = None if options.echo else self.receiver
-        self.headers = self.receiver.headers = options.headers
+        self.parser.headers = self.receiver.headers = options.headers
         self.protocol_level = options.protocol
         self.name = options.name
         self.lang = options.lang
@@ -377,7 +378,7 @@ cdef class ClientProtocol(Connection):
 
     cdef int _advance(self, StageEvent event) except -1:
         self.stage = <Stage><int>STAGES.get((self.stage, event), self.stage)
-        self.login_due = self.stage == LOGIN_DUE
+        self.parser.login_due = self.stage == LOGIN_DUE
         return 0
 
     @property
@@ -478,7 +479,7 @@ cdef class ClientProtocol(Connection):
         options.verbose = bool(self.modes & VERBOSE)
         options.pedantic = bool(self.modes & PEDANTIC)
         options.echo = self.unheard is None
-        options.headers = self.headers
+        options.headers = self.receiver.headers
         options.no_responders = bool(self.modes & NO_RESPONDERS)
         options.protocol = self.protocol_level
         options.name = self.name

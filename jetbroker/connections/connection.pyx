@@ -36,12 +36,13 @@ cdef class Pings:
 cdef class Connection(ConnectionInput):
     """asyncio BufferedProtocol: what clients and links have in common."""
 
-    def __init__(self, Shared shared not None, ConnectionOutput output not None, unsigned long long cid) -> None:
-        Parser.__init__(self)
+    def __init__(self, Shared shared not None, Parser parser not None, ConnectionOutput output not None,
+                 unsigned long long cid) -> None:
         self.shared = shared
         self.cid = cid
-        self.max_control_line = shared.max_control_line
-        self.max_payload = shared.max_payload
+        self.parser = parser
+        parser.max_control_line = shared.max_control_line
+        parser.max_payload = shared.max_payload
         self.pings = Pings()
         self.output = output
         output.shared = shared
@@ -140,16 +141,16 @@ cdef class Connection(ConnectionInput):
 
     def set_max_control_line(self, Py_ssize_t max_control_line) -> None:
         """Bound of this connection's control lines in bytes."""
-        self.max_control_line = max_control_line
+        self.parser.max_control_line = max_control_line
 
     def set_max_payload(self, Py_ssize_t max_payload) -> None:
         """Bound of this connection's messages in bytes; negative: none."""
-        self.max_payload = max_payload
+        self.parser.max_payload = max_payload
 
     @property
     def payload_limit(self) -> int:
         """Bytes a message of this connection may have; 0: any."""
-        return self.max_payload
+        return self.parser.max_payload
 
     @property
     def rtt_ns(self) -> int:

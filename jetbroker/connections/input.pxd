@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.connections.output cimport ConnectionOutput, Shared
 from jetbroker.wire.buffer cimport OutputBuffer
-from jetbroker.wire.parser cimport Parser
+from jetbroker.wire.parser cimport CommandHandler, Parser
 
 
 cpdef enum Flow:
@@ -26,10 +26,11 @@ cpdef enum FlowEvent:
     CLOSES = 6
 
 
-cdef class ConnectionInput(Parser):
+cdef class ConnectionInput(CommandHandler):
     cdef Shared shared
     cdef readonly object transport
     cdef readonly ConnectionOutput output
+    cdef Parser parser                 # of what is spoken here
     cdef OutputBuffer unparsed         # the beginning of a command that is not whole yet
     cdef Py_ssize_t reused             # bytes of `unparsed` that stand in front of the shared read buffer
     cdef bint direct                   # this read goes straight into `unparsed`

@@ -13,7 +13,7 @@ from jetbroker.clock cimport monotonic_ns
 from jetbroker.connections.output cimport ConnectionOutput, Turn
 from jetbroker.routing.router cimport set_origin
 from jetbroker.wire.buffer cimport OutputBuffer
-from jetbroker.wire.parser cimport Parser
+from jetbroker.wire.parser cimport CommandHandler
 
 from jetbroker import limits
 from jetbroker.errors import ProtocolError
@@ -40,12 +40,12 @@ FLOWS = {
 }
 
 
-cdef class ConnectionInput(Parser):
+cdef class ConnectionInput(CommandHandler):
     """What a connection reads, as the parser can take it."""
 
     cdef int _happens(self, FlowEvent event) except -1:
         self.flow = <Flow><int>FLOWS.get((self.flow, event), self.flow)
-        self.stopped = self.flow >= OVER
+        self.parser.stopped = self.flow >= OVER
         return 0
 
     @property
@@ -60,9 +60,9 @@ cdef class ConnectionInput(Parser):
         self.reused = 0
         if unparsed is None or unparsed.size == 0:
             return self.shared.whole_view
-        if max(self.need, unparsed.size) > self.shared.read_capacity // 2:
+        if max(self.parser.need, unparsed.size) > self.shared.read_capacity // 2:
             self.direct = True
-            room = self.need - unparsed.size
+            room = self.parser.need - unparsed.size
             if room <= 0:
                 room = self.shared.read_capacity
             return PyMemoryView_FromMemory(unparsed.reserve(room), room, PyBUF_WRITE)
@@ -76,12 +76,12 @@ cdef class ConnectionInput(Parser):
         if self.flow == CLOSED:
             return
         if self.direct:
-            self.kept = self.unparsed.size
+            self.parser.kept = self.unparsed.size
             self.unparsed.size += nbytes
-            if self.unparsed.size >= self.need:
+            if self.unparsed.size >= self.parser.need:
                 self._handle(self.unparsed.data, self.unparsed.size)
             return
-        self.kept = self.reused
+        self.parser.kept = self.reused
         self._handle(self.shared.read_buffer, self.reused + nbytes)
 
     cdef int begin_read(self) except -1:
@@ -114,7 +114,7 @@ cdef class ConnectionInput(Parser):
         turn.publishing = True
         set_origin(self)
         try:
-            used = self.parse(p, n)
+            used = self.parser.parse(self, p, n)
             if self.in_msgs != in_msgs:
                 self.heard_ns = monotonic_ns()
             self._keep(p + used, n - used)
@@ -148,7 +148,7 @@ cdef class ConnectionInput(Parser):
     cdef int _spend(self, long units) except -1:
         """The work of a command, known when it is done. Who has had his turn goes on after the others."""
         self.budget -= units
-        if self.budget < 0 and not self.stopped:
+        if self.budget < 0 and not self.parser.stopped:
             self._happens(SPENT)
         return 0
 
@@ -171,7 +171,7 @@ cdef class ConnectionInput(Parser):
             unparsed.append(p, n)
         if n == 0 and unparsed.capacity > IDLE_BYTES:
             unparsed.release()
-        if self.login_due:
+        if self.parser.login_due:
             self.counted = n > 0
             self.keeps(unparsed.capacity if n else 0)
         elif self.counted:

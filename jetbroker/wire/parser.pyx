@@ -3,6 +3,9 @@
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.string cimport memchr
 
+from jetbroker.wire.lexing cimport (
+    OP_BAD, OP_CONNECT, OP_ERR, OP_HPUB, OP_INFO, OP_OK, OP_PARTIAL, OP_PING, OP_PONG, OP_PUB, OP_SUB, OP_UNSUB,
+    match_verb, parse_size, skip_blanks, token_end)
 from jetbroker.wire.message cimport Message
 
 from jetbroker import limits
@@ -11,37 +14,6 @@ from jetbroker.wire import faults
 
 cdef int MAX_SIZE_DIGITS = limits.MAX_SIZE_DIGITS
 cdef Py_ssize_t SHOWN_BYTES = limits.LOGGED_INPUT_BYTES + 8  # a verb in front
-
-cdef enum Op:
-    OP_BAD = -1
-    OP_PARTIAL = 0
-    OP_PUB
-    OP_HPUB
-    OP_SUB
-    OP_UNSUB
-    OP_CONNECT
-    OP_INFO
-    OP_ERR
-    OP_PING
-    OP_PONG
-    OP_OK
-
-cdef Py_ssize_t INCOMPLETE = -1
-
-
-cdef inline int match_verb(const char* p, Py_ssize_t n, const char* verb, Py_ssize_t verb_len, int op) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef char c
-    for i in range(verb_len):
-        if i == n:
-            return OP_PARTIAL
-        c = p[i]
-        if c'a' <= c <= c'z':
-            c -= 32
-        if c != verb[i]:
-            return OP_BAD
-    return op
-
 
 cdef int classify(const char* p, Py_ssize_t n) noexcept nogil:
     """Which command starts here; told as soon as the bytes allow, so that a wrong letter is not waited on."""
@@ -54,60 +26,25 @@ cdef int classify(const char* p, Py_ssize_t n) noexcept nogil:
             return OP_PARTIAL
         second = p[1] & 0xDF
         if second == c'U':
-            return match_verb(p, n, b"PUB", 3, OP_PUB)
+            return match_verb(p, n, b"PUB", OP_PUB)
         if second == c'I':
-            return match_verb(p, n, b"PING", 4, OP_PING)
-        return match_verb(p, n, b"PONG", 4, OP_PONG)
+            return match_verb(p, n, b"PING", OP_PING)
+        return match_verb(p, n, b"PONG", OP_PONG)
     if first == c'H':
-        return match_verb(p, n, b"HPUB", 4, OP_HPUB)
+        return match_verb(p, n, b"HPUB", OP_HPUB)
     if first == c'S':
-        return match_verb(p, n, b"SUB", 3, OP_SUB)
+        return match_verb(p, n, b"SUB", OP_SUB)
     if first == c'U':
-        return match_verb(p, n, b"UNSUB", 5, OP_UNSUB)
+        return match_verb(p, n, b"UNSUB", OP_UNSUB)
     if first == c'C':
-        return match_verb(p, n, b"CONNECT", 7, OP_CONNECT)
+        return match_verb(p, n, b"CONNECT", OP_CONNECT)
     if first == c'I':
-        return match_verb(p, n, b"INFO", 4, OP_INFO)
+        return match_verb(p, n, b"INFO", OP_INFO)
     if first == c'+':
-        return match_verb(p, n, b"+OK", 3, OP_OK)
+        return match_verb(p, n, b"+OK", OP_OK)
     if first == c'-':
-        return match_verb(p, n, b"-ERR", 4, OP_ERR)
+        return match_verb(p, n, b"-ERR", OP_ERR)
     return OP_BAD
-
-
-cdef inline Py_ssize_t verb_length(int op) noexcept nogil:
-    if op == OP_PUB or op == OP_SUB or op == OP_OK:
-        return 3
-    if op == OP_UNSUB:
-        return 5
-    if op == OP_CONNECT:
-        return 7
-    return 4
-
-
-cdef inline const char* skip_blanks(const char* p, const char* end) noexcept nogil:
-    while p < end and (p[0] == c' ' or p[0] == c'\t'):
-        p += 1
-    return p
-
-
-cdef inline const char* token_end(const char* p, const char* end) noexcept nogil:
-    while p < end and p[0] != c' ' and p[0] != c'\t':
-        p += 1
-    return p
-
-
-cdef inline long parse_size(const char* p, const char* end) noexcept nogil:
-    """A size of 1 to 9 digits, else -1 (nats-server refuses longer ones whatever their value)."""
-    cdef long v = 0
-    if p == end or end - p > MAX_SIZE_DIGITS:
-        return -1
-    while p < end:
-        if p[0] < c'0' or p[0] > c'9':
-            return -1
-        v = v * 10 + (p[0] - c'0')
-        p += 1
-    return v
 
 
 cdef object line_too_long(Py_ssize_t unread):
@@ -129,14 +66,55 @@ cdef str size_fault(bint with_headers, long headers_len, long size):
     return "Bad or Missing Total Size" if size < 0 else "Header Size larger then TotalSize"
 
 
+cdef class CommandHandler:
+    """Who is told of commands; override the on_* methods."""
+
+    cdef int on_anonymous(self) except -1:
+        raise ProtocolError("Authorization Violation", "Authentication Failure", "authentication error")
+
+    cdef int on_connect(self, bytes json) except -1:
+        raise NotImplementedError
+
+    cdef int on_publish(self, const Message* msg) except -1:
+        raise NotImplementedError
+
+    cdef int on_subscribe(self, bytes subject, bytes queue, bytes sid) except -1:
+        raise NotImplementedError
+
+    cdef int on_unsubscribe(self, bytes sid, long max_deliveries) except -1:
+        raise NotImplementedError
+
+    cdef int on_ping(self) except -1:
+        raise NotImplementedError
+
+    cdef int on_pong(self) except -1:
+        raise NotImplementedError
+
+    cdef int on_info(self, bytes json) except -1:
+        raise NotImplementedError
+
+    cdef int on_error(self, bytes text) except -1:
+        raise NotImplementedError
+
+    cdef int on_leaf_message(self, const Message* msg, list queues) except -1:
+        raise NotImplementedError
+
+    cdef int on_leaf_subscribe(self, bytes subject, bytes queue, int weight) except -1:
+        raise NotImplementedError
+
+    cdef int on_leaf_unsubscribe(self, bytes subject, bytes queue) except -1:
+        raise NotImplementedError
+
+
 cdef class Parser:
-    """Parser of one connection's input; subclass it and override the on_* methods."""
+    """Parser of one connection's input."""
 
     def __init__(self) -> None:
         self.max_control_line = limits.MAX_CONTROL_LINE_BYTES
         self.max_payload = limits.MAX_PAYLOAD_BYTES
+        self.peer = faults.CLIENT
 
-    cdef Py_ssize_t parse(self, const char* p, Py_ssize_t n) except? -1:
+    cdef Py_ssize_t parse(self, CommandHandler handler, const char* p, Py_ssize_t n) except? -1:
         cdef const char* start = p
         cdef const char* end = p + n
         cdef const char* args
@@ -153,19 +131,21 @@ cdef class Parser:
                 op = self.skipping
                 self.skipping = 0
                 if op == OP_PING:
-                    self.on_ping()
+                    handler.on_ping()
                 elif op == OP_PONG:
-                    self.on_pong()
+                    handler.on_pong()
                 p = lf + 1
                 continue
             if self.login_due and p[0] != c'C' and p[0] != c'c':
-                self.on_anonymous()
+                handler.on_anonymous()
             op = classify(p, end - p)
+            if op == OP_BAD:
+                op = self.further(p, end - p)
             if op == OP_PARTIAL:
                 break
             if op == OP_BAD:
                 raise self._unknown_operation(p, end)
-            args = p + verb_length(op)
+            args = p + (op & 15)
             if op >= OP_PING:
                 self.skipping = op
                 p = args
@@ -175,15 +155,19 @@ cdef class Parser:
             if op != OP_CONNECT and op != OP_INFO and args[0] != c' ' and args[0] != c'\t':
                 raise self._unknown_operation(p, end)
             if op == OP_PUB or op == OP_HPUB:
-                taken = self._publish(p, args, end, op == OP_HPUB)
+                taken = self._publish(handler, p, args, end, op == OP_HPUB)
             else:
-                taken = self._command(op, p, args, end)
+                taken = self._command(handler, op, p, args, end)
             if taken == INCOMPLETE:
                 break
             p += taken
         return p - start
 
-    cdef Py_ssize_t _publish(self, const char* p, const char* args, const char* end, bint with_headers) except? -2:
+    cdef int further(self, const char* p, Py_ssize_t n) noexcept:
+        return OP_BAD
+
+    cdef Py_ssize_t _publish(self, CommandHandler handler, const char* p, const char* args, const char* end,
+                             bint with_headers) except? -2:
         """PUB <subject> [reply] <size> / HPUB <subject> [reply] <header size> <total size>, then the payload."""
         cdef const char* first[4]
         cdef const char* last[4]
@@ -219,23 +203,17 @@ cdef class Parser:
                     q = skip_blanks(q, stop)
         if count < sizes + 1:
             raise bad_publish(with_headers, "Parse Error", args, stop, lf)
-        size = parse_size(first[count - 1], last[count - 1])
+        size = parse_size(first[count - 1], last[count - 1], MAX_SIZE_DIGITS)
         if with_headers:
-            headers_len = parse_size(first[count - 2], last[count - 2])
+            headers_len = parse_size(first[count - 2], last[count - 2], MAX_SIZE_DIGITS)
         if size < 0 or headers_len < 0 or headers_len > size:
             raise bad_publish(with_headers, size_fault(with_headers, headers_len, size), args, stop, lf)
         if 0 <= self.max_payload < size:
             raise ProtocolError("Maximum Payload Violation", "Maximum Message Payload Exceeded",
                                 f"maximum payload exceeded: {size} vs {self.max_payload}", end - lf - 1)
         msg.body = lf + 1
-        if end - msg.body < size + 2:
-            # a terminator that is wrong already is not waited for
-            if end - msg.body > size and msg.body[size] != c'\r':
-                raise self._bad_end(msg.body + size, end)
-            self.need = (msg.body - p) + size + 2
-            return INCOMPLETE
-        if msg.body[size] != c'\r' or msg.body[size + 1] != c'\n':
-            raise self._bad_end(msg.body + size, end)
+        if end - msg.body < size + 2 or msg.body[size] != c'\r' or msg.body[size + 1] != c'\n':
+            return self._unfinished(p, msg.body, size, end)
         msg.subject = first[0]
         msg.subject_len = last[0] - first[0]
         msg.reply = msg.tail = NULL
@@ -250,10 +228,17 @@ cdef class Parser:
         if plain and (headers_len > 0 or not with_headers):
             msg.tail = first[1]
             msg.tail_len = (msg.body + size + 2) - first[1]
-        self.on_publish(&msg)
+        handler.on_publish(&msg)
         return (msg.body + size + 2) - p
 
-    cdef Py_ssize_t _command(self, int op, const char* p, const char* args, const char* end) except? -2:
+    cdef Py_ssize_t _unfinished(self, const char* p, const char* body, Py_ssize_t size, const char* end) except? -2:
+        if end - body < size + 2 and (end - body <= size or body[size] == c'\r'):
+            self.need = (body - p) + size + 2
+            return INCOMPLETE
+        raise self._bad_end(body + size, end)  # a terminator that is wrong already is not waited for
+
+    cdef Py_ssize_t _command(self, CommandHandler handler, int op, const char* p, const char* args,
+                             const char* end) except? -2:
         """The commands that are one line."""
         cdef const char* lf = <const char*>memchr(args, c'\n', end - args)
         cdef const char* stop = end if lf == NULL else lf
@@ -266,36 +251,37 @@ cdef class Parser:
             return INCOMPLETE
         cdef bytes line = PyBytes_FromStringAndSize(args, stop - args)
         if op == OP_CONNECT:
-            self.on_connect(line)
+            handler.on_connect(line)
         elif op == OP_INFO:
-            self.on_info(line)
+            handler.on_info(line)
         elif op == OP_ERR:
-            self.on_error(line)
+            handler.on_error(line)
         else:
-            self._subscription(op, line, (lf - 1)[0] == c'\r')
+            self._subscription(handler, op, line, (lf - 1)[0] == c'\r')
         return (lf + 1) - p
 
-    cdef int _subscription(self, int op, bytes line, bint with_cr) except -1:
+    cdef int _subscription(self, CommandHandler handler, int op, bytes line, bint with_cr) except -1:
         cdef list given = [word for word in line.replace(b"\t", b" ").split(b" ") if word]
         cdef long most = 0
         cdef bytes text
         if op == OP_SUB:
             if len(given) == 2:
-                return self.on_subscribe(given[0], None, given[1])
+                return handler.on_subscribe(given[0], None, given[1])
             if len(given) == 3:
-                return self.on_subscribe(given[0], given[1], given[2])
+                return handler.on_subscribe(given[0], given[1], given[2])
         elif len(given) == 1:
-            return self.on_unsubscribe(given[0], 0)
+            return handler.on_unsubscribe(given[0], 0)
         elif len(given) == 2:
             text = given[1]
-            most = parse_size(<const char*>text, <const char*>text + len(text))
-            return self.on_unsubscribe(given[0], most if most > 0 else 0)
+            most = parse_size(<const char*>text, <const char*>text + len(text), MAX_SIZE_DIGITS)
+            return handler.on_unsubscribe(given[0], most if most > 0 else 0)
         # nats-server takes the first byte behind the blanks, whatever it is, for the first of the arguments
         raise faults.bad_arguments("Sub" if op == OP_SUB else "Unsub", "Parse Error",
                                    line or (b"\r" if with_cr else b""))
 
     cdef object _unknown_operation(self, const char* p, const char* end):
-        return faults.unknown_operation(p[:min(end - p, SHOWN_BYTES)], p - self.input - self.kept, end - p)
+        return faults.unknown_operation(self.peer, p[:min(end - p, SHOWN_BYTES)], p - self.input - self.kept,
+                                        end - p)
 
     cdef object _bad_end(self, const char* p, const char* end):
         """What stands at the end of a payload is not CR LF."""
@@ -303,31 +289,5 @@ cdef class Parser:
         if p[0] == c'\r':
             state = faults.BEHIND_CR
             p += 1
-        return faults.parser_error(state, p[:min(end - p, SHOWN_BYTES)], p - self.input - self.kept, end - p)
-
-    cdef int on_anonymous(self) except -1:
-        raise ProtocolError("Authorization Violation", "Authentication Failure", "authentication error")
-
-    cdef int on_connect(self, bytes json) except -1:
-        raise NotImplementedError
-
-    cdef int on_publish(self, const Message* msg) except -1:
-        raise NotImplementedError
-
-    cdef int on_subscribe(self, bytes subject, bytes queue, bytes sid) except -1:
-        raise NotImplementedError
-
-    cdef int on_unsubscribe(self, bytes sid, long max_deliveries) except -1:
-        raise NotImplementedError
-
-    cdef int on_ping(self) except -1:
-        raise NotImplementedError
-
-    cdef int on_pong(self) except -1:
-        raise NotImplementedError
-
-    cdef int on_info(self, bytes json) except -1:
-        raise NotImplementedError
-
-    cdef int on_error(self, bytes text) except -1:
-        raise NotImplementedError
+        return faults.parser_error(self.peer, state, p[:min(end - p, SHOWN_BYTES)], p - self.input - self.kept,
+                                   end - p)
