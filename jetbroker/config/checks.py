@@ -52,10 +52,14 @@ def settle(options: Options) -> None:
     for field, default in _ZERO_MEANS.items():
         if not getattr(options, field):
             setattr(options, field, default)
-    if options.leafnodes.defined:
+    leafnodes = options.leafnodes
+    leafnodes.reconnect = leafnodes.reconnect or limits.LEAF_RECONNECT_SECONDS
+    if leafnodes.dial_timeout <= 0:
+        leafnodes.dial_timeout = limits.LEAF_DIAL_SECONDS
+    if leafnodes.defined:
         from jetbroker.config.leafnodes import settle_leafnodes
 
-        settle_leafnodes(options.leafnodes)
+        settle_leafnodes(leafnodes)
     for tls in (options.tls, options.websocket.tls, options.leafnodes.tls):
         if tls is not None and tls.timeout <= 0:
             tls.timeout = limits.TLS_TIMEOUT_SECONDS

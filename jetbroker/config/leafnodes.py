@@ -310,13 +310,10 @@ def _url_list(remote: LeafRemote, redacted: bool) -> str:
 
 
 def settle_leafnodes(options: LeafOptions) -> None:
-    """Put the defaults where the configuration says 0 or nothing."""
+    """Put the defaults of the block where the configuration says 0 or nothing."""
     if options.port:
         options.host = options.host or DEFAULT_HOST
         options.compression.mode = options.compression.mode or _AUTO
-    options.reconnect = options.reconnect or limits.LEAF_RECONNECT_SECONDS
-    if options.dial_timeout <= 0:
-        options.dial_timeout = limits.LEAF_DIAL_SECONDS
     for remote in options.remotes:
         for url in remote.urls:
             url.port = url.port or DEFAULT_LEAF_PORT

@@ -6,7 +6,7 @@ named, and the log's lines come in this order.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from jetbroker import limits
 from jetbroker.config.advertise import advertised
@@ -14,6 +14,9 @@ from jetbroker.config.durations import format_duration
 from jetbroker.config.options import SYSTEM_ACCOUNT, Options, TlsOptions, UserOptions, WebsocketOptions
 from jetbroker.errors import ConfigError
 from jetbroker.forms.sizes import friendly_bytes
+
+if TYPE_CHECKING:
+    from jetbroker.config.leaf_reload import LeafChanges
 
 _SYNC_SECONDS = 120.0  # nats-server's interval where it syncs always
 REDACTED = "[REDACTED]"
@@ -24,6 +27,7 @@ class Change(NamedTuple):
 
     name: str
     line: str
+    links: "LeafChanges | None" = None  # what to do with them
 
 
 class NotReloadableError(ConfigError):
@@ -55,6 +59,9 @@ def changes(old: Options, new: Options, *, certificates_changed: bool = False) -
     """
     found: list[Change] = []
     for row in _ROWS:
+        if row.name == "leafnodes":
+            found += _changes_of_links(old, new)
+            continue
         differs = row.differs(old, new) if row.differs else row.read(old) != row.read(new)
         if row.name == "tls" and new.tls is not None and (certificates_changed or new.tls.ca_file):
             differs = True  # authorities are always told of, as if they were others
@@ -66,6 +73,18 @@ def changes(old: Options, new: Options, *, certificates_changed: bool = False) -
             raise NotReloadableError(f"config reload not supported for {row.theirs}: old={before}, new={shown(after)}")
         found.append(Change(row.name, row.line(after)))
     return found
+
+
+def _changes_of_links(old: Options, new: Options) -> list[Change]:
+    if not (old.leafnodes.defined or new.leafnodes.defined):
+        return []
+    from jetbroker.config.leaf_reload import leaf_changes  # what it needs is not loaded without the block
+
+    try:
+        found = leaf_changes(old.leafnodes, new.leafnodes)
+    except ConfigError as error:
+        raise NotReloadableError(f"config reload not supported for LeafNode: {error}") from None
+    return [] if found is None else [Change("leafnodes", "", found), *(Change("", line) for line in found.lines)]
 
 
 def shown(value: Any) -> str:
@@ -151,6 +170,10 @@ def _secret(text: str) -> str:
 
 def _pairs(values: dict[str, str]) -> str:
     return " ".join(f"{name}:{value}" for name, value in sorted(values.items()))
+
+
+def _default_domains(options: Options) -> str:
+    return f"map[{_pairs(options.leafnodes.default_js_domain)}]"
 
 
 def _sync_always(options: Options) -> bool:
@@ -336,6 +359,7 @@ _ROWS: tuple[Row, ...] = (
     _said_row("max_payload", "MaxPayload"),
     _plain("max_pending", "MaxPending"),
     _plain("no_fast_producer_stall", "NoFastProducerStall", _stall),
+    _plain("leafnodes", "LeafNode"),  # see _changes_of_links
     _plain("jetstream.enabled", "JetStream", _named("JetStream")),
     Row("jetstream.strict", "NoJetStreamStrict", lambda options: not options.jetstream.strict),
     _bounds("max_memory_store", "max_mem_store"),
@@ -347,6 +371,7 @@ _ROWS: tuple[Row, ...] = (
     Row("jetstream.store_dir", "StoreDir", _attribute("jetstream.store_dir"), differs=_store_dir_differs),
     Row("jetstream.sync_interval", "SyncInterval", _sync_interval),
     Row("jetstream.sync_always", "SyncAlways", _sync_always),
+    Row("default_js_domain", "JsAccDefaultDomain", _default_domains),
     Row("websocket", "Websocket", _websocket, differs=_websocket_differs),
     _plain("pid_file", "PidFile", _pid_file),
     _said_row("ports_file_dir", "PortsFileDir"),

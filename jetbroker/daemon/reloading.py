@@ -98,6 +98,8 @@ class Reloader:
             new.port = old.port
         if new.websocket.port == RANDOM_PORT:
             new.websocket.port = old.websocket.port
+        if new.leafnodes.port == RANDOM_PORT:
+            new.leafnodes.port = old.leafnodes.port
         return changes(old, new, certificates_changed=certificates != self._broker.tls_files)
 
     def _refused(self, error: Exception) -> None:
@@ -129,7 +131,7 @@ class Reloader:
     def _follow(self, found: list[Change]) -> None:
         """Follow each change and tell of it; the log itself changes last."""
         broker = self._broker
-        for name, line in found:
+        for name, line, _ in found:
             effect = self._effects.get(name)
             if effect is not None:
                 effect()
