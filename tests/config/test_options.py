@@ -445,10 +445,12 @@ def test_configs_of_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     env = {f"{name}_PASSWORD": "secret" for name in names}
     env |= {"APP_HASH": "$2a$04$" + "." * 53, "BOB_NKEY": UserKey().public, "LOG_FILE": str(tmp_path / "log")}
     env |= {"CERT_FILE": str(made.server.cert), "KEY_FILE": str(made.server.key), "CA_FILE": str(made.ca.cert)}
+    env |= {"EDGE_PASSWORD": "secret", "OPS_PASSWORD": "secret", "HUB_URL": "nats://edge:secret@127.0.0.1:7422"}
     for name, value in env.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(loader, "LEAFNODES", True)
     paths = sorted(CONFIGS.glob("*.conf"))
-    examples = "standalone accounts interval-sync permissions tls websocket mappings exports-imports logging"
+    examples = "standalone accounts interval-sync permissions tls websocket mappings exports-imports logging leaf-hub leaf-edge"
     assert {path.stem for path in paths} >= set(examples.split())
     for path in paths:
         options = cli.check_file(str(path))
