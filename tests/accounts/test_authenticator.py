@@ -9,7 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jetbroker.auth import authenticator, passwords
-from jetbroker.auth.authenticator import NATS, NOBODY, WEBSOCKET, Authenticator, Claim, Login, Renewal, Verdict
+from jetbroker.auth.authenticator import (
+    CONNECTION_TYPES,
+    LEAFNODE,
+    LEAFNODE_WEBSOCKET,
+    NATS,
+    NOBODY,
+    WEBSOCKET,
+    Authenticator,
+    Claim,
+    Login,
+    Renewal,
+    Verdict,
+)
 from jetbroker.config.checks import is_bcrypt
 from jetbroker.config.options import AccountOptions, AuthorizationOptions, Options, TlsOptions, UserOptions
 from tests.support.nkeys import UserKey
@@ -17,7 +29,10 @@ from tests.support.nkeys import UserKey
 KEYS = [UserKey() for _ in range(2)]
 NAMES = ["u", "v", ""]
 SECRETS = ["p", "q", "", "t"]
-TYPES = [frozenset[str](), frozenset({"STANDARD"}), frozenset({"WEBSOCKET"}), frozenset({"MQTT", "LEAFNODE"})]
+TYPES = [
+    frozenset[str](),
+    *map(frozenset, (["STANDARD"], ["WEBSOCKET"], ["MQTT", "LEAFNODE"], ["LEAFNODE_WS"])),
+]
 NONCE = b"0123456789abcde"
 
 some_user = st.builds(
@@ -36,7 +51,7 @@ some_key = st.builds(
 some_users = st.lists(st.one_of(some_user, some_key), max_size=4, unique_by=lambda user: user.user or user.nkey)
 some_claim = st.builds(
     Claim,
-    kind=st.sampled_from([NATS, WEBSOCKET]),
+    kind=st.sampled_from([NATS, WEBSOCKET, LEAFNODE, LEAFNODE_WEBSOCKET]),
     user=st.sampled_from(NAMES),
     password=st.sampled_from(SECRETS),
     token=st.sampled_from(SECRETS),
@@ -84,11 +99,13 @@ def granted(options: Options, claim: Claim) -> set[str]:
     single = (block.user, block.password, block.token)
     if claim.kind == WEBSOCKET and (web.user or web.token or web.no_auth_user):
         open_to_all, single = web.no_auth_user, (web.user, web.password, web.token)
+    if claim.kind == LEAFNODE_WEBSOCKET:
+        open_to_all = web.no_auth_user or open_to_all
     if not found and not any(single[::2]):
         return {"$G"}
     accounts = set()
     for account, user in found:
-        kind = {NATS: "STANDARD", WEBSOCKET: "WEBSOCKET"}[claim.kind]
+        kind = CONNECTION_TYPES[claim.kind]
         if user.proxy_required or (user.connection_types and kind not in user.connection_types):
             continue
         by_password = user.user and (claim.user, claim.password) == (user.user, user.password)
