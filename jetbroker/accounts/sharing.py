@@ -6,7 +6,7 @@ from jetbroker.accounts.account import Account
 from jetbroker.accounts.client_info import ClientInfo
 from jetbroker.accounts.graph import AccountGraph, Graph, ServiceImport, StreamImport
 from jetbroker.accounts.services import Responses, ServiceReceiver
-from jetbroker.accounts.streams import Shadow, add_shadow, remove_shadow, shadow_subject
+from jetbroker.accounts.streams import LinkShadow, Shadow, add_shadow, remove_shadow, shadow_subject, weigh_shadow
 from jetbroker.routing.router import Router
 from jetbroker.routing.subscription import Subscription
 
@@ -37,7 +37,7 @@ class Imports:
 
     def subscribed(self, sub: Subscription) -> list[Shadow] | None:
         """A subscription was made: what stands for it in the accounts that streams are imported from."""
-        if not self.streams or isinstance(sub.receiver, (Shadow, ServiceReceiver, Responses)):
+        if not self.streams or isinstance(sub.receiver, (Shadow, LinkShadow, ServiceReceiver, Responses)):
             return None
         shadows = []
         for stream, exporter in self.streams:
@@ -53,6 +53,11 @@ class Imports:
         sub.shadows = None
         if self._responses is not None:
             self._responses.unsubscribed(sub.subject)
+
+    def weighed(self, sub: Subscription) -> None:
+        """Another number of members stands behind a link's subscription in a queue group."""
+        for shadow in sub.shadows or ():
+            weigh_shadow(shadow)
 
     # --- from the configuration ---
 

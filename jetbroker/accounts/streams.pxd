@@ -1,4 +1,5 @@
 """Stream imports: what a subscription gets from the accounts that its own imports streams from."""
+from jetbroker.routing.links cimport LinkReceiver
 from jetbroker.routing.router cimport Router
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.routing.transform cimport Transform
@@ -25,4 +26,9 @@ cdef class Shadow(Receiver):
     cdef bytes local
 
     cdef ImportedSlot _remember(self, Subscription sub, const Message* msg)
-    cdef bytes _subject(self, const Message* msg)
+    cdef bytes local_subject(self, const char* subject, Py_ssize_t n)
+
+
+cdef class LinkShadow(LinkReceiver):
+    """Stands there in the place of a Shadow for a subscription of a link's: the link gets a message once from there."""
+    cdef Shadow shadow

@@ -2,6 +2,7 @@
 """Stream imports (see streams.pxd)."""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 
+from jetbroker.routing.links cimport LinkReceiver
 from jetbroker.routing.router cimport Router
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.routing.transform cimport Transform, fits_source
@@ -37,7 +38,7 @@ cdef class Shadow(Receiver):
             # a consumer's delivery: it shows the stored subject, which is nobody's to rewrite
             return receiver.deliver(sub, None, msg)
         if slot is None:
-            subject = self._subject(msg)
+            subject = self.local_subject(msg.subject, msg.subject_len)
         else:
             if slot.cache is None:
                 slot.cache = self._remember(sub, msg)
@@ -50,30 +51,66 @@ cdef class Shadow(Receiver):
 
     cdef ImportedSlot _remember(self, Subscription sub, const Message* msg):
         cdef ImportedSlot known = ImportedSlot.__new__(ImportedSlot)
-        known.subject = self._subject(msg)
+        known.subject = self.local_subject(msg.subject, msg.subject_len)
         known.slot = RouteSlot.__new__(RouteSlot)
         known.slot.sub = sub
         return known
 
-    cdef bytes _subject(self, const Message* msg):
+    cdef bytes local_subject(self, const char* subject, Py_ssize_t n):
         if self.transform is not None:
-            return self.transform.map(msg.subject, msg.subject_len)
+            return self.transform.map(subject, n)
         if self.local is not None:
             return self.local
-        return PyBytes_FromStringAndSize(msg.subject, msg.subject_len)
+        return PyBytes_FromStringAndSize(subject, n)
+
+
+cdef class LinkShadow(LinkReceiver):
+    """Stands there in the place of a Shadow for a subscription of a link's.
+
+    Links get what came through a service, too, as in nats-server; and the delivery subject is rewritten, not the stored
+    one: it decides who gets the message at the other end.
+    """
+
+    cdef LinkReceiver link(self):
+        return <LinkReceiver>self.shadow.original.receiver
+
+    cdef int send(self, const Message* msg, bytes subject, list queues) except -1:
+        cdef Subscription original = self.shadow.original
+        cdef LinkReceiver link = <LinkReceiver>original.receiver
+        cdef Message local
+        if original.closed:
+            return 0
+        if subject is not None:
+            subject = self.shadow.local_subject(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
+            return link.send(msg, subject, queues)
+        subject = self.shadow.local_subject(msg.subject, msg.subject_len)
+        local = msg[0]
+        local.subject = PyBytes_AS_STRING(subject)
+        local.subject_len = PyBytes_GET_SIZE(subject)
+        return link.send(&local, None, queues)
 
 
 def add_shadow(Router exporter not None, Subscription original not None, bytes subject not None,
                object stream) -> Shadow:
     """Put a shadow for `original` into the exporter's router; remove_shadow() takes it back."""
     cdef Shadow shadow = Shadow.__new__(Shadow)
+    cdef LinkShadow of_link
+    cdef Receiver receiver = shadow
     shadow.exporter = exporter
     shadow.original = original
     shadow.transform = stream.transform
     if stream.transform is None and not is_pattern(stream.subject):
         shadow.local = stream.local
-    shadow.own = exporter.subscribe(shadow, subject, original.queue, original.sid)
+    if isinstance(original.receiver, LinkReceiver):
+        receiver = of_link = LinkShadow.__new__(LinkShadow)
+        of_link.shadow = shadow
+    shadow.own = exporter.subscribe(receiver, subject, original.queue, original.sid, original.weight)
     return shadow
+
+
+def weigh_shadow(Shadow shadow not None) -> None:
+    """The weight of the subscription it stands for has changed."""
+    shadow.exporter.weigh(shadow.own, shadow.original.weight)
 
 
 def remove_shadow(Shadow shadow not None) -> None:

@@ -1,4 +1,6 @@
 """What routing knows of links: connections to other servers, each with subscriptions of many who stand behind it."""
+from libc.stdint cimport uint64_t
+
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.wire.message cimport Message
 
@@ -6,7 +8,7 @@ from jetbroker.wire.message cimport Message
 cdef class LinkReceiver(Receiver):
     """One link. However many of its subscriptions match, it gets a message once, with the queue groups that take it."""
     cdef public object cluster         # name of the peer's cluster: its links do not get each other's messages; or None
-    cdef readonly bint ended           # its owner says so: it takes nothing any more
+    cdef readonly bint ended           # its owner says so: no queue group chooses it any more
 
     # The link that is meant: itself, or the one that this stands for in another account's router.
     cdef LinkReceiver link(self)
@@ -23,3 +25,52 @@ cdef class Links:
     cdef int unsubscribed(self, Subscription sub) except -1
     # Its weight was `before`.
     cdef int weighed(self, Subscription sub, int before) except -1
+
+
+cdef inline bint is_links(Subscription sub) noexcept:
+    """Does it belong to a link?"""
+    return isinstance(sub.receiver, LinkReceiver)
+
+
+# May a message go over `link`? `source` is the link that it came over, or None.
+cdef bint passes(LinkReceiver link, LinkReceiver source) except -1
+# Those of these plain subscriptions that get a message, which is once for each link. None: that takes a route.
+cdef list once_per_link(list subs)
+
+
+cdef class LinkTarget:
+    """One link among those who get a subject."""
+    cdef LinkReceiver receiver         # the link, or what stands for it in this router
+    cdef LinkReceiver link
+    cdef bint plain                    # by a plain subscription, not only in queue groups
+    cdef bint literal                  # a plain one to just this subject
+
+
+cdef class LinkMember:
+    """A link's subscription as a member of a queue group; its weight may change."""
+    cdef Subscription sub
+    cdef LinkTarget target
+
+
+cdef class LinkGroup:
+    """A queue group with members behind links: those of this server come first."""
+    cdef bytes queue
+    cdef list here                     # [RouteSlot], None when there are none
+    cdef list members                  # [LinkMember]
+
+    # A member by weight, `random` decides; None when no link may get a message from `source`.
+    cdef LinkMember draw(self, LinkReceiver source, uint64_t random)
+
+
+cdef class LinkRoute:
+    """The links that get a subject: the part of a Route that most of them do not have."""
+    cdef list targets                  # [LinkTarget]
+    cdef list groups                   # [LinkGroup]
+    cdef dict targets_by_link          # while it is made
+    cdef dict groups_by_queue
+
+    cdef LinkTarget target(self, Subscription sub)
+    cdef int add(self, Subscription sub, bytes subject) except -1
+    # Everything is added: takes the groups it needs out of `groups` (queue: [RouteSlot]).
+    cdef int complete(self, dict groups) except -1
+    cdef bint has_listener(self) noexcept

@@ -1,5 +1,7 @@
-# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """What routing knows of links (see links.pxd)."""
+from libc.stdint cimport uint64_t
+
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.wire.message cimport Message
 
@@ -29,3 +31,116 @@ cdef class Links:
 
     cdef int weighed(self, Subscription sub, int before) except -1:
         raise NotImplementedError(type(self).__name__)
+
+
+cdef bint passes(LinkReceiver link, LinkReceiver source) except -1:
+    if link.ended:
+        return False
+    if source is None:
+        return True
+    return link is not source and (source.cluster is None or source.cluster != link.cluster)
+
+
+cdef list once_per_link(list subs):
+    cdef list kept = []
+    cdef set seen = set()
+    cdef Subscription sub
+    cdef LinkReceiver receiver
+    for sub in subs:
+        if is_links(sub):
+            receiver = <LinkReceiver>sub.receiver
+            if receiver.link() is not receiver:
+                return None
+            if receiver in seen:
+                continue
+            seen.add(receiver)
+        kept.append(sub)
+    return kept
+
+
+cdef class LinkTarget:
+    """One link among those who get a subject."""
+
+
+cdef class LinkMember:
+    """A link's subscription as a member of a queue group."""
+
+
+cdef class LinkGroup:
+    """A queue group with members behind links."""
+
+    cdef LinkMember draw(self, LinkReceiver source, uint64_t random):
+        cdef LinkMember member
+        cdef uint64_t total = 0
+        cdef uint64_t point
+        for member in self.members:
+            if passes(member.target.link, source):
+                total += max(member.sub.weight, 1)
+        if total == 0:
+            return None
+        point = random % total
+        for member in self.members:
+            if passes(member.target.link, source):
+                if point < <uint64_t>max(member.sub.weight, 1):
+                    return member
+                point -= max(member.sub.weight, 1)
+        return None
+
+
+cdef class LinkRoute:
+    """The links that get a subject."""
+
+    def __init__(self) -> None:
+        self.targets = []
+        self.groups = []
+        self.targets_by_link = {}
+        self.groups_by_queue = {}
+
+    cdef LinkTarget target(self, Subscription sub):
+        """That of the subscription's link; the first one that matches stands for the others."""
+        cdef LinkReceiver link = (<LinkReceiver>sub.receiver).link()
+        cdef LinkTarget target = <LinkTarget>self.targets_by_link.get(link)
+        if target is None:
+            target = LinkTarget.__new__(LinkTarget)
+            target.receiver = <LinkReceiver>sub.receiver
+            target.link = link
+            self.targets_by_link[link] = target
+            self.targets.append(target)
+        return target
+
+    cdef int add(self, Subscription sub, bytes subject) except -1:
+        cdef LinkTarget target = self.target(sub)
+        cdef LinkMember member
+        cdef LinkGroup group
+        if sub.queue is None:
+            target.plain = True
+            target.literal = target.literal or sub.subject == subject
+            return 0
+        group = <LinkGroup>self.groups_by_queue.get(sub.queue)
+        if group is None:
+            group = LinkGroup.__new__(LinkGroup)
+            group.queue = sub.queue
+            group.members = []
+            self.groups_by_queue[sub.queue] = group
+            self.groups.append(group)
+        member = LinkMember.__new__(LinkMember)
+        member.sub = sub
+        member.target = target
+        group.members.append(member)
+        return 0
+
+    cdef int complete(self, dict groups) except -1:
+        cdef LinkGroup group
+        for group in self.groups:
+            group.here = groups.pop(group.queue, None)
+        self.targets_by_link = None
+        self.groups_by_queue = None
+        return 0
+
+    cdef bint has_listener(self) noexcept:
+        """Does a plain subscription ask for just this subject?"""
+        cdef LinkTarget target
+        for target in self.targets:
+            if target.literal:
+                return True
+        return False

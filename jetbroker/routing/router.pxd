@@ -5,7 +5,7 @@ A `Route` is the result of matching one literal subject, kept in a bounded cache
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 
-from jetbroker.routing.links cimport LinkReceiver, Links
+from jetbroker.routing.links cimport LinkReceiver, LinkRoute, Links
 from jetbroker.routing.mapping cimport Mappings
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.tick cimport Tick, TickTask
@@ -25,11 +25,18 @@ cdef class Route:
     cdef readonly bytes subject
     cdef uint64_t hash
     cdef readonly bint stale
+    cdef bint parts                    # there are queues or links
     cdef list plain                    # list[RouteSlot]
     cdef list queues                   # list[list[RouteSlot]], None when there are none
+    cdef LinkRoute links               # and which links, with the queue groups of those; None for most
     cdef Route chain                   # next in the hash bucket
     cdef uint32_t place                # in the router's list of all cached routes
     cdef list watchers                 # TickTasks to wake when this route goes stale, None when there are none
+
+    # Does anybody get it?
+    cdef bint reaches(self) noexcept
+    # Does somebody outside of queue groups ask for just this subject?
+    cdef bint has_listener(self) except -1
 
 
 cdef struct CachedRoute:
@@ -65,6 +72,7 @@ cdef class Router:
     cdef readonly uint64_t builds      # routes worked out because the cache did not hold them
     cdef list replies                  # ReplyRoute or None, direct mapped
     cdef readonly uint64_t subscriptions
+    cdef uint64_t linked               # those of them that belong to links
     cdef uint32_t watched              # cached routes with watchers: these are not evicted
     cdef Route sending                 # set during send(): its subject is where the message goes, msg.subject is shown
 
@@ -85,6 +93,12 @@ cdef class Router:
     cdef int _publish_once(self, Receiver skip, const Message* msg) except -1
     cdef list _reply_subs(self, const char* subject, Py_ssize_t n)
     cdef int _deliver_queue(self, list group, Receiver skip, bint cached, const Message* msg) except -1
+    # What goes to queue groups and over links; `answer` is that of the others.
+    cdef int _deliver_parts(self, Route route, Receiver skip, int answer, const Message* msg) except -1
+    # What goes over links, and to the groups with members behind them. `skip` may be the link that it came over,
+    # `named` are the groups that get it then (None: all), and `subject` is where a consumer delivers to, or None.
+    cdef int _deliver_links(self, LinkRoute links, Receiver skip, object named, bytes subject,
+                            const Message* msg) except -1
     cdef int _remember(self, Route route) except -1
     cdef int _invalidate_matching(self, const char* p, Py_ssize_t n) except -1
     cdef Route _build(self, const char* subject, Py_ssize_t n)

@@ -7,7 +7,16 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memchr, memcmp
 
-from jetbroker.routing.links cimport LinkReceiver
+from jetbroker.routing.links cimport (
+    LinkGroup,
+    LinkMember,
+    LinkReceiver,
+    LinkRoute,
+    LinkTarget,
+    is_links,
+    once_per_link,
+    passes,
+)
 from jetbroker.routing.literals cimport Members, hash_subject
 from jetbroker.routing.sublist cimport Sublist, used_once
 from jetbroker.routing.subscription cimport WITHHELD, Receiver, RouteSlot, Subscription
@@ -47,6 +56,16 @@ cdef inline int together(int answer, int further) noexcept nogil:
 cdef class Route:
     """Who gets a literal subject."""
 
+    cdef bint reaches(self) noexcept:
+        return PyList_GET_SIZE(self.plain) > 0 or self.parts
+
+    cdef bint has_listener(self) except -1:
+        cdef RouteSlot slot
+        for slot in self.plain:
+            if slot.sub.subject == self.subject:
+                return True
+        return self.links is not None and self.links.has_listener()
+
 
 cdef class ReplyRoute:
     """Who gets the one-off subjects below a prefix."""
@@ -58,6 +77,7 @@ cdef inline uint32_t hash_first(const char* p, Py_ssize_t n) noexcept nogil:
     return <uint32_t>hash_subject(p, n if dot == NULL else dot - p)
 
 
+cdef Py_ssize_t FEW_NAMES = 8          # queue groups that a message names: more of them are looked up by hash
 cdef int REPLY_ROUTES = 64             # inboxes and consumers that are busy at the same time
 
 
@@ -170,6 +190,7 @@ cdef class Router:
         cdef Route route = Route.__new__(Route)
         cdef list nodes = []
         cdef dict groups = {}
+        cdef LinkRoute links = LinkRoute() if self.linked else None
         cdef Members node
         cdef Subscription sub
         cdef RouteSlot slot
@@ -179,18 +200,27 @@ cdef class Router:
         (<Sublist>self.sublist).match(subject, n, nodes)
         for node in nodes:
             for sub in node.plain_members():
+                if links is not None and is_links(sub):
+                    links.add(sub, route.subject)
+                    continue
                 slot = RouteSlot.__new__(RouteSlot)
                 slot.sub = sub
                 route.plain.append(slot)
             if node.queues is not None:
                 for queue, members in node.queues.items():
-                    group = groups.setdefault(queue, [])
                     for sub in members:
+                        if links is not None and is_links(sub):
+                            links.add(sub, route.subject)
+                            continue
                         slot = RouteSlot.__new__(RouteSlot)
                         slot.sub = sub
-                        group.append(slot)
+                        groups.setdefault(queue, []).append(slot)
+        if links is not None and links.targets:
+            links.complete(groups)
+            route.links = links
         if groups:
             route.queues = list(groups.values())
+        route.parts = route.queues is not None or route.links is not None
         return route
 
     cdef bytes mapped(self, const char* subject, Py_ssize_t n):
@@ -220,6 +250,8 @@ cdef class Router:
             if route.queues is not None:
                 for group in route.queues:
                     answer = together(answer, self._deliver_queue(<list>group, None, False, msg))
+            if route.links is not None:
+                answer = together(answer, self._deliver_links(route.links, None, None, route.subject, msg))
         finally:
             self.sending = before
         return 1 if answer == WITHHELD else answer
@@ -233,9 +265,46 @@ cdef class Router:
             slot = <RouteSlot>PyList_GET_ITEM(plain, i)
             if slot.sub.receiver is not skip:
                 answer = together(answer, slot.sub.receiver.deliver(slot.sub, slot, msg))
+        if route.parts:
+            return self._deliver_parts(route, skip, answer, msg)
+        return answer
+
+    cdef int _deliver_parts(self, Route route, Receiver skip, int answer, const Message* msg) except -1:
         if route.queues is not None:
             for group in route.queues:
                 answer = together(answer, self._deliver_queue(<list>group, skip, True, msg))
+        if route.links is not None:
+            answer = together(answer, self._deliver_links(route.links, skip, None, None, msg))
+        return answer
+
+    cdef int _deliver_links(self, LinkRoute links, Receiver skip, object named, bytes subject,
+                            const Message* msg) except -1:
+        cdef LinkReceiver source = <LinkReceiver>skip if isinstance(skip, LinkReceiver) else None
+        cdef LinkGroup group
+        cdef LinkMember member
+        cdef LinkTarget target
+        cdef dict chosen = None            # LinkTarget: [queue]
+        cdef list queues = None
+        cdef int answer = 0
+        cdef int taken
+        for group in links.groups:
+            if named is not None and group.queue not in named:
+                continue
+            if group.here is not None:
+                taken = self._deliver_queue(group.here, skip, subject is None, msg)
+                answer = together(answer, taken)
+                if taken > 0:
+                    continue
+            member = group.draw(source, self._random())
+            if member is not None:
+                if chosen is None:
+                    chosen = {}
+                chosen.setdefault(member.target, []).append(group.queue)
+        for target in links.targets:
+            if chosen is not None:
+                queues = <list>chosen.get(target)
+            if queues is not None or (target.plain and passes(target.link, source)):
+                answer = together(answer, target.receiver.send(msg, subject, queues))
         return answer
 
     cdef int _deliver_queue(self, list group, Receiver skip, bint cached, const Message* msg) except -1:
@@ -273,7 +342,7 @@ cdef class Router:
         self.builds += 1
         if msg.subject_len and sublist.is_literal_only(msg.subject, msg.subject_len):
             sub = sublist.literals.alone(msg.subject, msg.subject_len)
-            if sub is not None:
+            if sub is not None and not (self.linked and is_links(sub)):
                 return sub.receiver.deliver(sub, None, msg) if sub.receiver is not skip else 0
         nodes = []
         sublist.match(msg.subject, msg.subject_len, nodes)
@@ -281,6 +350,10 @@ cdef class Router:
             if node.queues is not None:
                 # group names may span nodes: the route knows how to merge them
                 return self.deliver(self._build(msg.subject, msg.subject_len), skip, msg)
+            if self.linked:
+                for sub in node.plain_members():
+                    if is_links(sub):  # maybe several of one link: the same
+                        return self.deliver(self._build(msg.subject, msg.subject_len), skip, msg)
         for node in nodes:
             for sub in list(node.plain_members()):  # a receiver may answer with interest of its own
                 if sub.receiver is not skip:
@@ -305,6 +378,8 @@ cdef class Router:
             known.rest = rest
             known.generation = self.generation
             known.subs = (<Sublist>self.sublist).match_below(subject, prefix_len, rest)
+            if self.linked and known.subs is not None:
+                known.subs = once_per_link(known.subs)
             self.replies[place] = known
         return known.subs
 
@@ -342,7 +417,30 @@ cdef class Router:
         return False
 
     cdef int publish_from_link(self, LinkReceiver link, list queues, const Message* msg) except -1:
-        return self.publish(link, msg)
+        cdef bint once = used_once(msg.subject, msg.subject_len)
+        cdef list subs = self._reply_subs(msg.subject, msg.subject_len) if once else None
+        cdef object named = ()
+        cdef Route route
+        cdef RouteSlot slot
+        cdef Subscription sub
+        cdef int answer = 0
+        if subs is not None:
+            for sub in subs:
+                if not is_links(sub) or passes(<LinkReceiver>sub.receiver, link):
+                    answer = together(answer, sub.receiver.deliver(sub, None, msg))
+            return answer
+        if queues is not None:
+            named = queues if len(queues) <= FEW_NAMES else frozenset(queues)
+        route = self._build(msg.subject, msg.subject_len) if once else self.route(msg.subject, msg.subject_len)
+        for slot in route.plain:
+            answer = together(answer, slot.sub.receiver.deliver(slot.sub, slot, msg))
+        if route.queues is not None and queues is not None:
+            for group in route.queues:
+                if (<RouteSlot>(<list>group)[0]).sub.queue in named:
+                    answer = together(answer, self._deliver_queue(<list>group, None, True, msg))
+        if route.links is not None:
+            answer = together(answer, self._deliver_links(route.links, link, named, None, msg))
+        return answer
 
     cpdef Subscription subscribe(self, Receiver receiver, bytes subject, bytes queue=None, bytes sid=b"",
                                  int weight=1):
@@ -355,6 +453,7 @@ cdef class Router:
         sub.weight = weight
         (<Sublist>self.sublist).insert(sub)
         self.subscriptions += 1
+        self.linked += is_links(sub)
         self._invalidate(subject)
         if self.links is not None:
             self.links.subscribed(sub)
@@ -367,6 +466,7 @@ cdef class Router:
         sub.closed = True
         if (<Sublist>self.sublist).remove(sub):
             self.subscriptions -= 1
+            self.linked -= is_links(sub)
             self._invalidate(sub.subject)
             if self.links is not None:
                 self.links.unsubscribed(sub)
@@ -486,6 +586,7 @@ cdef class Router:
             while head is not None:
                 route = <Route>head
                 receivers = len(route.plain) + (len(route.queues) if route.queues is not None else 0)
+                receivers += len(route.links.targets) if route.links is not None else 0
                 most = max(most, receivers)
                 total += receivers
                 head = route.chain

@@ -44,7 +44,7 @@ cdef class WaitingRequest:
             self.route = router.route(PyBytes_AS_STRING(self.reply), PyBytes_GET_SIZE(self.reply))
             if self.watcher is not None:
                 router.watch(self.route, self.watcher)
-        return bool(self.route.plain) or self.route.queues is not None
+        return self.route.reaches()
 
     cdef bint exhausted(self) noexcept:
         return self.no_wait and (self.delivered > 0 or self.expires_ns == 0)

@@ -61,7 +61,6 @@ cdef class DeliverSubject:
     cdef bint known(self) noexcept                         # has nothing changed since the last look?
     cdef int look(self, bint watch) except -1
     cdef int leave(self) except -1
-    cdef bint _has_listener(self) except -1
 
 
 @cython.final

@@ -135,16 +135,9 @@ cdef class DeliverSubject:
         if self.group is not None:
             self.heard = self.router.has_queue_interest(self.subject, self.group)
         else:
-            self.heard = self._has_listener()
+            # wildcards and queue groups get copies of what a listener on the very subject gets, nothing without one
+            self.heard = self.route.has_listener()
         return 0
-
-    cdef bint _has_listener(self) except -1:
-        """Wildcards and queue groups get copies of what a listener on the very subject gets, and nothing without one."""
-        cdef RouteSlot slot
-        for slot in self.route.plain:
-            if slot.sub.subject == self.subject:
-                return True
-        return False
 
     cdef int leave(self) except -1:
         if self.route is not None:

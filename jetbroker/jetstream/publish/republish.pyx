@@ -147,7 +147,7 @@ cdef class Republisher:
         cdef OutputBuffer out = self.out
         cdef Message msg
         cdef Route route = self.router.frequent_route(destination, entry.destination_len)
-        if route is not None and not route.plain and route.queues is None:
+        if route is not None and not route.reaches():
             return 0                           # nobody listens
         out.clear()
         begin_block(out, headers, entry.headers_len)
