@@ -64,6 +64,8 @@ SCHEDULE_UNITS = 1000  # one that is a schedule, or ends one: judged in Python
 ROUTES_PER_UNIT = 32  # looked through for a subscription with wildcards; where it begins with one, each is a unit
 EVENT_UNITS = 400  # handled in Python: CONNECT, INFO, a refusal with its line in the log
 RETIRE_NS = 2_000_000  # removing the subscriptions of a connection that is gone, per iteration of the event loop
+INTEREST_AT_ONCE = 1024  # entries that a new link is told at once, the others in turns
+INTEREST_LINES_BYTES = 16_384  # of LS+ and LS- lines are written at once
 
 LISTEN_BACKLOG = 4096  # connections that may wait to be accepted; the kernel's own bound is often lower
 

@@ -1,0 +1,88 @@
+"""What links are told: the interest of an account, each link's part in it, and what each link has been told of it."""
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t, uint32_t
+
+from jetbroker.routing.links cimport LinkReceiver, Links
+from jetbroker.routing.router cimport Router
+from jetbroker.routing.subscription cimport Subscription
+from jetbroker.tick cimport TickTask
+from jetbroker.wire.buffer cimport OutputBuffer
+
+
+cdef struct Entry:
+    PyObject* subject                  # bytes, owned
+    PyObject* queue                    # bytes, owned; NULL: plain interest
+    # Which part of `total` came over links. NULL: none, as for most. A LinkReceiver: `share` came over that one.
+    # A dict: {LinkReceiver: share}. Owned.
+    PyObject* sources
+    int64_t total                      # subscriptions, or members of the queue group
+    int64_t share
+    uint32_t hash
+
+
+cdef class LinkView(TickTask):
+    """What one link sees of an account's interest, and what it has been told. Its owner makes a class of its own of it.
+
+    hears, may_tell and write must not change any interest.
+    """
+    cdef readonly LinkReceiver link
+    cdef Ledger ledger                 # None: before add() and after forget()
+    cdef unsigned char* told           # a bit for each entry
+    cdef size_t told_room              # entries there is room for
+    cdef size_t cursor                 # entries below it are still to be looked at
+    cdef object walker                 # the task that does so in turns, None for most
+    cdef bint anew                     # what was told is looked at, too: it may have to be taken back
+    cdef OutputBuffer lines            # to be written
+
+    # Is this link told of what came over that other one? `subject` is None where that does not matter.
+    cpdef bint hears(self, LinkReceiver other, bytes subject) except -1
+    # Do permissions allow to tell it?
+    cpdef bint may_tell(self, bytes subject) except -1
+    # Does it have to send so much that the walk over all entries shall wait for resume()?
+    cpdef bint is_behind(self) except -1
+    # LS+ and LS- lines to send.
+    cpdef int write(self, bytes lines) except -1
+    # Write what is to be told. Before each message that goes over the link: who answers it must know where to.
+    cdef int flush(self) except -1
+
+    cdef bint sees(self, LinkReceiver source, bytes subject) except -1
+    cdef int64_t visible(self, Entry* entry) except? -1
+    cdef int reserve(self, size_t entries) except -1
+    cdef int move(self, size_t origin, size_t target) noexcept
+    cdef bint has_told(self, size_t at) noexcept
+    cdef int note(self, size_t at, bint told) noexcept
+    cdef int sync(self, size_t at, bint changed) except -1
+    cdef int tell(self, Entry* entry, int64_t number) except -1
+    cdef int walk(self) except -1
+    cdef bint step(self) except -1
+
+
+cdef class Ledger(Links):
+    """The interest of an account, counted by subject and queue group."""
+    cdef readonly Router router
+    cdef Entry* entries
+    cdef readonly size_t count
+    cdef size_t room
+    cdef uint32_t* index               # open addressing: number of an entry + 1, 0: free
+    cdef size_t mask                   # number of places - 1; they are a power of two
+    cdef list views
+    cdef dict statics                  # subject: how often it was added
+
+    # Take a link in: it is told everything it may see, at once when that is little, else in slices.
+    cpdef int add(self, LinkView view) except -1
+    # The link is gone. What came over it goes as its subscriptions go.
+    cpdef int forget(self, LinkView view) except -1
+    # What the link may be told, or hears, has changed: in slices, too.
+    cpdef int retell(self, LinkView view) except -1
+    # Interest without a subscription.
+    cpdef int add_static(self, bytes subject) except -1
+    cpdef int remove_static(self, bytes subject) except -1
+
+    cdef int change(self, bytes subject, bytes queue, LinkReceiver link, int64_t delta) except -1
+    cdef int share(self, Entry* entry, LinkReceiver link, int64_t delta) except -1
+    cdef Py_ssize_t find(self, bytes subject, bytes queue, uint32_t h) noexcept
+    cdef Py_ssize_t insert(self, bytes subject, bytes queue, uint32_t h) except? -1
+    cdef int remove(self, size_t at) except -1
+    cdef size_t place_of(self, size_t at) noexcept
+    cdef int free_place(self, size_t place) noexcept
+    cdef int resize(self, size_t room) except -1
