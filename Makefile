@@ -17,7 +17,7 @@ BUILT := .build/extensions.stamp
 FUZZ_BUILT := .build/fuzz.stamp
 
 # What `make test-deep` fuzzes, and with how much.
-FUZZED ?= protocol protocol-fast interest subjects config connect headers websocket upgrade proxy nkeys transform files meaning
+FUZZED ?= protocol protocol-fast leaf-protocol interest subjects config connect headers websocket upgrade proxy nkeys transform files meaning
 FUZZED_INPUTS ?= 20000
 
 .PHONY: help run build test test-deep lint format bench demo fuzz fuzz-asan clean prerequisites java

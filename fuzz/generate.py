@@ -29,6 +29,7 @@ BODIES = (b"", b"x", b"hi", b"hello", b"PING\r\n", b"\r\n", b"a\r\nb", b"\0\xff"
 OBJECTS = (b"{}", b'{"verbose":false}', b'{"headers":true,"no_responders":true}', b"null", b"{", b'{"name":"x y"}')
 TEXTS = (b"", b" x", b" x y", b"PONG", b"{}", b"\x00", b" " * 50)
 DICTIONARY = (
+    *(b"LS+ ", b"LS-", b"LMSG ", b"HMSG "),
     *(b"PUB ", b"HPUB ", b"SUB ", b"UNSUB ", b"CONNECT ", b"INFO ", b"PING\r\n", b"PONG\r\n", b"+OK\r\n", b"-ERR "),
     *(
         b"pub\t",
@@ -110,6 +111,48 @@ _COMMANDS = (_publish, _publish, _subscribe, _unsubscribe, _simple, _simple)
 def commands(random: Random) -> bytes:
     """One to five commands of the client protocol; every other input is then damaged."""
     data = b"".join([random.choice(_COMMANDS)(random) for _ in range(random.randint(1, 5))])
+    if random.random() < 0.05:
+        data = data.replace(b" ", b" " + b"x" * random.choice((30, 40, 41, 4095, 4097)), 1)
+    return mutate(random, data) if random.random() < 0.5 else data
+
+
+def _leaf_message(random: Random) -> bytes:
+    body = random.choice(BODIES)
+    headers = random.random() < 0.4
+    verb = b"HMSG" if headers else random.choice((b"LMSG", b"LMSG", b"lmsg", b"RMSG"))
+    words = [verb, random.choice(SUBJECTS)]
+    shape = random.randrange(6)
+    if shape in (1, 2):
+        words += [*((b"+",) if shape == 2 else ()), random.choice(SUBJECTS)]
+    elif shape == 3:
+        words.append(random.choice((b"|", b"|", b"+", b"*", b"||")))
+    if shape in (2, 3):
+        words += random.choices(QUEUES, k=random.randrange(4))
+    if headers:
+        words.append(random.choice((b"%d" % random.randint(0, len(body)), random.choice(SIZES))))
+    words.append(b"%d" % len(body) if random.random() < 0.9 else random.choice(SIZES))
+    line = b"".join([word + random.choice(BLANKS) for word in words[:-1]]) + words[-1]
+    if random.random() < 0.05:
+        line = line.replace(b" ", b"\r", 1) + b" "
+    return line + random.choice(LINE_ENDS) + body + random.choice(LINE_ENDS)
+
+
+def _leaf_interest(random: Random) -> bytes:
+    words = [random.choice((b"LS+", b"LS-", b"ls+", b"RS+", b"RS-", b"SUB", b"UNSUB", b"A+")), random.choice(SUBJECTS)]
+    if random.random() < 0.5:
+        words += [random.choice(QUEUES), *random.choices((*SIZES, *MAXES), k=random.choice((0, 1, 1, 2)))]
+    return random.choice(BLANKS).join(words) + random.choice(LINE_ENDS)
+
+
+_LEAF_COMMANDS = (_leaf_message, _leaf_message, _leaf_interest)
+
+
+def leaf_commands(random: Random) -> bytes:
+    """One to five commands of a link, a fifth of them what a client says; every other input is then damaged."""
+    makers = [
+        random.choice(_LEAF_COMMANDS if random.random() < 0.8 else _COMMANDS) for _ in range(random.randint(1, 5))
+    ]
+    data = b"".join([make(random) for make in makers])
     if random.random() < 0.05:
         data = data.replace(b" ", b" " + b"x" * random.choice((30, 40, 41, 4095, 4097)), 1)
     return mutate(random, data) if random.random() < 0.5 else data

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from fuzz import connection_targets, generate, model, store_files
+from fuzz import connection_targets, generate, leaf_model, model, store_files
 from fuzz.checks import Target, require
 from fuzz.parsing.splits import SplitChecker
 from fuzz.parsing.splitting import SplitPlayer
@@ -44,6 +44,27 @@ def check_protocol(data: bytes) -> None:
     """Cut at every place and whole: one answer, and it is that of the model."""
     checker, settings = _protocol(data[0] & 15 if data else 0)
     got, expected = checker.check(data[1:]), model.answer(data[1:], settings)
+    require(got == expected, settings, "parser", got, "model", expected)
+
+
+# --- the same for what comes over a link ---
+
+
+@functools.cache
+def _leaf_protocol(choice: int) -> tuple[SplitChecker, model.Settings]:
+    settings = _protocol(choice)[1]
+    checker = SplitChecker(settings.headers, settings.login_due, settings.max_payload, settings.max_control_line, True)
+    return checker, settings
+
+
+def _leaf_protocol_input(random: Random) -> bytes:
+    return bytes([random.randrange(16)]) + generate.leaf_commands(random)
+
+
+def check_leaf_protocol(data: bytes) -> None:
+    """Cut at every place and whole: one answer, and it is that of the model."""
+    checker, settings = _leaf_protocol(data[0] & 15 if data else 0)
+    got, expected = checker.check(data[1:]), leaf_model.answer(data[1:], settings)
     require(got == expected, settings, "parser", got, "model", expected)
 
 
@@ -384,6 +405,7 @@ TARGETS = {
     for target in (
         Target("protocol", _protocol_input, check_protocol),
         Target("protocol-fast", _compiled_input, check_compiled, _compiled_burst),
+        Target("leaf-protocol", _leaf_protocol_input, check_leaf_protocol),
         Target("interest", _random_bytes, check_interest),
         Target("subjects", _of(_SUBJECT_WORDS, 14), check_subjects),
         Target("config", _config_input, check_config),

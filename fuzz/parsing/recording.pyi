@@ -1,8 +1,11 @@
 from typing import Any
 
+from jetbroker.errors import ProtocolError
+
 class RecordingParser:
     events: list[tuple[Any, ...]]
     error: str | None
+    fault: ProtocolError | None
     def __init__(
         self,
         headers: bool = True,

@@ -11,7 +11,8 @@ cdef class RecordingParser(CommandHandler):
     """Feeds bytes to the real parser as a connection does, and keeps a list of (event, ...) tuples."""
 
     cdef readonly list events
-    cdef readonly object error
+    cdef readonly object error        # its text
+    cdef readonly object fault        # the ProtocolError
     cdef bytes rest
     cdef Parser parser
 
@@ -35,6 +36,7 @@ cdef class RecordingParser(CommandHandler):
             used = self.parser.parse(self, <const char*>data, len(data))
         except ProtocolError as error:
             self.error = error.text
+            self.fault = error
             return
         self.rest = data[used:]
 

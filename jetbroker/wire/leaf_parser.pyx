@@ -89,7 +89,7 @@ cdef class LeafParser(Parser):
         if first == c'A':
             if n == 1:
                 return OP_PARTIAL
-            return OP_ACCOUNT if p[1] == c'+' or p[1] == c'-' or p[1] == c'u' else OP_BAD
+            return OP_ACCOUNT if p[1] == c'+' or p[1] == c'-' else OP_BAD
         return OP_BAD
 
     cdef Py_ssize_t _command(self, CommandHandler handler, int op, const char* p, const char* args,
