@@ -12,6 +12,7 @@ from jetbroker.auth.authenticator import LEAFNODE, LEAFNODE_WEBSOCKET, Authentic
 from jetbroker.auth.leaf_logins import LeafLogins, accused
 from jetbroker.auth.password_queue import PasswordQueue
 from jetbroker.auth.passwords import hash_password
+from jetbroker.auth.tokens import KnownAccount, TokenAuthenticator
 from jetbroker.config.checks import settle
 from jetbroker.config.options import (
     AccountOptions,
@@ -24,7 +25,9 @@ from jetbroker.config.options import (
     UserOptions,
     WebsocketOptions,
 )
+from jetbroker.config.tokens.claims import read_account
 from tests.support import certificates
+from tests.support.jwts import Account, Operator, User, user_key
 from tests.support.nkeys import UserKey
 
 KEY = UserKey()
@@ -270,3 +273,39 @@ def test_the_log_names_who_was_refused(loop: asyncio.AbstractEventLoop) -> None:
     claim = link()
     claim.token = "secret"
     assert accused(claim, refused) == 'authentication error - Token "[REDACTED]"'
+
+
+def test_in_operator_mode_a_token_says_the_account(loop: asyncio.AbstractEventLoop) -> None:
+    operator, account = Operator(), Account("A")
+    known = KnownAccount.of(
+        account.token(operator.key), read_account(account.token(operator.key)), strict_keys=frozenset()
+    )
+    options = Options()
+    options.leafnodes.port = -1
+    options.operator.trusted_keys = [operator.key.public]
+    settle(options)
+
+    def find(name: str) -> KnownAccount:
+        assert name == account.public
+        return known
+
+    logins = LeafLogins(options, TokenAuthenticator(options, find), PasswordQueue(loop))
+
+    def judged(user: User, kind: str = LEAFNODE) -> Verdict:
+        claim = Claim(kind, jwt=user.token(), signature=user.key.signature(NONCE.decode()), nonce=NONCE)
+        verdict = logins.judge(claim, lambda: True, lambda later: None)
+        assert verdict is not None
+        return verdict
+
+    found = judged(account.user(nats={"sub": {"deny": ["a"]}})).login
+    assert found is not None
+    assert (found.account, found.permissions is not None) == (account.public, True)
+    assert logins.renew(found, Claim(LEAFNODE)) is Renewal.STAYS
+    only_tcp = account.user(nats={"allowed_connection_types": ["LEAFNODE"]})
+    assert judged(only_tcp).login is not None
+    assert judged(only_tcp, LEAFNODE_WEBSOCKET).told == ("Connection type not allowed",)
+    assert judged(account.user(nats={"allowed_connection_types": ["STANDARD"]})).login is None
+    assert judged(Account("B", key=account.key).user(signer=user_key())).login is None
+    assert logins.judge(link(), lambda: True, lambda later: None) == Verdict(
+        None, told=("Authentication requires a user JWT",)
+    )
