@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jetbroker.auth.authenticator import LEAFNODE, LEAFNODE_WEBSOCKET, Authenticator, Claim, Login, Renewal, Verdict
 from jetbroker.auth.leaf_logins import LeafLogins, accused
@@ -309,3 +311,59 @@ def test_in_operator_mode_a_token_says_the_account(loop: asyncio.AbstractEventLo
     assert logins.judge(link(), lambda: True, lambda later: None) == Verdict(
         None, told=("Authentication requires a user JWT",)
     )
+
+
+some_login = st.builds(
+    LeafUser,
+    user=st.sampled_from(["u", "v"]),
+    password=st.sampled_from(["p", "q", ""]),
+    account=st.sampled_from(["A", "B", ""]),
+    proxy_required=st.booleans(),
+)
+some_block = st.builds(
+    LeafAuthorization,
+    user=st.sampled_from(["", "u"]),
+    password=st.sampled_from(["p", ""]),
+    nkey=st.sampled_from(["", KEY.public]),
+    account=st.sampled_from(["A", ""]),
+    users=st.lists(some_login, max_size=2, unique_by=lambda user: user.user),
+    proxy_required=st.booleans(),
+)
+some_claim = st.builds(
+    Claim,
+    kind=st.sampled_from([LEAFNODE, LEAFNODE_WEBSOCKET]),
+    user=st.sampled_from(["u", "v", ""]),
+    password=st.sampled_from(["p", "q", ""]),
+    nkey=st.sampled_from(["", KEY.public, UserKey().public]),
+    signature=st.sampled_from(["", KEY.signature(NONCE.decode()), UserKey().signature(NONCE.decode())]),
+    nonce=st.just(NONCE),
+)
+
+
+def granted(options: LeafAuthorization, claim: Claim) -> set[str]:
+    """Every account this claim has a right to: each grant of the block on its own."""
+    accounts = set()
+    mine = (claim.user, claim.password)
+    if options.user and mine == (options.user, options.password) and not options.proxy_required:
+        accounts.add(options.account or "$G")
+    signed_by_key = claim.nkey == options.nkey and claim.signature == KEY.signature(NONCE.decode())
+    if options.nkey and signed_by_key and not options.proxy_required:
+        accounts.add(options.account or "$G")
+    for user in options.users:
+        if mine == (user.user, user.password) and not (user.proxy_required or options.proxy_required):
+            accounts.add(user.account or "$G")
+    return accounts if options.defined else {options.account or "$G"}
+
+
+@given(said=some_block, claim=some_claim)
+def test_no_link_without_a_grant(said: LeafAuthorization, claim: Claim) -> None:
+    options = block()
+    options.leafnodes.authorization = said
+    loop = asyncio.new_event_loop()
+    verdict = LeafLogins(options, Authenticator(options), PasswordQueue(loop)).judge(claim, lambda: True, print)
+    loop.close()
+    assert verdict is not None
+    if verdict.login is not None:
+        assert verdict.login.account in granted(said, claim)
+    if not granted(said, claim):
+        assert verdict.login is None

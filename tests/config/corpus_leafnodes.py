@@ -325,6 +325,8 @@ accounts { A {} }~default_js_domain { A: hub }
 accounts { A {} }~default_js_domain { A: "" }
 accounts { A { jetstream: enabled } }~default_js_domain { A: hub }
 accounts { A { jetstream: enabled } }~default_js_domain { A: "" }
+accounts { A { jetstream: disabled } }~default_js_domain { A: hub }
+accounts { A { jetstream { max_mem: 5 } } }~default_js_domain { A: hub }
 accounts { SYS {} }~system_account: SYS~default_js_domain { SYS: hub }
 accounts { A {} }~default_js_domain { A: "a.b" }
 accounts { A {} }~default_js_domain { A: "a..b" }

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jetbroker.config import keys
+from jetbroker.config import keys, loader
 from jetbroker.daemon import cli
 from jetbroker.errors import ConfigError
 from tests.support.process import find_nats_server
@@ -83,6 +83,28 @@ WEBSOCKET = odd(block([*keys.WEBSOCKET, "listen", "origin", "headers", "authoriz
 AUTHORIZATION = odd(block(["users"], USERS) | block(["user", "password", "timeout"], SCALARS) | block(
     ["permissions"], PERMISSIONS
 ))  # fmt: skip
+URLS = st.sampled_from(['"nats://a:5"', '"nats://u:p@[::1]"', '"a:b"', '"ws://c/d"'])
+COMPRESSION = odd(SCALARS | block(["mode", "rtt", "foo"], SCALARS | listed(st.sampled_from(['"5ms"', '"2s"', "x"]))))
+REMOTES = odd(
+    listed(
+        odd(
+            block(["url", *sorted(keys.LEAF_REMOTE)], SCALARS)
+            | block(["urls", "account"], odd(listed(URLS)))
+            | block(["deny_imports", "compression"], COMPRESSION)
+            | block(["tls"], TLS)
+        )
+    )
+)
+LEAF_LOGINS = odd(
+    block([*keys.LEAF_AUTHORIZATION, "timeout"], SCALARS)
+    | block(["users"], odd(listed(odd(block(sorted(keys.LEAF_USER), SCALARS)))))
+)
+LEAFNODES = odd(
+    block([*keys.LEAFNODES, "listen", "compression", "tls"], SCALARS)
+    | block(["authorization"], LEAF_LOGINS)
+    | block(["remotes"], REMOTES)
+    | block(["compression"], COMPRESSION)
+)
 SERVER = block(sorted(keys.TOP), SCALARS)
 
 TREES = st.one_of(
@@ -92,11 +114,13 @@ TREES = st.one_of(
     MAPPINGS.map(lambda text: f"mappings: {text}"),
     TLS.map(lambda text: f"tls: {text}"),
     WEBSOCKET.map(lambda text: f"websocket: {text}"),
+    LEAFNODES.map(lambda text: f"leafnodes: {text}"),
 )
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setattr(loader, "LEAFNODES", True)
     with contextlib.chdir(tmp_path):
         yield tmp_path
 
