@@ -108,7 +108,7 @@ def _check_authorities(path: str) -> None:
     except (ssl.SSLError, ValueError):
         # One good certificate among broken ones is enough there; the context made of this file has the last word.
         raise ConfigError("failed to parse root ca certificate") from None
-    if not context.get_ca_certs():
+    if not context.cert_store_stats()["x509"]:
         raise ConfigError("failed to parse root ca certificate")
 
 

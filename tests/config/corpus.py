@@ -193,6 +193,7 @@ true
 []
 {cert_file: CERT, key_file: KEY}
 {cert_file: CERT, key_file: KEY, ca_file: CA, verify: true}
+{cert_file: CERT, key_file: KEY, ca_file: CERT, verify: true}
 {cert_file: CERT, key_file: KEY, ca_file: CA, verify_and_map: true, timeout: 5}
 {cert_file: CERT}
 {key_file: KEY}

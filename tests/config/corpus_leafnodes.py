@@ -249,7 +249,7 @@ x
 {{url: "{URL}", tls: 5}}
 {{url: "{URL}", tls {{}}}}
 {{url: "{URL}", tls {{ca_file: CA}}}}
-{{url: "{URL}", tls {{ca_file: CA, cert_file: CERT, key_file: KEY, timeout: 5, handshake_first: true}}}}
+{{url: "{URL}", tls {{ca_file: CERT, cert_file: CERT, key_file: KEY, timeout: 5, handshake_first: true}}}}
 {{url: "{URL}", tls {{insecure: true}}}}
 {{url: "{URL}", tls {{cert_file: CERT}}}}
 {{url: "{URL}", hub: true}}

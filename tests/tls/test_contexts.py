@@ -9,6 +9,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from jetbroker.config.certificates import check
 from jetbroker.config.options import TlsOptions
 from jetbroker.config.tls import CIPHERS, INSECURE_CIPHERS
 from jetbroker.connections import tls
@@ -152,6 +153,15 @@ def test_verify_trusts_ca_file_only(made: Certificates) -> None:
         with pytest.raises(ssl.SSLError):
             shake(context, client_of(made, certificate))
     assert tls.server_context(options(made.server, verify=True), verify=False).verify_mode == ssl.CERT_NONE
+
+
+def test_a_certificate_in_ca_file_is_trusted_itself(made: Certificates) -> None:
+    found = options(made.server, verify=True, ca_file=str(made.client.cert))
+    check(found)
+    context = tls.server_context(found)
+    shake(context, client_of(made, made.client))
+    with pytest.raises(ssl.SSLError):
+        shake(context, client_of(made, made.server))
 
 
 @pytest.mark.parametrize(
