@@ -9,12 +9,17 @@ from jetbroker.wire.message cimport Message
 
 
 cdef class RecordingLink(LinkReceiver):
-    """`sent`: (subject on the wire, the stored subject of a consumer's delivery, queues) of each message."""
+    """`sent`: (subject on the wire, the stored subject of a consumer's delivery, queues) of each message.
+
+    `replies`: their reply subjects.
+    """
     cdef public list sent
+    cdef public list replies
     cdef public int answer
 
     def __init__(self, cluster=None):
         self.sent = []
+        self.replies = []
         self.answer = 1
         self.cluster = cluster
 
@@ -23,6 +28,7 @@ cdef class RecordingLink(LinkReceiver):
 
     cdef int send(self, const Message* msg, bytes subject, list queues) except -1:
         own = msg.subject[:msg.subject_len]
+        self.replies.append(msg.reply[:msg.reply_len])
         self.sent.append((own, None, queues) if subject is None else (subject, own, queues))
         return self.answer
 
@@ -42,12 +48,15 @@ cdef class RecordingReceiver(Receiver):
         return self.answer
 
 
-cdef Message message(bytes subject):
+cdef Message message(bytes subject, bytes reply=None):
     cdef Message msg
     msg.subject = PyBytes_AS_STRING(subject)
     msg.subject_len = PyBytes_GET_SIZE(subject)
     msg.reply = msg.size_text = msg.tail = NULL
     msg.reply_len = msg.size_text_len = msg.tail_len = 0
+    if reply is not None:
+        msg.reply = PyBytes_AS_STRING(reply)
+        msg.reply_len = PyBytes_GET_SIZE(reply)
     msg.body = b"x"
     msg.headers_len = 0
     msg.body_len = 1
@@ -59,8 +68,8 @@ def publish(Router router, Receiver skip, bytes subject):
     return router.publish(skip, &msg)
 
 
-def publish_from_link(Router router, LinkReceiver link, list queues, bytes subject):
-    cdef Message msg = message(subject)
+def publish_from_link(Router router, LinkReceiver link, list queues, bytes subject, bytes reply=None):
+    cdef Message msg = message(subject, reply)
     return router.publish_from_link(link, queues, &msg)
 
 

@@ -148,6 +148,15 @@ class Account:
             case ("crowd", first, number):
                 # so many that a new link is told of them in turns
                 self.subs += [self.router.subscribe(self.client, b"c.%d" % i) for i in range(first, first + number)]
+            case ("crowd leaves", first, number):
+                for sub in self.subs[first : first + number]:
+                    self.router.unsubscribe(sub)
+                del self.subs[first : first + number]
+            case ("check",):
+                for view in self.views.values():
+                    view.behind = False
+                    view.resume()
+                self.check()
             case ("turn",):
                 self.loop.run_until_complete(asyncio.sleep(0))
 
@@ -166,11 +175,12 @@ def account():
 subjects = st.sampled_from([b"a", b"b", b"a.*", b">", b"c.1", b"c.2000"])
 queues = st.none() | st.sampled_from([b"q1", b"q2"])
 which = st.integers(0, LINKS - 1)
+subscribe = st.tuples(st.just("subscribe"), st.integers(0, LINKS), subjects, queues, st.integers(0, 4))
+unsubscribe = st.tuples(st.just("unsubscribe"), st.integers(0, 20))
 steps = st.lists(
     st.one_of(
-        st.tuples(st.just("subscribe"), st.integers(0, LINKS), subjects, queues, st.integers(0, 4)),
-        st.tuples(st.just("unsubscribe"), st.integers(0, 5000)),
-        st.tuples(st.just("weigh"), st.integers(0, 5000), st.integers(1, 4)),
+        *[subscribe, unsubscribe] * 3,
+        st.tuples(st.just("weigh"), st.integers(0, 20), st.integers(1, 4)),
         st.tuples(st.just("link"), which),
         st.tuples(st.just("forget"), which),
         st.tuples(st.just("permissions"), which, st.sets(subjects), st.sets(which)),
@@ -178,10 +188,12 @@ steps = st.lists(
         st.tuples(st.just("remove static"), subjects),
         st.tuples(st.just("behind"), which, st.booleans()),
         st.tuples(st.just("crowd"), st.integers(0, 3000), st.sampled_from([3, 70, 2500])),
+        st.tuples(st.just("crowd leaves"), st.integers(0, 3000), st.sampled_from([3, 70, 2500])),
         st.tuples(st.just("turn")),
         st.tuples(st.just("check")),
     ),
-    max_size=40,
+    min_size=20,
+    max_size=80,
 )
 
 
@@ -190,18 +202,8 @@ steps = st.lists(
 def test_what_a_link_was_told_equals_what_it_may_see(steps):
     account = Account()
     try:
-        for step in steps:
-            if step == ("check",):
-                for view in account.views.values():
-                    view.behind = False
-                    view.resume()
-                account.check()
-            else:
-                account.play(step)
-        for view in account.views.values():
-            view.behind = False
-            view.resume()
-        account.check()
+        for step in [("link", 0), *steps, ("check",)]:
+            account.play(step)
     finally:
         account.close()
 
@@ -230,6 +232,18 @@ def test_a_new_link_is_told_in_turns_and_changes_meanwhile_at_once(account):
     assert view.is_walking
     account.check()
     assert len(view.told) == 20_001
+
+
+@pytest.mark.parametrize("first", [0, 15_000])
+def test_what_goes_while_a_link_is_told_is_not_told(account, first):
+    account.play(("crowd", 0, 20_000))
+    view = account.link(0)
+    account.play(("crowd leaves", first, 5_000))
+    account.check()
+    assert len(view.told) == 15_000
+    account.play(("crowd leaves", 0, 15_000))
+    account.check()
+    assert not view.told
 
 
 def test_a_link_that_is_behind_is_told_of_changes_alone(account):
