@@ -14,7 +14,7 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memset
 
-from jetbroker.routing.links cimport LinkReceiver, Links, is_links
+from jetbroker.routing.links cimport MOST_MEMBERS, LinkReceiver, Links, is_links
 from jetbroker.routing.literals cimport hash_subject
 from jetbroker.routing.router cimport Router, charge_publisher
 from jetbroker.routing.subscription cimport Subscription
@@ -27,7 +27,6 @@ from jetbroker.turns import in_turns
 cdef size_t AT_ONCE = limits.INTEREST_AT_ONCE
 cdef Py_ssize_t LINES_BYTES = limits.INTEREST_LINES_BYTES
 cdef size_t STEP = 64                  # entries looked at between two looks at the clock
-cdef int64_t MOST_MEMBERS = 999_999_999  # nats-server reads no number with more digits
 cdef size_t FIRST_ROOM = 64
 
 
@@ -171,7 +170,7 @@ cdef class LinkView(TickTask):
             if number > 0:
                 lines.append(" ", 1)
                 digits = lines.reserve(20)
-                lines.size += format_uint(digits, min(number, MOST_MEMBERS))
+                lines.size += format_uint(digits, min(number, <int64_t>MOST_MEMBERS))
         lines.append("\r\n", 2)
         return self.flush() if lines.size >= LINES_BYTES else 0
 

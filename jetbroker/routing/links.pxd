@@ -5,6 +5,10 @@ from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.wire.message cimport Message
 
 
+cdef enum:
+    MOST_MEMBERS = 999_999_999         # of a queue group that stand behind a link: peers read no number with more digits
+
+
 cdef class LinkReceiver(Receiver):
     """One link. However many of its subscriptions match, it gets a message once, with the queue groups that take it."""
     cdef public object cluster         # name of the peer's cluster: its links do not get each other's messages; or None
