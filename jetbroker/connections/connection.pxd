@@ -24,6 +24,7 @@ cdef class Connection(ConnectionInput):
     cdef readonly Pings pings
     cdef public object tls             # what the handshake said (connections.tls), None in clear
     cdef public object close_reason
+    cdef int64_t closed_ns             # when it was closed, 0: it is not
     cdef public double opened_at       # loop time
     cdef public str peer               # address:port, of the client behind a proxy once that has told it
 

@@ -113,6 +113,7 @@ cdef class Connection(ConnectionInput):
                 reset_on_close(self.transport.get_extra_info("socket"))
         self._happens(CLOSES)
         self.close_reason = reason
+        self.closed_ns = monotonic_ns()
         cdef ConnectionOutput output = self.output
         output.shut()
         if output.pending() and not self.transport.is_closing():
@@ -166,6 +167,11 @@ cdef class Connection(ConnectionInput):
     def blocked_seconds(self) -> float:
         """For how long the peer has not taken a byte that waits for it; 0.0 when nothing waits."""
         return (monotonic_ns() - self.output.progress_ns) / 1e9 if self.output.blocked else 0.0
+
+    @property
+    def closed_for(self) -> float:
+        """Seconds since it was closed; its last bytes may still be on their way."""
+        return (monotonic_ns() - self.closed_ns) / 1e9 if self.closed_ns else 0.0
 
     @property
     def pending_bytes(self) -> int:

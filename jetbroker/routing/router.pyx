@@ -419,9 +419,6 @@ cdef class Router:
     cdef int publish_from_link(self, LinkReceiver link, list queues, const Message* msg) except -1:
         cdef bint once = used_once(msg.subject, msg.subject_len)
         cdef list subs = self._reply_subs(msg.subject, msg.subject_len) if once else None
-        cdef object named = ()
-        cdef Route route
-        cdef RouteSlot slot
         cdef Subscription sub
         cdef int answer = 0
         if subs is not None:
@@ -429,17 +426,33 @@ cdef class Router:
                 if not is_links(sub) or passes(<LinkReceiver>sub.receiver, link):
                     answer = together(answer, sub.receiver.deliver(sub, None, msg))
             return answer
+        if once:
+            return self._pass_on(self._build(msg.subject, msg.subject_len), link, queues, None, msg)
+        return self._pass_on(self.route(msg.subject, msg.subject_len), link, queues, None, msg)
+
+    cdef int send_from_link(self, LinkReceiver link, list queues, Route route, const Message* msg) except -1:
+        cdef Route before = self.sending
+        self.sending = route
+        try:
+            return self._pass_on(route, link, queues, route.subject, msg)
+        finally:
+            self.sending = before
+
+    cdef int _pass_on(self, Route route, LinkReceiver link, list queues, bytes subject, const Message* msg) except -1:
+        """What came over a link; `subject` as of LinkReceiver.send."""
+        cdef object named = ()
+        cdef RouteSlot slot
+        cdef int answer = 0
         if queues is not None:
             named = queues if len(queues) <= FEW_NAMES else frozenset(queues)
-        route = self._build(msg.subject, msg.subject_len) if once else self.route(msg.subject, msg.subject_len)
         for slot in route.plain:
-            answer = together(answer, slot.sub.receiver.deliver(slot.sub, slot, msg))
+            answer = together(answer, slot.sub.receiver.deliver(slot.sub, slot if subject is None else None, msg))
         if route.queues is not None and queues is not None:
             for group in route.queues:
                 if (<RouteSlot>(<list>group)[0]).sub.queue in named:
-                    answer = together(answer, self._deliver_queue(<list>group, None, True, msg))
+                    answer = together(answer, self._deliver_queue(<list>group, None, subject is None, msg))
         if route.links is not None:
-            answer = together(answer, self._deliver_links(route.links, link, named, None, msg))
+            answer = together(answer, self._deliver_links(route.links, link, named, subject, msg))
         return answer
 
     cpdef Subscription subscribe(self, Receiver receiver, bytes subject, bytes queue=None, bytes sid=b"",

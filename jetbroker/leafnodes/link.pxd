@@ -1,0 +1,48 @@
+"""One link to another server: what it says, and what is sent over it."""
+cimport cython
+
+from jetbroker.auth.permissions cimport Permissions, Responses
+from jetbroker.connections.connection cimport Connection
+from jetbroker.connections.output cimport ConnectionOutput
+from jetbroker.leafnodes.interest cimport Ledger, LinkView
+from jetbroker.routing.links cimport LinkReceiver
+from jetbroker.routing.subscription cimport Subscription
+from jetbroker.wire.message cimport Message
+
+
+@cython.final
+cdef class LinkOutput(LinkReceiver):
+    """What the router delivers to: LMSG and HMSG."""
+    cdef ConnectionOutput output
+    cdef LinkInterest told             # what it is told of has to go out before a message does; None: not live
+    cdef Permissions allowed           # what may be sent, and asked for; None: everything
+    cdef Responses responses           # replies that the other side may answer, None: it needs no leave
+    cdef readonly bint is_spoke        # this server is the spoke of the link, the other one the hub
+    cdef readonly bint isolated        # it is not told of what comes from other links
+    cdef bint headers                  # the other side understands HMSG
+
+    cdef char* _write(self, char* w, const Message* msg, bytes subject, list queues) noexcept
+    cdef bint _may_send(self, const Message* msg, bytes subject) except -1
+
+
+@cython.final
+cdef class LinkInterest(LinkView):
+    """What a link is told of its account's interest."""
+    cdef LinkOutput receiver
+
+
+@cython.final
+cdef class Link(Connection):
+    cdef readonly LinkOutput receiver
+    cdef readonly Ledger ledger        # of its account's interest, None until it is live
+    cdef Permissions accepts           # what may come; None: everything
+    cdef public object remote          # leafnodes.peer.Peer: what is known of the other side
+    cdef public str kind               # "nats" or "websocket"
+    cdef dict subscriptions            # (subject, queue or None) -> Subscription
+    cdef Py_ssize_t most               # subscriptions it may have; negative: any number
+
+    cdef bint _may_come(self, const Message* msg) except -1
+    cdef int _refuse(self, str what, bytes subject) except -1
+    cdef int _take(self, const Message* msg, list queues) except -1
+    cdef int _take_delivery(self, const Message* msg, list queues, Py_ssize_t at) except -1
+    cdef int _spend_on_message(self, int count, bint looked_up) except -1

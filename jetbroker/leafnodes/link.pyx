@@ -1,0 +1,448 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""One link to another server (see link.pxd)."""
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport uint64_t
+from libc.string cimport memcmp, memcpy
+
+from jetbroker.auth.permissions cimport Permissions, Responses
+from jetbroker.clock cimport monotonic_ns
+from jetbroker.connections.connection cimport Connection
+from jetbroker.connections.output cimport LOOK_CLOSED, LOOK_FULL, ConnectionOutput, Shared
+from jetbroker.connections.subscriptions cimport retire
+from jetbroker.leafnodes.interest cimport Ledger, LinkView
+from jetbroker.routing.links cimport LinkReceiver
+from jetbroker.routing.router cimport Router, charge_publisher
+from jetbroker.routing.subscription cimport WITHHELD, Subscription
+from jetbroker.wire.buffer cimport format_uint
+from jetbroker.wire.leaf_parser cimport LeafParser
+from jetbroker.wire.message cimport Message
+from jetbroker.wire.subjects cimport has_valid_tokens, has_wildcard
+
+from jetbroker import limits
+from jetbroker.errors import ProtocolError
+
+cdef long LOOK_UP_UNITS = limits.LOOK_UP_UNITS
+cdef long ANSWER_UNITS = limits.ANSWER_UNITS
+cdef long EVENT_UNITS = limits.EVENT_UNITS
+cdef int ACK_DOTS = 8                  # in front of the last token of what a consumer wants its acks on
+
+
+cdef inline bint is_ack(const char* p, Py_ssize_t n) noexcept nogil:
+    return n > 8 and memcmp(p, b"$JS.ACK.", 8) == 0
+
+
+cdef inline bint is_service_reply(const char* p, Py_ssize_t n) noexcept nogil:
+    return n > 4 and memcmp(p, b"_R_.", 4) == 0
+
+
+cdef inline bint is_mark(bytes subject):
+    """By these a loop of links is found."""
+    return subject.startswith(b"$LDS.")
+
+
+cdef Py_ssize_t shown_subject(const char* reply, Py_ssize_t n) noexcept nogil:
+    """Where the stored subject begins in what a consumer wants its acks on, behind an @; 0: there is none."""
+    cdef Py_ssize_t i
+    cdef int dots = 0
+    if not is_ack(reply, n):
+        return 0
+    for i in range(n - 1):
+        if reply[i] == c'.':
+            dots += 1
+        elif reply[i] == c'@' and dots >= ACK_DOTS:
+            return i + 1
+    return 0
+
+
+cdef inline char* put(char* w, const char* p, Py_ssize_t n) noexcept nogil:
+    memcpy(w, p, n)
+    return w + n
+
+
+@cython.final
+cdef class LinkOutput(LinkReceiver):
+    """What is sent over a link."""
+
+    def __cinit__(self) -> None:
+        self.output = ConnectionOutput()
+        self.headers = True
+
+    cdef int send(self, const Message* msg, bytes subject, list queues) except -1:
+        cdef ConnectionOutput output = self.output
+        cdef char* start
+        cdef char* w
+        cdef Py_ssize_t room
+        if output.look and (output.look & LOOK_CLOSED or output.shared.turn.publishing and output.look & LOOK_FULL):
+            return 0
+        if self.allowed is not None and not self._may_send(msg, subject):
+            return WITHHELD
+        if self.told is not None:
+            self.told.flush()
+        if subject is None and queues is None and msg.tail != NULL and (msg.headers_len == 0 or self.headers):
+            start = output.out.reserve(6 + msg.subject_len + msg.tail_len)
+            w = put(start, b"HMSG " if msg.headers_len else b"LMSG ", 5)
+            w = put(w, msg.subject, msg.subject_len)
+            w[0] = c' '
+            w = put(w + 1, msg.tail, msg.tail_len)
+        else:
+            room = 64 + msg.subject_len * 2 + msg.reply_len + msg.body_len
+            if subject is not None:
+                room += PyBytes_GET_SIZE(subject)
+            for queue in queues or ():
+                room += PyBytes_GET_SIZE(<bytes>queue) + 1
+            start = output.out.reserve(room)
+            w = self._write(start, msg, subject, queues)
+        output.out.size += w - start
+        output.added(msg.body_len if self.headers else msg.body_len - msg.headers_len)
+        if self.responses is not None and msg.reply != NULL:
+            self.responses.note(msg.reply, msg.reply_len, monotonic_ns())
+        return 1
+
+    cdef char* _write(self, char* w, const Message* msg, bytes subject, list queues) noexcept:
+        """LMSG or HMSG from its parts; there is room."""
+        cdef bint with_headers = self.headers and msg.headers_len > 0
+        cdef Py_ssize_t skipped = 0 if self.headers else msg.headers_len
+        cdef bytes queue
+        w = put(w, b"HMSG " if with_headers else b"LMSG ", 5)
+        if subject is None:
+            w = put(w, msg.subject, msg.subject_len)
+        else:
+            w = put(w, PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
+        w[0] = c' '
+        w += 1
+        if queues is not None:
+            w = put(w, b"+ " if msg.reply != NULL else b"| ", 2)
+        if msg.reply != NULL:
+            w = put(w, msg.reply, msg.reply_len)
+            if subject is not None and shown_subject(msg.reply, msg.reply_len) == 0:
+                # what is delivered goes by another subject than it has: that one follows
+                w[0] = c'@'
+                w = put(w + 1, msg.subject, msg.subject_len)
+            w[0] = c' '
+            w += 1
+        if queues is not None:
+            for queue in queues:
+                w = put(w, PyBytes_AS_STRING(queue), PyBytes_GET_SIZE(queue))
+                w[0] = c' '
+                w += 1
+        if with_headers:
+            w += format_uint(w, msg.headers_len)
+            w[0] = c' '
+            w += 1
+        w += format_uint(w, msg.body_len - skipped)
+        w = put(w, b"\r\n", 2)
+        w = put(w, msg.body + skipped, msg.body_len - skipped)
+        return put(w, b"\r\n", 2)
+
+    cdef bint _may_send(self, const Message* msg, bytes subject) except -1:
+        """What is not remembered takes of the publisher's turn."""
+        cdef Permissions allowed = self.allowed
+        cdef uint64_t units = allowed.units
+        cdef bint verdict
+        if subject is None:
+            verdict = allowed.may_publish(msg.subject, msg.subject_len)
+        else:
+            verdict = allowed.may_publish(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
+        if allowed.units != units:
+            charge_publisher(allowed.units - units)
+        return verdict
+
+    cdef int run_tick(self) except -1:
+        return 0
+
+
+@cython.final
+cdef class LinkInterest(LinkView):
+    """What a link is told of its account's interest."""
+
+    def __init__(self, LinkOutput receiver not None) -> None:
+        LinkView.__init__(self, receiver)
+        self.receiver = receiver
+
+    cpdef bint hears(self, LinkReceiver other, bytes subject) except -1:
+        """A hub tells of its other spokes, a spoke of those whose hub it is; nobody of its own cluster."""
+        cdef LinkOutput source = <LinkOutput?>other.link()
+        if source.cluster and source.cluster == self.receiver.cluster:
+            return False
+        if self.receiver.is_spoke:
+            return not source.is_spoke or (subject is not None and is_mark(subject))
+        return not self.receiver.isolated
+
+    cpdef bint may_tell(self, bytes subject) except -1:
+        """By its permissions."""
+        return (self.receiver.allowed is None or is_mark(subject)
+                or self.receiver.allowed.may_subscribe(subject, None))
+
+    cpdef int write(self, bytes lines) except -1:
+        """LS+ and LS-."""
+        return self.receiver.output.write(lines)
+
+    cpdef bint is_behind(self) except -1:
+        """The walk goes on when the other side has taken what there is."""
+        cdef ConnectionOutput output = self.receiver.output
+        if output.closed or output.pending() <= output.soft_pending:
+            return False
+        if output.stalled is None:
+            output.stalled = []
+        output.stalled.append(self)
+        return True
+
+    def go_on(self) -> None:
+        """The other side has caught up."""
+        if not self.receiver.output.closed:
+            self.resume()
+
+
+@cython.final
+cdef class Link(Connection):
+    """asyncio BufferedProtocol of one link: parses what the other server says and acts on it."""
+
+    def __init__(self, Shared shared not None, unsigned long long cid, bint login_due=False) -> None:
+        self.receiver = LinkOutput()
+        Connection.__init__(self, shared, LeafParser(), self.receiver.output, cid)
+        self.parser.headers = True
+        self.parser.login_due = login_due
+        self.kind = "nats"
+        self.subscriptions = {}
+        self.most = shared.max_subscriptions or -1
+
+    # --- events, told to the broker ---
+
+    cdef int opened(self) except -1:
+        self.shared.server.link_opened(self)
+        return 0
+
+    cdef int lost(self, object error) except -1:
+        cdef Subscription sub
+        cdef list gone = list(self.subscriptions.values())
+        self.receiver.ended = True
+        self.shared.server.link_lost(self, error)
+        if self.ledger is not None:
+            self.ledger.forget(self.receiver.told)
+            self.receiver.told = None
+        self.subscriptions = {}
+        for sub in gone:
+            sub.closed = True
+        if gone:
+            retire(self.router, gone, 0)
+        return 0
+
+    cdef int failed(self, object error) except -1:
+        self.shared.server.link_failed(self, error)
+        return 0
+
+    cdef int has_to_wait(self) except -1:
+        self.shared.server.link_stalled(self)
+        return 0
+
+    # --- for the broker ---
+
+    def begin(self, Router router not None, Ledger ledger not None, object rules, bint is_spoke) -> None:
+        """The handshake is done: from now on interest and messages are exchanged. `rules`: leafnodes.rules.Rules."""
+        cdef LinkOutput receiver = self.receiver
+        self.router = router
+        self.parser.login_due = False
+        receiver.is_spoke = is_spoke
+        receiver.isolated = self.remote.isolated
+        receiver.cluster = self.remote.cluster or None
+        self._take_rules(rules)
+        self.ledger = ledger
+        receiver.told = LinkInterest(receiver)
+        ledger.add(receiver.told)
+
+    def apply_rules(self, object rules) -> None:
+        """Other permissions hold from now on."""
+        self._take_rules(rules)
+        if self.ledger is not None and not self.receiver.ended:
+            self.ledger.retell(self.receiver.told)
+
+    def _take_rules(self, object rules) -> None:
+        cdef LinkOutput receiver = self.receiver
+        receiver.allowed = rules.link
+        self.accepts = rules.accepts
+        receiver.responses = None
+        if self.accepts is not None and self.accepts.has_responses:
+            receiver.responses = Responses(self.accepts)
+
+    @property
+    def headers(self) -> bool:
+        """Does the other side understand headers?"""
+        return self.receiver.headers
+
+    @headers.setter
+    def headers(self, bint value) -> None:
+        self.receiver.headers = self.parser.headers = value
+
+    @property
+    def login_due(self) -> bool:
+        """The first thing it says has to be CONNECT."""
+        return self.parser.login_due
+
+    @property
+    def is_spoke(self) -> bool:
+        """This server is the spoke of the link, the other one the hub."""
+        return self.receiver.is_spoke
+
+    @property
+    def subscription_count(self) -> int:
+        """Subjects, and subjects with a queue group, that the other side asks for."""
+        return len(self.subscriptions)
+
+    def subscription_list(self) -> list:
+        """What the other side asks for, oldest first."""
+        return list(self.subscriptions.values())
+
+    def send_error(self, str text not None) -> None:
+        """Send -ERR."""
+        self._error(text)
+
+    def fail(self, object error) -> None:
+        """End the link because of a ProtocolError that came up outside of the parser."""
+        self.failed(error)
+
+    # --- commands ---
+
+    cdef int on_connect(self, bytes json) except -1:
+        self._spend(EVENT_UNITS)
+        self.parser.login_due = False
+        self.shared.server.link_connect(self, json)
+        return 0
+
+    cdef int on_info(self, bytes json) except -1:
+        self._spend(EVENT_UNITS)
+        self.shared.server.link_info(self, json)
+        return 0
+
+    cdef int on_error(self, bytes text) except -1:
+        self._spend(EVENT_UNITS)
+        self.shared.server.link_error(self, text)
+        return 0
+
+    cdef int on_ping(self) except -1:
+        self._spend(ANSWER_UNITS)
+        return self.output.write(b"PONG\r\n")
+
+    cdef int on_pong(self) except -1:
+        self.pings.unanswered = 0
+        self.pings.answer()
+        return 0
+
+    cdef int on_leaf_subscribe(self, bytes subject, bytes queue, int weight) except -1:
+        cdef Subscription sub = self.subscriptions.get((subject, queue))
+        cdef bint mark = is_mark(subject)
+        self.heard_ns = monotonic_ns()
+        if self.ledger is None:
+            raise ProtocolError("Authorization Violation")
+        if sub is not None:
+            if queue is not None and sub.weight != weight:
+                self.router.weigh(sub, weight)
+            return self._spend(ANSWER_UNITS)
+        if mark and self.shared.server.is_own_mark(self, subject):
+            self.shared.server.link_looped(self)
+            return 0
+        if not (mark or subject.startswith((b"_GR_.", b"$GR.")) or self._may_ask(subject)):
+            return self._refuse("Subscription", subject)
+        if 0 <= self.most <= len(self.subscriptions):
+            self.shared.server.link_at_limit(self)
+            return self._spend(EVENT_UNITS)
+        if not has_valid_tokens(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
+            self._spend(ANSWER_UNITS)
+            return self._error("Invalid Subscription")
+        self.subscriptions[(subject, queue)] = self.router.subscribe(self.receiver, subject, queue, b"", weight)
+        return self._spend_on_interest(subject)
+
+    def _may_ask(self, bytes subject) -> bool:
+        """What is literal must be allowed; of wildcards each message is judged."""
+        return (self.receiver.allowed is None or has_wildcard(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
+                or self.receiver.allowed.may_publish(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)))
+
+    cdef int on_leaf_unsubscribe(self, bytes subject, bytes queue) except -1:
+        cdef Subscription sub = self.subscriptions.pop((subject, queue), None)
+        self.heard_ns = monotonic_ns()
+        if self.ledger is None:
+            raise ProtocolError("Authorization Violation")
+        if sub is None:
+            return self._spend(ANSWER_UNITS)
+        self.router.unsubscribe(sub)
+        return self._spend_on_interest(subject)
+
+    cdef int on_publish(self, const Message* msg) except -1:
+        return self.on_leaf_message(msg, None)
+
+    cdef int on_leaf_message(self, const Message* msg, list queues) except -1:
+        cdef Py_ssize_t shown
+        self.in_msgs += 1
+        self.in_bytes += msg.body_len
+        if self.ledger is None:
+            return 0
+        if (self.accepts is not None or self.receiver.is_spoke and self.receiver.allowed is not None) \
+                and not self._may_come(msg):
+            return self._refuse("Publish", PyBytes_FromStringAndSize(msg.subject, msg.subject_len))
+        if msg.reply != NULL and msg.reply[0] == c'$':
+            shown = shown_subject(msg.reply, msg.reply_len)
+            if shown:
+                return self._take_delivery(msg, queues, shown)
+        return self._take(msg, queues)
+
+    cdef bint _may_come(self, const Message* msg) except -1:
+        """By the subject as it came, before any mapping."""
+        cdef Permissions judge = self.accepts
+        cdef uint64_t units
+        cdef bint verdict
+        if is_ack(msg.subject, msg.subject_len) or is_service_reply(msg.subject, msg.subject_len):
+            return True
+        if judge is not None:
+            units = judge.units
+            verdict = judge.may_publish(msg.subject, msg.subject_len)
+        else:
+            judge = self.receiver.allowed
+            units = judge.units
+            verdict = judge.may_receive(msg.subject, msg.subject_len, None)
+        self._spend(judge.units - units)
+        return verdict or (self.receiver.responses is not None
+                           and self.receiver.responses.take(msg.subject[:msg.subject_len], monotonic_ns()))
+
+    cdef int _refuse(self, str what, bytes subject) except -1:
+        """A spoke is cut off, as it knows what it may do; of a hub it is just ignored."""
+        if not self.receiver.is_spoke:
+            self.shared.server.link_violation(self, what, subject)
+        return self._spend(EVENT_UNITS)
+
+    cdef int _take(self, const Message* msg, list queues) except -1:
+        cdef Router router = self.router
+        cdef uint64_t builds = router.builds
+        cdef bytes subject = None
+        cdef Message mapped
+        cdef int count = 0
+        if router.mappings is not None or (router.domain is not None and msg.subject[0] == c'$'):
+            subject = router.mapped(msg.subject, msg.subject_len)
+        if subject is None:
+            count = router.publish_from_link(self.receiver, queues, msg)
+        elif subject:  # else lost in a mapping
+            mapped = msg[0]
+            mapped.subject = PyBytes_AS_STRING(subject)
+            mapped.subject_len = PyBytes_GET_SIZE(subject)
+            if queues is None:  # the other side knows no groups of what it is mapped to
+                count = router.publish(self.receiver, &mapped)
+            else:
+                count = router.publish_from_link(self.receiver, queues, &mapped)
+        return self._spend_on_message(count, router.builds != builds)
+
+    cdef int _spend_on_message(self, int count, bint looked_up) except -1:
+        self.budget -= max(count, 0) + (LOOK_UP_UNITS if looked_up else 1)
+        return self._spend(0) if self.budget < 0 else 0
+
+    cdef int _take_delivery(self, const Message* msg, list queues, Py_ssize_t at) except -1:
+        """From a consumer of the other server: `at` is where the stored subject begins in the reply."""
+        cdef Router router = self.router
+        cdef uint64_t builds = router.builds
+        cdef Message shown = msg[0]
+        cdef int count
+        shown.subject = msg.reply + at
+        shown.subject_len = msg.reply_len - at
+        shown.reply_len = at - 1
+        shown.tail = NULL
+        shown.tail_len = 0
+        count = router.send_from_link(self.receiver, queues, router.route(msg.subject, msg.subject_len), &shown)
+        return self._spend_on_message(count, router.builds != builds)
