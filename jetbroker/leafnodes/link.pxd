@@ -5,8 +5,8 @@ from jetbroker.auth.permissions cimport Permissions, Responses
 from jetbroker.connections.connection cimport Connection
 from jetbroker.connections.output cimport ConnectionOutput
 from jetbroker.leafnodes.interest cimport Ledger, LinkView
+from jetbroker.leafnodes.subscriptions cimport LinkSubscriptions
 from jetbroker.routing.links cimport LinkReceiver
-from jetbroker.routing.subscription cimport Subscription
 from jetbroker.wire.message cimport Message
 
 
@@ -38,8 +38,7 @@ cdef class Link(Connection):
     cdef Permissions accepts           # what may come; None: everything
     cdef public object remote          # leafnodes.peer.Peer: what is known of the other side
     cdef public str kind               # "nats" or "websocket"
-    cdef dict subscriptions            # (subject, queue or None) -> Subscription
-    cdef Py_ssize_t most               # subscriptions it may have; negative: any number
+    cdef LinkSubscriptions subscriptions   # what the other side asks for, None until it is live
 
     cdef bint _may_come(self, const Message* msg) except -1
     cdef int _refuse(self, str what, bytes subject) except -1

@@ -9,11 +9,11 @@ from jetbroker.auth.permissions cimport Permissions, Responses
 from jetbroker.clock cimport monotonic_ns
 from jetbroker.connections.connection cimport Connection
 from jetbroker.connections.output cimport LOOK_CLOSED, LOOK_FULL, ConnectionOutput, Shared
-from jetbroker.connections.subscriptions cimport retire
 from jetbroker.leafnodes.interest cimport Ledger, LinkView
+from jetbroker.leafnodes.subscriptions cimport LinkSubscriptions
 from jetbroker.routing.links cimport LinkReceiver
 from jetbroker.routing.router cimport Router, charge_publisher
-from jetbroker.routing.subscription cimport WITHHELD, Subscription
+from jetbroker.routing.subscription cimport WITHHELD
 from jetbroker.wire.buffer cimport format_uint
 from jetbroker.wire.leaf_parser cimport LeafParser
 from jetbroker.wire.message cimport Message
@@ -204,8 +204,6 @@ cdef class Link(Connection):
         self.parser.headers = True
         self.parser.login_due = login_due
         self.kind = "nats"
-        self.subscriptions = {}
-        self.most = shared.max_subscriptions or -1
 
     # --- events, told to the broker ---
 
@@ -214,18 +212,12 @@ cdef class Link(Connection):
         return 0
 
     cdef int lost(self, object error) except -1:
-        cdef Subscription sub
-        cdef list gone = list(self.subscriptions.values())
         self.receiver.ended = True
         self.shared.server.link_lost(self, error)
         if self.ledger is not None:
             self.ledger.forget(self.receiver.told)
             self.receiver.told = None
-        self.subscriptions = {}
-        for sub in gone:
-            sub.closed = True
-        if gone:
-            retire(self.router, gone, 0)
+            self.subscriptions.retire_all()
         return 0
 
     cdef int failed(self, object error) except -1:
@@ -248,6 +240,7 @@ cdef class Link(Connection):
         receiver.cluster = self.remote.cluster or None
         self._take_rules(rules)
         self.ledger = ledger
+        self.subscriptions = LinkSubscriptions(router, receiver, self.shared.max_subscriptions or -1)
         receiver.told = LinkInterest(receiver)
         ledger.add(receiver.told)
 
@@ -287,11 +280,11 @@ cdef class Link(Connection):
     @property
     def subscription_count(self) -> int:
         """Subjects, and subjects with a queue group, that the other side asks for."""
-        return len(self.subscriptions)
+        return 0 if self.subscriptions is None else len(self.subscriptions)
 
     def subscription_list(self) -> list:
         """What the other side asks for, oldest first."""
-        return list(self.subscriptions.values())
+        return [] if self.subscriptions is None else self.subscriptions.list_all()
 
     def send_error(self, str text not None) -> None:
         """Send -ERR."""
@@ -329,27 +322,21 @@ cdef class Link(Connection):
         return 0
 
     cdef int on_leaf_subscribe(self, bytes subject, bytes queue, int weight) except -1:
-        cdef Subscription sub = self.subscriptions.get((subject, queue))
         cdef bint mark = is_mark(subject)
         self.heard_ns = monotonic_ns()
         if self.ledger is None:
             raise ProtocolError("Authorization Violation")
-        if sub is not None:
-            if queue is not None and sub.weight != weight:
-                self.router.weigh(sub, weight)
-            return self._spend(ANSWER_UNITS)
         if mark and self.shared.server.is_own_mark(self, subject):
             self.shared.server.link_looped(self)
             return 0
         if not (mark or subject.startswith((b"_GR_.", b"$GR.")) or self._may_ask(subject)):
             return self._refuse("Subscription", subject)
-        if 0 <= self.most <= len(self.subscriptions):
-            self.shared.server.link_at_limit(self)
-            return self._spend(EVENT_UNITS)
         if not has_valid_tokens(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
             self._spend(ANSWER_UNITS)
             return self._error("Invalid Subscription")
-        self.subscriptions[(subject, queue)] = self.router.subscribe(self.receiver, subject, queue, b"", weight)
+        if not self.subscriptions.add(subject, queue, weight):
+            self.shared.server.link_at_limit(self)
+            return self._spend(EVENT_UNITS)
         return self._spend_on_interest(subject)
 
     def _may_ask(self, bytes subject) -> bool:
@@ -358,13 +345,10 @@ cdef class Link(Connection):
                 or self.receiver.allowed.may_publish(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)))
 
     cdef int on_leaf_unsubscribe(self, bytes subject, bytes queue) except -1:
-        cdef Subscription sub = self.subscriptions.pop((subject, queue), None)
         self.heard_ns = monotonic_ns()
         if self.ledger is None:
             raise ProtocolError("Authorization Violation")
-        if sub is None:
-            return self._spend(ANSWER_UNITS)
-        self.router.unsubscribe(sub)
+        self.subscriptions.remove(subject, queue)
         return self._spend_on_interest(subject)
 
     cdef int on_publish(self, const Message* msg) except -1:

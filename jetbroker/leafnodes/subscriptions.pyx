@@ -38,8 +38,12 @@ cdef class LinkSubscriptions:
         sub = self.by_name.pop(name_of(subject, queue), None)
         return self.router.unsubscribe(<Subscription>sub) if sub is not None else 0
 
+    cpdef list list_all(self):
+        """Oldest first."""
+        return list(self.by_name.values())
+
     cpdef int retire_all(self) except -1:
-        cdef list gone = list(self.by_name.values())
+        cdef list gone = self.list_all()
         self.by_name = {}
         return retire(self.router, gone, 0)
 
