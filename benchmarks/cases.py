@@ -54,6 +54,7 @@ UNITS = {
     "median_us": Unit("µs", False, 1),
     "p99_us": Unit("µs", False, 1),
     "ready_s": Unit("s", False, 3),
+    "first_copy_s": Unit("s", False, 2),
     "rss_before": Unit("MB", False, 1),
     "bytes_per_connection": Unit("bytes", False),
     "connects": Unit("/s", True),
@@ -163,6 +164,7 @@ def _core_case(
 def all_cases() -> list[Case]:
     """Every case, in the order of the report."""
     from benchmarks.hostile import hostile_cases  # it needs the names above
+    from benchmarks.links import link_cases
     from benchmarks.scale import scale_cases
 
     return [
@@ -201,6 +203,7 @@ def all_cases() -> list[Case]:
                 Row("bytes_per_connection", "memory per idle connection", at_most=6144.0),
             ),
         ),
+        *link_cases(),
         *scale_cases(),
         *hostile_cases(),
     ]

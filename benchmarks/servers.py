@@ -86,7 +86,7 @@ def run_loadgen(program: Path, port: int, arguments: Sequence[str], timeout_s: i
     return result
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -100,8 +100,9 @@ class Server:
         self.variant = variant
         self.port = 0
         self.options = ""  # further lines of the configuration
+        self.domain = ""  # of its JetStream
         self.process: subprocess.Popen[str] | None = None
-        self._nats_server = nats_server
+        self.nats_server = nats_server
         self._log: deque[str] = deque(maxlen=20)
         self._directory = SCRATCH / f"{os.getpid()}-{time.monotonic_ns()}"
 
@@ -121,20 +122,21 @@ class Server:
 
     def _command(self) -> list[str]:
         sync = f'sync_interval: "{self.variant.sync_interval}"\n' if self.variant.sync_interval else ""
+        domain = f'domain: "{self.domain}"\n' if self.domain else ""
         config = self._directory / "server.conf"
         config.write_text(
             f'listen: "127.0.0.1:{self.port}"\n{self.options}'
-            f'jetstream {{\n  store_dir: "{self._directory / "store"}"\n  {sync}}}\n'
+            f'jetstream {{\n  store_dir: "{self._directory / "store"}"\n  {domain}{sync}}}\n'
         )
         if self.variant.server == "jetbroker":
             return [sys.executable, "-m", "jetbroker", "-c", str(config)]
-        if self._nats_server is None:
+        if self.nats_server is None:
             raise BenchmarkError("there is no nats-server")
-        return [self._nats_server, "-c", str(config)]
+        return [self.nats_server, "-c", str(config)]
 
     def start(self) -> float:
         """Start it; returns the seconds from exec to 'Server is ready'."""
-        self.port = _free_port()
+        self.port = free_port()
         command = self._command()
         began = time.perf_counter()
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT)

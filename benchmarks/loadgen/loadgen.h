@@ -19,6 +19,7 @@
 typedef struct {
     const char *host;
     int port;
+    int sub_port; /* where subscribers and responders connect, a server that is linked to the other; 0: the same */
     long pubs, subs, size, msgs, subjects, conns, pid, inflight, batch;
     long hot;        /* so many of the subjects are published to; 0: all */
     long window_mib; /* bytes a publisher may be ahead of the slowest subscriber */
@@ -48,6 +49,7 @@ void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2))
 void *xmalloc(size_t n);
 int64_t now_ns(void);
 void conn_open(conn *c, const options *o, const char *name); /* conn_dial and conn_greet */
+void conn_open_far(conn *c, const options *o, const char *name); /* the same at sub_port */
 void conn_dial(conn *c, const options *o, const char *name);
 void conn_greet(conn *c); /* wait for INFO, queue CONNECT */
 void conn_close(conn *c);

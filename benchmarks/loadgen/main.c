@@ -10,8 +10,8 @@
 
 static const char usage[] =
     "usage: loadgen MODE [--host A] [--port N] [--timeout SECONDS] [options]\n"
-    "  core    --pubs P --subs S --size N --msgs M [--subjects K] [--window-mib W]\n"
-    "  reqrep  --msgs M [--size N]\n"
+    "  core    --pubs P --subs S --size N --msgs M [--subjects K] [--window-mib W] [--sub-port N]\n"
+    "  reqrep  --msgs M [--size N] [--sub-port N]\n"
     "  jspub   --storage file|memory --inflight I --size N --msgs M [--stream NAME] [--keep]\n"
     "  jspull  --batch B --ack explicit|none --size N --msgs M [--storage file|memory]\n"
     "  idle    --conns N [--pid SERVER_PID]\n"
@@ -32,7 +32,7 @@ static long number(const char *name, const char *text, long least) {
     return value;
 }
 
-enum { HOST = 256, STORAGE, ACK, STREAM, KEEP, HOT };
+enum { HOST = 256, STORAGE, ACK, STREAM, KEEP, HOT, SUB_PORT };
 
 static int parse_options(int argc, char **argv, options *o, long *timeout_s) {
     static const struct option table[] = {
@@ -40,7 +40,7 @@ static int parse_options(int argc, char **argv, options *o, long *timeout_s) {
         {"subs", 1, NULL, 'S'},        {"size", 1, NULL, 's'},     {"msgs", 1, NULL, 'm'},    {"subjects", 1, NULL, 'k'},
         {"window-mib", 1, NULL, 'w'},  {"conns", 1, NULL, 'n'},    {"pid", 1, NULL, 'i'},     {"inflight", 1, NULL, 'f'},
         {"batch", 1, NULL, 'b'},       {"storage", 1, NULL, STORAGE}, {"ack", 1, NULL, ACK},  {"stream", 1, NULL, STREAM},
-        {"keep", 0, NULL, KEEP},       {"hot", 1, NULL, HOT},      {NULL, 0, NULL, 0},
+        {"keep", 0, NULL, KEEP},       {"hot", 1, NULL, HOT},     {"sub-port", 1, NULL, SUB_PORT}, {NULL, 0, NULL, 0},
     };
     int code, index = 0;
     while ((code = getopt_long(argc, argv, "", table, &index)) != -1) {
@@ -52,6 +52,7 @@ static int parse_options(int argc, char **argv, options *o, long *timeout_s) {
         case STREAM: o->stream = optarg; break;
         case KEEP: o->keep = 1; break;
         case HOT: o->hot = number(name, optarg, 0); break;
+        case SUB_PORT: o->sub_port = (int)number(name, optarg, 1); break;
         case 'p': o->port = (int)number(name, optarg, 1); break;
         case 't': *timeout_s = number(name, optarg, 1); break;
         case 'P': o->pubs = number(name, optarg, 1); break;

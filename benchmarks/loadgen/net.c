@@ -237,6 +237,12 @@ void conn_open(conn *c, const options *o, const char *name) {
     conn_greet(c);
 }
 
+void conn_open_far(conn *c, const options *o, const char *name) {
+    options far = *o;
+    if (o->sub_port) far.port = o->sub_port;
+    conn_open(c, &far, name);
+}
+
 void conn_close(conn *c) {
     close(c->fd);
     free(c->in);

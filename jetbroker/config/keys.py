@@ -227,7 +227,7 @@ STORE_DIR = ("store_dir", "storedir", "store")  # `store` only inside of `jetstr
 # What nats-server has and this broker has not. `<key>: false` is accepted: it asks for nothing.
 TOP_UNSUPPORTED = frozenset(
     (
-        "cluster default_js_domain feature_flags gateway leaf leafnodes mqtt ocsp ocsp_cache prof_block_rate prof_port "
+        "cluster feature_flags gateway mqtt ocsp ocsp_cache prof_block_rate prof_port "
         "proxies resolver_tls"
     ).split()
 )

@@ -16,8 +16,6 @@ from jetbroker.config.report import ConfigErrors, Report
 from jetbroker.config.users import Users
 from jetbroker.errors import ConfigError
 
-LEAFNODES = False  # no links are made yet: their keys are refused
-
 if TYPE_CHECKING:
     from jetbroker.config.operator import OperatorKeys
 
@@ -76,9 +74,10 @@ class _Top:
             "jetstream": self.jetstream.read,
             "store_dir": self.jetstream.store_dir,
             "storedir": self.jetstream.store_dir,
+            "leafnodes": self._leafnodes,
+            "leaf": self._leafnodes,
+            "default_js_domain": self._leafnodes,
         }
-        if LEAFNODES:
-            blocks |= {**dict.fromkeys(("leafnodes", "leaf"), self._leafnodes), "default_js_domain": self._leafnodes}
         # The store directory of the top level comes first, so that a second one is the error.
         ordered = dict(sorted(tree.items(), key=lambda item: item[0].lower() not in keys.STORE_DIR))
         self.report.fill(self.options, ordered, keys.TOP, blocks, keys.TOP_UNSUPPORTED)

@@ -1,6 +1,7 @@
 """The clients of a broker: who is connected, INFO, login, keep-alive. All of it per event, none per message."""
 
 import asyncio
+import itertools
 import random
 from collections.abc import Callable
 
@@ -50,6 +51,7 @@ class Clients(ClientEvents):
         self.log = log
         self.connected: dict[int, ClientProtocol] = {}
         self.total = 0
+        self.next_cid: Callable[[], int] = itertools.count(1).__next__  # of clients and links alike
         self.stale = 0
         self.closed = ClosedConnections(options.max_closed_clients)
         self.closed_traffic: dict[str, Traffic] = {}  # of connections that are gone, by account
@@ -78,7 +80,7 @@ class Clients(ClientEvents):
         self.total += 1
         account = self.logins.first_account
         due = self.logins.authenticator.due(kind)
-        client = ClientProtocol(self.shared, account.router, account, self.total, due)
+        client = ClientProtocol(self.shared, account.router, account, self.next_cid(), due)
         client.kind = kind
         return client
 

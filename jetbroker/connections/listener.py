@@ -420,7 +420,7 @@ class Arrival(asyncio.BufferedProtocol):
         self._disarm()
         clients, client, layer = self._listener.clients, self._client, cast("TlsLayer", self._layer)
         self._listener.clients.tls_queue.end(self)
-        found = facts(layer, self.greets_later)
+        found = facts(layer.ssl, self.greets_later)
         self._over = True
         client.arrival = None
         layer.set_protocol(client)

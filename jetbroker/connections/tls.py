@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from jetbroker.config import certificates
 from jetbroker.config.options import TlsOptions
-from jetbroker.connections.tls_layer import TlsLayer
 from jetbroker.errors import ConfigError, JetbrokerError
 
 if TYPE_CHECKING:
@@ -69,6 +68,33 @@ def server_context(options: TlsOptions, *, verify: bool | None = None) -> ssl.SS
         raise TlsError(str(error)) from None
     except (OSError, ValueError) as error:
         raise TlsError(f"error parsing X509 certificate/key pair: {error}") from error
+    return context
+
+
+def client_context(options: TlsOptions | None) -> ssl.SSLContext:
+    """What a handshake needs that this server begins; None: no block says anything of it. Raises TlsError."""
+    options = options or TlsOptions()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3 if options.min_version == "1.3" else ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        certificates.check(options)
+        _set_ciphers(context, options.ciphers)
+        _set_curves(context, options.curves)
+        if options.cert_file:
+            context.load_cert_chain(options.cert_file, options.key_file, _no_password)
+        if options.ca_file:
+            context.load_verify_locations(options.ca_file)
+        else:
+            context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    except ConfigError as error:
+        raise TlsError(str(error)) from None
+    except (OSError, ValueError) as error:
+        raise TlsError(f"error parsing X509 certificate/key pair: {error}") from error
+    if options.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
     return context
 
 
@@ -203,9 +229,8 @@ class TlsFacts:
         return [_shown_certificate(der) for der in self.peer_certificates]
 
 
-def facts(layer: TlsLayer, first: bool) -> TlsFacts:
+def facts(connection: ssl.SSLObject, first: bool) -> TlsFacts:
     """Of a connection whose handshake is done."""
-    connection = layer.ssl
     cipher = connection.cipher()
     name = cipher[0] if cipher else ""
     version = connection.version() or ""

@@ -264,7 +264,7 @@ class WebsocketConnection(asyncio.Protocol):
         if self._arrival is not None:
             from jetbroker.connections.tls import facts
 
-            self._input.client.tls = facts(cast("TlsLayer", socket), False)
+            self._input.client.tls = facts(cast("TlsLayer", socket).ssl, False)
         self._input.start()
 
     def _end_handshake(self) -> None:

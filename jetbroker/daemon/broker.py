@@ -33,6 +33,7 @@ from jetbroker.daemon.runfiles import RunFiles
 from jetbroker.errors import ConfigError, JetbrokerError, StoreOpenError
 from jetbroker.logs.logger import Logger
 from jetbroker.monitor.system import SystemServices
+from jetbroker.routing.mapping import domain_mappings
 from jetbroker.tick import Tick
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from jetbroker.connections.token_clients import TokenClients
     from jetbroker.daemon.reloading import Reloader
     from jetbroker.jetstream.server import JetStreamServer
+    from jetbroker.leafnodes.server import Leafnodes
     from jetbroker.monitor.monitor import Monitor
     from jetbroker.monitor.sources import Sources
 
@@ -68,6 +70,7 @@ class Broker:
         self.tick = Tick(self.loop)
         self.accounts = make_accounts(options, self.tick, {})
         self.jetstream: JetStreamServer | None = None
+        self.leafnodes: Leafnodes | None = None
         self.monitor: Monitor | None = None
         self.files = RunFiles(options, log)
         self.exit_code = 0
@@ -106,12 +109,18 @@ class Broker:
         checks.check_jetstream_accounts(self.options)
         if self.options.jetstream.enabled:
             await self.start_jetstream()
+        else:
+            self._map_default_domains()
+        if self.options.leafnodes.enabled:
+            await self.start_leafnodes()
         await self.listeners.start()
         self.clients.start()
         urls = self.listeners.urls()
+        if self.leafnodes is not None:
+            urls["leafnodes"] = self.leafnodes.urls()
         if self.monitor is not None:
             urls["monitoring"] = [self.monitor.url]
-            self.monitor.serve(self.options, self.accounts, self.clients, self.jetstream, self.info)
+            self.monitor.serve(self.options, self.accounts, self.clients, self.jetstream, self.info, self.leafnodes)
         self.files.write_ports(urls)
         self.log.info("Server is ready")
         self.ready.set()
@@ -136,6 +145,33 @@ class Broker:
         finally:
             self.log.info(f"Took {format_duration(round(time.monotonic() - began, 6))} to start JetStream")
 
+    def _map_default_domains(self) -> None:
+        """Without JetStream here: what an account asks of JetStream goes to a domain."""
+        for name, domain in self.options.leafnodes.default_js_domain.items():
+            if name in self.accounts:
+                self.accounts[name].router.domain = domain_mappings(domain="", default=domain)
+
+    async def start_leafnodes(self) -> None:
+        """Listen for links, and dial. Raises JetbrokerError or OSError."""
+        from jetbroker.leafnodes.server import Leafnodes  # most brokers do without
+
+        self.leafnodes = Leafnodes(
+            self.options,
+            self.tick,
+            self.accounts,
+            self.clients,
+            self.info,
+            self.log,
+            self._links_changed,
+            self.listeners.websocket_urls,
+        )
+        await self.leafnodes.start()
+
+    def _links_changed(self) -> None:
+        """Streams may reach their origins again, or no more."""
+        if self.jetstream is not None:
+            self.jetstream.links_changed()
+
     async def end_jetstream(self) -> None:
         """For a reload: the streams stay on disk."""
         await self._stop_jetstream()
@@ -152,6 +188,8 @@ class Broker:
         self.accounts.update(accounts)
         self._share(graph, only)
         self._attach_services()
+        if self.leafnodes is not None:
+            self.leafnodes.leafs.follow_accounts()
 
     def _attach_services(self) -> None:
         """The server's own services need a system account, and without one in operator mode there is none."""
@@ -226,7 +264,15 @@ class Broker:
             from jetbroker.monitor.sources import Sources  # with the first request
 
             self._sources = Sources(
-                self.options, self.accounts, self.clients, self.jetstream, self.info, 0, self._started_ns, lambda: True
+                self.options,
+                self.accounts,
+                self.clients,
+                self.jetstream,
+                self.info,
+                0,
+                self._started_ns,
+                lambda: True,
+                self.leafnodes,
             )
         self._sources.jetstream = self.jetstream
         return self._sources
@@ -249,6 +295,8 @@ class Broker:
         if self._reloader is not None:
             await self._reloader.stop()
         await self._stop_jetstream()
+        if self.leafnodes is not None:
+            await self.leafnodes.stop()
         await self.clients.stop()
         if self.monitor is not None:
             self.monitor.close()
@@ -257,6 +305,8 @@ class Broker:
 
     def _close_listeners(self) -> None:
         self.listeners.close()
+        if self.leafnodes is not None:
+            self.leafnodes.close()
         if self.monitor is not None:
             self.monitor.ready = False
 

@@ -19,6 +19,8 @@ from jetbroker.daemon.listening import Entrances, fingerprint
 from jetbroker.errors import ConfigError, JetbrokerError
 
 if TYPE_CHECKING:
+    import ssl
+
     from jetbroker.accounts.graph import Graph
     from jetbroker.daemon.broker import Broker
 
@@ -29,11 +31,12 @@ _AT_RELOAD = "invalid ClientAdvertise value of"
 
 
 class Parts(NamedTuple):
-    """What is made anew by a reload."""
+    """What is made anew by a reload. `links`: what links that come meet, None for no TLS."""
 
     authenticator: Authenticator
     entrances: Entrances
     graph: "Graph"
+    links: "ssl.SSLContext | None"
 
 
 class Reloader:
@@ -71,6 +74,7 @@ class Reloader:
             adopt(self._broker.options, options)
             self._follow(found)
             self._take(parts)
+            await self._follow_links(found)
             await self._follow_jetstream()
             if self._broker.monitor is not None:
                 self._broker.monitor.reloaded(self._broker.jetstream, time.time_ns())
@@ -112,7 +116,10 @@ class Reloader:
         """Make what the configuration asks for. Raises what keeps it from being made; nothing has changed then."""
         self._broker.log.check(options)
         broker = self._broker
-        return Parts(broker.authenticator_for(options), broker.listeners.prepare(options), graph_of(options))
+        links = None
+        if broker.leafnodes is not None:
+            links = broker.leafnodes.hub.context_for(options)
+        return Parts(broker.authenticator_for(options), broker.listeners.prepare(options), graph_of(options), links)
 
     def _take(self, parts: Parts) -> None:
         """Put the new parts in the place of the old ones."""
@@ -127,6 +134,9 @@ class Reloader:
         else:
             broker.resolver.reload()
         broker.clients.logins.replace(parts.authenticator, broker.clients.connected.values())
+        if broker.leafnodes is not None:
+            broker.leafnodes.hub.context = parts.links
+            broker.leafnodes.replace_logins(parts.authenticator)
 
     def _follow(self, found: list[Change]) -> None:
         """Follow each change and tell of it; the log itself changes last."""
@@ -143,6 +153,15 @@ class Reloader:
             except ConfigError as error:  # it could be opened a moment ago
                 broker.log.error(f"The log stays where it is: {error}")
             broker.clients.follow_trace()
+
+    async def _follow_links(self, found: list[Change]) -> None:
+        """Remotes that came and went, once there are the accounts for them."""
+        broker = self._broker
+        for links in [change.links for change in found if change.links is not None]:
+            if broker.leafnodes is not None:
+                broker.leafnodes.follow(links)
+            elif broker.options.leafnodes.enabled:
+                await broker.start_leafnodes()
 
     # --- what has an effect right now ---
 

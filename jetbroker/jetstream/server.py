@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jetbroker.accounts.account import Account
-from jetbroker.config.options import Options
+from jetbroker.config.options import SYSTEM_ACCOUNT, Options
 from jetbroker.forms.api_level import API_LEVEL
 from jetbroker.forms.sizes import friendly_bytes
 from jetbroker.jetstream.models.contracts import BatchLimits, ServerInfo, ServerReservations
@@ -50,7 +50,6 @@ class JetStreamServer:
         self._turns = WorkTurns(tick)
         self.log = log
         self.store: Store | None = None
-        self._domain = domain_mappings(options.jetstream.domain) if options.jetstream.domain else None
         self.by_account: dict[str, JetStream] = {}
         self._apis: dict[str, Api] = {}
         self._waiting: list[_WaitingAccount] = []
@@ -82,8 +81,10 @@ class JetStreamServer:
         self._waiting.append(_WaitingAccount(account, self.tick))
 
     def _map_domain(self, account: Account) -> None:
-        """The system account has none, as in nats-server."""
-        account.router.domain = None if account.is_system else self._domain
+        """By the server's domain; an account without JetStream may mean another one. The system account has none."""
+        if not account.is_system:
+            default = "" if is_enabled(account) else self.options.leafnodes.default_js_domain.get(account.name, "")
+            account.router.domain = domain_mappings(self.options.jetstream.domain, default)
 
     def start_waiting(self) -> None:
         """Load what the first requests need, and begin with the accounts that have no streams yet.
@@ -234,6 +235,9 @@ class JetStreamServer:
         self.log.info("-------------------------------------------")
         self.log.debug("  Exports:")
         self.log.debug("     $JS.API.>")
+        system = self.options.system_account or SYSTEM_ACCOUNT
+        if any(remote.account == system for remote in self.options.leafnodes.remotes):
+            self.log.info("Standalone server started in clustered mode do not support extending domains")
 
 
 def is_enabled(account: Account) -> bool:

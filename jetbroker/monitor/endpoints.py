@@ -12,6 +12,7 @@ from jetbroker.monitor.connz import connz
 from jetbroker.monitor.healthz import healthz
 from jetbroker.monitor.http import Response, text_response
 from jetbroker.monitor.jsz import jsz
+from jetbroker.monitor.leafz import leafz
 from jetbroker.monitor.query import BadRequest, Query
 from jetbroker.monitor.sources import Sources, compact, now_text, pretty
 from jetbroker.monitor.subsz import subsz
@@ -149,7 +150,7 @@ async def _gatewayz(sources: Sources, query: Query) -> Response:
 
 
 async def _leafz(sources: Sources, query: Query) -> Response:
-    return _json({**_head(sources), "now": now_text(), "leafnodes": 0, "leafs": []})
+    return _json(leafz(sources, query))
 
 
 def _head(sources: Sources) -> dict[str, Any]:
@@ -164,7 +165,7 @@ _ENDPOINTS: dict[str, Endpoint] = {
     "/subsz": _subsz,
     "/jsz": _jsz,
     "/healthz": _healthz,
-    "/routez": _routez,  # nothing to see on a single server, but exporters ask for all of them
+    "/routez": _routez,  # nothing to see on a single server, but exporters ask for them
     "/gatewayz": _gatewayz,
     "/leafz": _leafz,
 }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import ssl
 
     from jetbroker.jetstream.server import JetStreamServer
+    from jetbroker.leafnodes.server import Leafnodes
     from jetbroker.monitor.http import HttpListener
     from jetbroker.monitor.secure import Arrivals
     from jetbroker.monitor.sources import Sources
@@ -67,13 +68,14 @@ class Monitor:
         clients: Clients,
         jetstream: "JetStreamServer | None",
         info: ServerInfo,
+        leafnodes: "Leafnodes | None",
     ) -> None:
         """Answer from soon on; connections that come before wait in the socket."""
         if self._socket is None:
             return
         clients.closed.keep = True
         self._jetstream = jetstream
-        self._serving = asyncio.create_task(self._serve(self._socket, options, accounts, clients, info))
+        self._serving = asyncio.create_task(self._serve(self._socket, options, accounts, clients, info, leafnodes))
 
     async def _serve(
         self,
@@ -82,6 +84,7 @@ class Monitor:
         accounts: dict[str, Account],
         clients: Clients,
         info: ServerInfo,
+        leafnodes: "Leafnodes | None",
     ) -> None:
         await asyncio.sleep(_LOAD_SECONDS)
         await loaded()
@@ -91,7 +94,15 @@ class Monitor:
 
         loop = asyncio.get_running_loop()
         self._sources = Sources(
-            options, accounts, clients, self._jetstream, info, self.port, self.started_ns, lambda: self.ready
+            options,
+            accounts,
+            clients,
+            self._jetstream,
+            info,
+            self.port,
+            self.started_ns,
+            lambda: self.ready,
+            leafnodes,
         )
         self._sources.config_loaded_ns = self._config_loaded_ns
         listener = self._listener = HttpListener(loop, Endpoints(self._sources).answer)

@@ -19,6 +19,7 @@ from jetbroker.turns import Turn
 
 if TYPE_CHECKING:
     from jetbroker.jetstream.server import JetStreamServer
+    from jetbroker.leafnodes.server import Leafnodes
 
 T = TypeVar("T")
 
@@ -42,11 +43,13 @@ class Sources:
         http_port: int,
         started_ns: int,
         ready: Callable[[], bool],
+        leafnodes: "Leafnodes | None" = None,
     ) -> None:
         self.options = options
         self.accounts = accounts
         self.clients = clients
         self.jetstream = jetstream
+        self.leafnodes = leafnodes
         self.info = info
         self.http_port = http_port
         self.started_ns = self.config_loaded_ns = started_ns

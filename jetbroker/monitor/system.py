@@ -29,8 +29,8 @@ _IN_EVERY_ACCOUNT = (
     "$SYS.REQ.ACCOUNT.PING.STATZ",
     "$SYS.REQ.SERVER.PING.CONNZ",
 )
-_OF_THE_SERVER = ("STATSZ", "IDZ", "HEALTHZ", "VARZ", "CONNZ", "SUBSZ", "JSZ")
-_OF_AN_ACCOUNT = ("CONNZ", "STATZ")
+_OF_THE_SERVER = ("STATSZ", "IDZ", "HEALTHZ", "VARZ", "CONNZ", "SUBSZ", "JSZ", "LEAFZ")
+_OF_AN_ACCOUNT = ("CONNZ", "STATZ", "LEAFZ")
 _CLAIMS_UPDATES = ("$SYS.REQ.ACCOUNT.*.CLAIMS.UPDATE", "$SYS.ACCOUNT.*.CLAIMS.UPDATE")
 _FEATURES = {"js_ack_fc_v2": False, "js_raft_delete_range": False}
 _JETSTREAM_FLAGS = 7
@@ -325,7 +325,7 @@ def _query(options: dict[str, Any], account: str) -> str:
 
 
 async def _endpoint(sources: "Sources", name: str, query: str) -> dict[str, Any]:
-    from jetbroker.monitor import connz, healthz, jsz, subsz, varz
+    from jetbroker.monitor import connz, healthz, jsz, leafz, subsz, varz
     from jetbroker.monitor import query as queries
 
     asked = queries.Query(query)
@@ -334,6 +334,8 @@ async def _endpoint(sources: "Sources", name: str, query: str) -> dict[str, Any]
         return {**found, "status_code": int(status)}
     if name == "VARZ":
         return await varz.varz(sources)
+    if name == "LEAFZ":
+        return leafz.leafz(sources, asked)
     endpoints: dict[str, Callable[[Any, queries.Query], Awaitable[dict[str, Any]]]] = {
         "CONNZ": connz.connz,
         "SUBSZ": subsz.subsz,

@@ -9,7 +9,7 @@ from jetbroker.config.options import SYSTEM_ACCOUNT, Options, TlsOptions
 from jetbroker.connections.closed import Traffic
 from jetbroker.forms.gotext import format_time
 from jetbroker.limits import TLS_TIMEOUT_SECONDS, WEBSOCKET_HANDSHAKE_SECONDS
-from jetbroker.monitor import jsz
+from jetbroker.monitor import jsz, leafz
 from jetbroker.monitor.sources import Sources, go_float, now_text, paced, uptime_text
 
 
@@ -32,8 +32,7 @@ async def varz(sources: Sources) -> dict[str, Any]:
         "feature_flags": {},
         **_operators(options),
         **({} if options.no_system_account else {"system_account": options.system_account or SYSTEM_ACCOUNT}),
-        "slow_consumer_stats": _by_kind(sources.clients.shared.slow_consumers),
-        "stale_connection_stats": _by_kind(sources.clients.stale),
+        **_failures(sources),
         "disk_io_wait_stats": {"waiters": 0, "waits": 0, "wait_time": 0, "max_wait_time": 0},
         **_expiry(sources, tls),
     }
@@ -77,7 +76,10 @@ def _settings(sources: Sources) -> dict[str, Any]:
         "max_control_line": options.max_control_line,
         "max_payload": options.max_payload,
         "max_pending": options.max_pending,
-        **{name: {} for name in ("cluster", "gateway", "leaf", "mqtt")},
+        "cluster": {},
+        "gateway": {},
+        "leaf": leafz.settings(sources),
+        "mqtt": {},
         "websocket": _websocket(sources),
     }
 
@@ -134,7 +136,7 @@ def _counters(sources: Sources, traffic: Traffic) -> dict[str, Any]:
         "total_connections": clients.total,
         "routes": 0,
         "remotes": 0,
-        "leafnodes": 0,
+        "leafnodes": 0 if sources.leafnodes is None else len(sources.leafnodes.leafs.live),
         "in_msgs": traffic.in_msgs,
         "in_bytes": traffic.in_bytes,
         "in_client_msgs": traffic.in_msgs,
@@ -162,8 +164,16 @@ async def _traffic(sources: Sources) -> Traffic:
     return total
 
 
-def _by_kind(clients: int) -> dict[str, int]:
-    return {"clients": clients, "routes": 0, "gateways": 0, "leafs": 0}
+def _failures(sources: Sources) -> dict[str, Any]:
+    """Connections that were cut off because they took nothing, or did not answer."""
+    slow, stale = sources.clients.shared.slow_consumers, sources.clients.stale
+    leafs = None if sources.leafnodes is None else sources.leafnodes.leafs
+    of_links = (0, 0) if leafs is None else (leafs.shared.slow_consumers, leafs.stale)
+    none = {"routes": 0, "gateways": 0}
+    return {
+        "slow_consumer_stats": {"clients": slow, **none, "leafs": of_links[0]},
+        "stale_connection_stats": {"clients": stale, **none, "leafs": of_links[1]},
+    }
 
 
 def _nanoseconds(seconds: float) -> int:

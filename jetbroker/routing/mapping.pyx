@@ -114,13 +114,24 @@ cdef class Mappings:
         return found
 
 
-def domain_mappings(str domain not None) -> Mappings:
-    """What a JetStream domain maps in each account: `$JS.<domain>.API.` is a second name of the API, and of data."""
+def domain_mappings(str domain not None, str default="") -> Mappings | None:
+    """What JetStream domains map in an account; None: neither is given.
+
+    `domain` is the server's own: `$JS.<domain>.API.` is a second name of the API, and of data. `default` is the one that
+    an account without JetStream means when it names none.
+    """
+    cdef list rules = [(prefixed, plain) for prefixed, plain in domain_names(domain)] if domain else []
+    if default:
+        rules += [(plain, prefixed) for prefixed, plain in domain_names(default)]
+    return Mappings([(source, [(target, 100, "")]) for source, target in rules]) if rules else None
+
+
+def domain_names(str domain not None) -> list[tuple[bytes, bytes]]:
+    """What is named by a domain, and the same without it."""
     prefix = b"$JS.%b.API." % domain.encode()
-    targets = {b"INFO": b"$JS.API.INFO", b"$KV.>": b"$KV.>", b"$OBJ.>": b"$OBJ.>"}
-    for part in (b"STREAM.>", b"CONSUMER.>", b"DIRECT.>", b"META.>", b"SERVER.>", b"ACCOUNT.>"):
-        targets[part] = b"$JS.API." + part
-    return Mappings([(prefix + part, [(target, 100, "")]) for part, target in targets.items()])
+    parts = (b"INFO", b"STREAM.>", b"CONSUMER.>", b"DIRECT.>", b"META.>", b"SERVER.>", b"ACCOUNT.>")
+    names = [(prefix + part, b"$JS.API." + part) for part in parts]
+    return names + [(prefix + data, data) for data in (b"$KV.>", b"$OBJ.>")]
 
 
 cdef bytes _common_tokens(list sources):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from jetbroker.accounts import graph
-from jetbroker.config import checks, loader, start
+from jetbroker.config import checks, start
 from jetbroker.daemon import cli
 from jetbroker.daemon.runfiles import RunFiles
 from jetbroker.errors import ConfigError
@@ -47,11 +47,6 @@ PLACED_BETTER = re.compile(
 )
 # The number as a character there.
 OTHER_WORDS = {"accounts { A { nkey: 5 } }"}
-
-
-@pytest.fixture(autouse=True)
-def every_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "LEAFNODES", True)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jetbroker.config import keys, loader
+from jetbroker.config import keys
 from jetbroker.daemon import cli
 from jetbroker.errors import ConfigError
 from tests.support.process import find_nats_server
@@ -119,8 +119,7 @@ TREES = st.one_of(
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setattr(loader, "LEAFNODES", True)
+def folder(tmp_path: Path) -> Iterator[Path]:
     with contextlib.chdir(tmp_path):
         yield tmp_path
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from jetbroker.config import keys, loader
+from jetbroker.config import keys
 from jetbroker.config.checks import check_start, settle
 from jetbroker.config.leafnodes import leaf_url, remote_name, url_text
 from jetbroker.config.loader import load_text
@@ -19,11 +19,6 @@ from tests.support import certificates
 
 OPTIONS = TypeAdapter(Options)
 URLS = [LeafUrl("nats", "a", 0, "u", "p"), LeafUrl("tls", "::1", 5)]
-
-
-@pytest.fixture(autouse=True)
-def leafnodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "LEAFNODES", True)
 
 
 def read(text: str) -> Options:

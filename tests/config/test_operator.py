@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jetbroker.config import loader, start
+from jetbroker.config import start
 from jetbroker.daemon import cli
 from jetbroker.errors import ConfigError
 from tests.support.daemon import Daemon
@@ -154,8 +154,7 @@ def _of_theirs(path: Path, *arguments: str) -> str:
 
 @pytest.mark.differential
 @pytest.mark.parametrize("name", CASES)
-def test_the_same_is_said(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "LEAFNODES", True)
+def test_the_same_is_said(name: str, folder: Path) -> None:
     path = folder / "conf"
     path.write_text(CASES[name].replace("FOLDER", str(folder)))
     assert _of_ours(lambda: cli.check_file(str(path))) == _of_theirs(path, "-t")

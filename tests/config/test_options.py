@@ -448,7 +448,6 @@ def test_configs_of_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     env |= {"EDGE_PASSWORD": "secret", "OPS_PASSWORD": "secret", "HUB_URL": "nats://edge:secret@127.0.0.1:7422"}
     for name, value in env.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(loader, "LEAFNODES", True)
     paths = sorted(CONFIGS.glob("*.conf"))
     examples = "standalone accounts interval-sync permissions tls websocket mappings exports-imports logging"
     assert {path.stem for path in paths} >= {*examples.split(), "leaf-hub", "leaf-edge"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jetbroker.config import checks, loader, reload
+from jetbroker.config import checks, reload
 from jetbroker.config.loader import load_text
 from jetbroker.config.options import Options
 from jetbroker.errors import ConfigError
@@ -130,10 +130,7 @@ def settled(text: str) -> Options:
 
 @pytest.mark.differential
 @pytest.mark.parametrize("name", EDITS)
-def test_edits_do_the_same(
-    name: str, commands: list[tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loader, "LEAFNODES", True)
+def test_edits_do_the_same(name: str, commands: list[tuple[str, ...]], tmp_path: Path) -> None:
     made = certificates.make(tmp_path)
     cert = f'cert_file: "{made.server.cert}", key_file: "{made.server.key}", ca_file: "{made.ca.cert}"'
     texts = [text.replace("CERT", cert) for text in EDITS[name]]

@@ -1,0 +1,123 @@
+"""The INFO lines that links get from us, and what CONNECT says of this server."""
+
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from jetbroker import NATS_VERSION
+from jetbroker.accounts.account import Account
+from jetbroker.addresses import joined
+from jetbroker.config.advertise import advertised
+from jetbroker.config.options import Options
+from jetbroker.connections.info import ServerInfo
+from jetbroker.forms.api_level import API_LEVEL
+from jetbroker.leafnodes.handshake import info_line, rules_as_json
+from jetbroker.leafnodes.link import Link
+
+PROTOCOL = 3  # what servers of 2.14 announce to each other
+_ANY = ("", "0.0.0.0", "::")
+
+
+class Greeting:
+    """What this server says of itself on links.
+
+    `websocket_urls` gives host:port of each WebSocket port that is open. `port` is the one that is listened on, known
+    once the listener is open.
+    """
+
+    def __init__(self, options: Options, info: ServerInfo, websocket_urls: Callable[[], list[str]]) -> None:
+        self.options = options
+        self._info = info
+        self._websocket_urls = websocket_urls
+        self._fields: dict[str, Any] = {}
+
+    @property
+    def cluster(self) -> str:
+        """A server with remotes is a cluster of its own, named as itself."""
+        return self._info.server_name if self.options.leafnodes.remotes else ""
+
+    def listens(self, port: int) -> str:
+        """The listener is open, at this port: the address that other servers are told. Raises ConfigError."""
+        leaf = self.options.leafnodes
+        host = _reachable(leaf.host)
+        if leaf.advertise:
+            host, port = advertised(leaf.advertise, port)
+        address = joined(host, port)
+        self._fields = {"host": host, "port": port, "ip": address}
+        if not leaf.no_advertise:
+            self._fields["leafnode_urls"] = [address]
+        return address
+
+    def first(self, link: Link) -> bytes:
+        """What greets a link that was accepted."""
+        fields = self._of(link)
+        fields["nonce"] = link.remote.nonce.decode()
+        if self.options.leafnodes.compression.mode != "not supported":
+            fields["compression"] = "off"
+        return info_line(fields)
+
+    def after_connect(self, link: Link, account: Account) -> bytes:
+        """Its login was good: what it may do, and whose it is here."""
+        user = link.remote.user
+        fields = self._of(link)
+        if user is not None:
+            for name, rules in (("import", user.subscribe), ("export", user.publish)):
+                found = rules_as_json(rules)
+                if found is not None:
+                    fields[name] = found
+        fields |= {"remote_account": account.name, "connect_info": True}
+        if account.is_system:
+            fields["acc_is_sys"] = True
+        return info_line(fields)
+
+    def lame_duck(self, link: Link) -> bytes:
+        """This server is about to go."""
+        return info_line(self._of(link) | {"ldm": True})
+
+    def connect_fields(self, link: Link) -> dict[str, Any]:
+        """What a CONNECT of ours says of this server."""
+        account = link.remote.account
+        jetstream = account is not None and account.jetstream_options is not None and account.jetstream_options.enabled
+        return {
+            "version": NATS_VERSION,
+            "server_id": self._info.server_id,
+            "domain": self.options.jetstream.domain if self.options.jetstream.enabled else "",
+            "name": self._info.server_name,
+            "cluster": self.cluster,
+            "headers": link.headers,
+            "jetstream": jetstream and self.options.jetstream.enabled,
+            "remote_account": "" if account is None else account.name,
+            "protocol": PROTOCOL,
+        }
+
+    def _of(self, link: Link) -> dict[str, Any]:
+        options, own = self.options, self._info.fields
+        fields = {name: own[name] for name in ("server_id", "server_name", "version", "go", "headers", "max_payload")}
+        fields |= self._fields
+        fields |= {"proto": PROTOCOL, "auth_required": True, "client_id": link.cid, "info_on_connect": True}
+        fields["api_lvl"] = API_LEVEL
+        for name in ("jetstream", "domain"):
+            if name in own:
+                fields[name] = own[name]
+        if options.leafnodes.tls is not None:
+            fields["tls_required"] = True
+            if options.leafnodes.tls.verify:
+                fields["tls_verify"] = True
+        if self.cluster:
+            fields["cluster"] = self.cluster
+        urls = self._websocket_urls()
+        if urls:
+            fields["ws_connect_urls"] = urls
+        return fields
+
+
+def _reachable(host: str) -> str:
+    """An address that others can dial where we listen on all of them."""
+    if host not in _ANY:
+        return host
+    try:
+        found = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)
+    except OSError:
+        return host or "0.0.0.0"
+    addresses = [str(entry[4][0]) for entry in found if not str(entry[4][0]).startswith(("127.", "::1", "fe80:"))]
+    return addresses[0] if addresses else host or "0.0.0.0"

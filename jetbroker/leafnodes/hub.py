@@ -1,0 +1,167 @@
+"""The port for links, and who may come in by it."""
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from jetbroker import limits
+from jetbroker.addresses import bound_socket, joined, split
+from jetbroker.auth.authenticator import LEAFNODE, LEAFNODE_WEBSOCKET, WEBSOCKET, Claim, Verdict
+from jetbroker.auth.leaf_logins import LeafLogins, accused
+from jetbroker.config.options import RANDOM_PORT, Options
+from jetbroker.errors import ProtocolError
+from jetbroker.forms.gotext import quoted
+from jetbroker.leafnodes.greeting import Greeting
+from jetbroker.leafnodes.handshake import LinkConnect, decode_link_connect
+from jetbroker.leafnodes.leafs import CLUSTER_WITH_BLANKS, OLD, SAME_CLUSTER, Leafs
+from jetbroker.leafnodes.link import Link
+from jetbroker.leafnodes.peer import Peer, Stage
+from jetbroker.leafnodes.versions import is_at_least
+from jetbroker.logs.logger import Logger
+
+if TYPE_CHECKING:
+    import ssl
+
+CLIENT_ON_LEAF_PORT = "attempted to connect to leaf node port"
+
+
+class Hub:
+    """Accepts links, and judges their CONNECT."""
+
+    def __init__(self, options: Options, leafs: Leafs, greeting: Greeting, logins: LeafLogins, log: Logger) -> None:
+        self.options = options
+        self.leafs = leafs
+        self.greeting = greeting
+        self.logins = logins
+        self.log = log
+        self.context: ssl.SSLContext | None = None
+        self.port = 0
+        self._server: asyncio.Server | None = None
+        leafs.doors = self
+
+    async def start(self) -> None:
+        """Listen. Raises OSError, ConfigError and TlsError."""
+        block = self.options.leafnodes
+        self.context = self.context_for(self.options)
+        host = block.host or self.options.host
+        sock = bound_socket(host, 0 if block.port == RANDOM_PORT else block.port)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._accept, sock=sock, backlog=limits.LISTEN_BACKLOG)
+        block.port = self.port = int(sock.getsockname()[1])
+        self.log.info(f"Listening for leafnode connections on {joined(host, self.port)}")
+        address = self.greeting.listens(self.port)
+        if block.advertise:
+            self.log.info(f"Advertise address for leafnode is set to {address}")
+
+    @staticmethod
+    def context_for(options: Options) -> "ssl.SSLContext | None":
+        """For handshakes of links that come. Raises TlsError."""
+        tls = options.leafnodes.tls
+        if tls is None:
+            return None
+        from jetbroker.connections.tls import server_context
+
+        return server_context(tls)
+
+    def close(self) -> None:
+        """Accept no more."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def _accept(self) -> Link:
+        return self.leafs.new_link(Peer())
+
+    # --- CONNECT ---
+
+    def connect(self, link: Link, raw: bytes) -> None:
+        """Judge it: who it is first, then what it says of its server. Raises ProtocolError."""
+        said = decode_link_connect(raw)
+        link.remote.stage = Stage.CHECKING
+        link.remote.await_until(None)
+        verdict = self.logins.judge(
+            self._claim(link, said), lambda: not link.closed, lambda found: self._judge_parked(link, said, found)
+        )
+        if verdict is None:
+            link.park()
+            return
+        self._judge(link, said, verdict)
+
+    def known_of(self, link: Link) -> Claim:
+        """What is known of a link's connection, whatever it says of itself."""
+        return Claim(
+            LEAFNODE_WEBSOCKET if link.kind == WEBSOCKET else LEAFNODE,
+            nonce=link.remote.nonce,
+            certificate=None if link.tls is None else link.tls.peer_certificate,
+            address=split(link.peer)[0],
+        )
+
+    def _claim(self, link: Link, said: LinkConnect) -> Claim:
+        return replace(
+            self.known_of(link),
+            user=said.user,
+            password=said.password,
+            token=said.token,
+            nkey=said.nkey,
+            signature=said.signature,
+            jwt=said.jwt,
+        )
+
+    def _judge_parked(self, link: Link, said: LinkConnect, verdict: Verdict) -> None:
+        if link.closed:
+            return
+        try:
+            self._judge(link, said, verdict)
+        except ProtocolError as error:
+            link.fail(error)
+            return
+        link.unpark()
+
+    def _judge(self, link: Link, said: LinkConnect, verdict: Verdict) -> None:
+        tell = self.log.error if verdict.loud else self.log.debug
+        for line in verdict.told:
+            tell(f"{self.leafs.who(link)} - {line}")
+        login = verdict.login
+        if login is None:
+            raise ProtocolError("Authorization Violation", verdict.reason, accused(self._claim(link, said), verdict))
+        self._check_server(link, said)
+        peer = link.remote
+        peer.account = self.leafs.accounts[login.account]
+        peer.login = login
+        peer.server, peer.cluster, peer.domain = said.server, said.cluster, said.domain
+        peer.remote_account, peer.version = said.remote_account, said.version
+        peer.denied = said.deny_publish
+        peer.isolated = said.isolate or self.options.leafnodes.isolate_leafnode_interest
+        peer.is_spoke = said.is_hub
+        link.headers = said.headers and not self.options.no_header_support
+        self.leafs.finish(link)
+
+    def _check_server(self, link: Link, said: LinkConnect) -> None:
+        """Raises ProtocolError for who came by mistake, and for a server that we cannot link to."""
+        if said.lang:
+            raise ProtocolError(CLIENT_ON_LEAF_PORT, "Incorrect Port")
+        if " " in said.cluster:
+            raise ProtocolError(CLUSTER_WITH_BLANKS)
+        if said.cluster and said.cluster == self.greeting.cluster:
+            raise ProtocolError(SAME_CLUSTER, "Cluster Names Identical")
+        if said.gateway:
+            text = f"Rejecting connection from gateway {quoted(said.gateway.encode())} on the leafnode port"
+            raise ProtocolError(text, "Wrong Gateway")
+        least = self.options.leafnodes.min_version
+        if least and not is_at_least(said.version, least):
+            raise ProtocolError(f"{OLD} {quoted(least.encode())}", "Minimum Version Required")
+
+    # --- TLS ---
+
+    def greet(self, link: Link) -> None:
+        """INFO goes first, unless the handshake does."""
+        tls = self.options.leafnodes.tls
+        if self.context is None or tls is None:
+            self.leafs.greet(link)
+            return
+        first = tls.handshake_first is not None
+        if not first:
+            self.leafs.greet(link)
+        seconds = tls.timeout or limits.TLS_TIMEOUT_SECONDS
+        done = self.leafs.greet if first else self.leafs.expect_connect
+        self.leafs.encryption.begin(link, self.context, seconds, None, done)

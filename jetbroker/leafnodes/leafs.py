@@ -1,0 +1,469 @@
+"""The links of a broker: who is connected, how a link begins, keep-alive, how it ends. All of it per event.
+
+A link is accepted (leafnodes/hub.py) or dialled (leafnodes/remote.py); what follows is the same for both, but for who
+says what first. Rules: docs/LEAFNODES.md.
+"""
+
+import asyncio
+import base64
+import os
+import random
+import secrets
+import string
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from jetbroker import limits
+from jetbroker.accounts.account import Account
+from jetbroker.config.durations import format_duration
+from jetbroker.config.options import SYSTEM_ACCOUNT, Options
+from jetbroker.connections.output import Shared
+from jetbroker.errors import ProtocolError
+from jetbroker.forms.gotext import quoted
+from jetbroker.leafnodes import rules
+from jetbroker.leafnodes.greeting import Greeting
+from jetbroker.leafnodes.handshake import LinkInfo, connect_line, decode_link_info
+from jetbroker.leafnodes.interest import Ledger
+from jetbroker.leafnodes.link import Link
+from jetbroker.leafnodes.peer import Peer, Stage
+from jetbroker.logs.logger import Logger
+from jetbroker.tick import Tick
+
+if TYPE_CHECKING:
+    from jetbroker.leafnodes.encryption import Encryption
+
+LOOP_PREFIX = b"$LDS."
+LOOP_DELAY = SAME_CLUSTER_DELAY = VIOLATION_DELAY = 30.0
+OLD_DELAY = 5.0
+LOGIN_SECONDS = FINISH_SECONDS = 2.0
+FIRST_PING_SECONDS = 1.0
+NONCE_RANDOM_BYTES = 11
+MARK_CHARACTERS = 22
+MARK_LETTERS = string.digits + string.ascii_letters
+SAME_CLUSTER = "remote leafnode has same cluster name"
+CLUSTER_WITH_BLANKS = "cluster name cannot contain spaces"
+OLD = "connection rejected since minimum version required is"
+WRONG_PORT = "attempted to connect to wrong port"
+PENDING_BYTES = "Slow Consumer (Pending Bytes)"
+WRITE_DEADLINE = "Slow Consumer (Write Deadline)"
+
+
+class Doors(Protocol):
+    """What the accepting side does with a CONNECT (leafnodes/hub.py)."""
+
+    def greet(self, link: Link) -> None:
+        """A link was accepted."""
+        ...
+
+    def connect(self, link: Link, raw: bytes) -> None:
+        """Judge it. Raises ProtocolError."""
+        ...
+
+
+class Leafs:
+    """Registry and event handler of all links.
+
+    `changed` is called when links came or went.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        tick: Tick,
+        accounts: dict[str, Account],
+        greeting: Greeting,
+        next_cid: Callable[[], int],
+        log: Logger,
+        changed: Callable[[], None],
+    ) -> None:
+        self.options = options
+        self.accounts = accounts
+        self.greeting = greeting
+        self.shared: Shared
+        self.log = log
+        self.live: dict[int, Link] = {}  # by cid
+        self.opened: dict[int, Link] = {}  # those that are not live yet among them
+        self.doors: Doors
+        self.stale = 0
+        self._tick = tick
+        self._loop = tick.loop
+        self._next_cid = next_cid
+        self._changed = changed
+        self._ledgers: dict[str, Ledger] = {}
+        self._marks: dict[str, bytes] = {}  # by account
+        self._mapped: dict[str, set[bytes]] = {}  # sources of mappings, by account
+        self._encryption: Encryption | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._stopping = False
+        self._nobody_left: asyncio.Future[None] | None = None
+
+    # --- life ---
+
+    def start(self) -> None:
+        """Begin with pings; accounts have been made."""
+        self.follow_accounts()
+        self._sweeper = self._loop.call_later(limits.SWEEP_SECONDS, self._sweep)
+
+    async def stop(self) -> None:
+        """Close every link; what is queued is sent, unless the other side does not take it in time."""
+        self._stopping = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for link in list(self.opened.values()):
+            link.close("Server Shutdown")
+        if self.opened:
+            self._nobody_left = self._loop.create_future()
+            await asyncio.wait([self._nobody_left], timeout=limits.STOP_FLUSH_SECONDS)
+
+    def follow_accounts(self) -> None:
+        """Each account keeps a ledger of its interest, as long as there are leafnodes at all."""
+        for name, account in self.accounts.items():
+            if name not in self._ledgers or account.router.links is None:
+                self._ledgers[name] = Ledger(account.router)
+                self._mapped[name] = set()
+            self._follow_mappings(account)
+        for name in self._ledgers.keys() - self.accounts.keys():
+            del self._ledgers[name], self._mapped[name]
+
+    def _follow_mappings(self, account: Account) -> None:
+        """What is mapped is wanted by its first name, whoever listens behind that."""
+        ledger, known = self._ledgers[account.name], self._mapped[account.name]
+        router = account.router
+        mappings = [found for found in (router.mappings, router.domain) if found is not None]
+        wanted = {source for found in mappings for source in found.sources()}
+        for source in wanted - known:
+            ledger.add_static(source)
+        for source in known - wanted:
+            ledger.remove_static(source)
+        self._mapped[account.name] = wanted
+
+    def new_link(self, peer: Peer) -> Link:
+        """The protocol object of a connection that is being made."""
+        link = Link(self.shared, self._next_cid(), login_due=peer.dialled is None)
+        link.remote = peer
+        link.set_max_control_line(self.options.max_control_line * limits.LINK_CONTROL_LINES)
+        return link
+
+    def who(self, link: Link) -> str:
+        """A link as the log names it."""
+        kind = "lid_ws" if link.kind == "websocket" else "lid"
+        return f"{link.peer} - {kind}:{link.cid}"
+
+    def of_account(self, account: Account) -> int:
+        """How many links an account has."""
+        return sum(link.remote.account is account for link in self.live.values())
+
+    @property
+    def encryption(self) -> "Encryption":
+        """Handshakes of TLS; most brokers do without."""
+        if self._encryption is None:
+            from jetbroker.leafnodes.encryption import Encryption
+
+            self._encryption = Encryption(self._loop, self.log, self.who)
+        return self._encryption
+
+    # --- events of links ---
+
+    def link_opened(self, link: Link) -> None:
+        """The connection is there."""
+        self.opened[link.cid] = link
+        peer = link.remote
+        suffix = f" for account: {peer.account.label}" if peer.account is not None else ""
+        self.log.info(f"{self.who(link)} - Leafnode connection created{suffix} ")
+        if self._stopping:
+            link.close("Server Shutdown")
+        elif peer.dialled is not None:
+            peer.dialled.opened(link)
+        else:
+            self.doors.greet(link)
+
+    def greet(self, link: Link) -> None:
+        """Send the first INFO; CONNECT has to come soon."""
+        link.remote.nonce = base64.urlsafe_b64encode(os.urandom(NONCE_RANDOM_BYTES)).rstrip(b"=")
+        link.send(self.greeting.first(link))
+        self.expect_connect(link)
+
+    def expect_connect(self, link: Link) -> None:
+        """The time for CONNECT begins."""
+        timeout = self.options.leafnodes.authorization.timeout or LOGIN_SECONDS
+        link.remote.await_until(self._loop.call_later(timeout, self._not_logged_in, link))
+
+    def _not_logged_in(self, link: Link) -> None:
+        self.log.debug(f"{self.who(link)} - Authentication Timeout")
+        link.close("Authentication Timeout", "Authentication Timeout")
+
+    def link_lost(self, link: Link, error: Exception | None) -> None:
+        """The connection is gone."""
+        peer = link.remote
+        was_live = self.live.pop(link.cid, None) is not None
+        self.opened.pop(link.cid, None)
+        peer.await_until(None)
+        peer.stage = Stage.OVER
+        reason = link.close_reason or ("Read Error" if error else "Client Closed")
+        if reason == PENDING_BYTES:
+            self.log.info(
+                f"{self.who(link)} - Slow Consumer Detected: MaxPending of {self.options.max_pending} Exceeded"
+            )
+        remote = f" - Remote: {peer.server}" if peer.server else ""
+        self.log.info(f"{self.who(link)} - Leafnode connection closed: {reason}{remote}")
+        if self._nobody_left is not None and not self.opened and not self._nobody_left.done():
+            self._nobody_left.set_result(None)
+        if peer.dialled is not None:
+            peer.dialled.lost(link)
+        if was_live and peer.account is not None:
+            self._changed()
+
+    def link_connect(self, link: Link, raw: bytes) -> None:
+        """CONNECT. Raises ProtocolError."""
+        if link.remote.stage is Stage.CONNECT_DUE:
+            self.doors.connect(link, raw)
+
+    def link_info(self, link: Link, raw: bytes) -> None:
+        """INFO: of the other side when we dialled; from who dialled us it means nothing. Raises ProtocolError."""
+        info = decode_link_info(raw)
+        peer = link.remote
+        if peer.dialled is None:
+            return
+        if peer.stage is Stage.INFO_DUE:
+            self._first_info(link, info)
+            return
+        peer.dialled.discovered(info)
+        if info.imports is not None or info.exports is not None:
+            peer.imports, peer.exports = info.imports, info.exports
+            if peer.stage is Stage.LIVE:
+                link.apply_rules(self._rules(peer))
+        if peer.stage is Stage.ANSWER_DUE:
+            peer.remote_account = info.remote_account
+            if info.connect_info:
+                self.finish(link)
+
+    def link_error(self, link: Link, text: bytes) -> None:
+        """-ERR from the other side: it closes the connection."""
+        said = text.decode("utf-8", "replace")
+        self.log.error(f"{self.who(link)} - Leafnode Error {said}")
+        account = link.remote.account
+        if SAME_CLUSTER in said:
+            delay = self._delay(link, SAME_CLUSTER_DELAY)
+            what = "dropped with same cluster name error"
+        elif OLD in said:
+            delay = self._delay(link, OLD_DELAY)
+            what = "dropped due to minimum version requirement"
+        elif "Loop detected" in said and account is not None:
+            self._looped(link)
+            return
+        else:
+            return
+        self.log.error(f"{self.who(link)} - Leafnode connection {what}. Delaying attempt to reconnect for {delay}")
+
+    def link_failed(self, link: Link, error: ProtocolError) -> None:
+        """The other side said something that ends the connection."""
+        if error.detail:
+            self.log.error(f"{self.who(link)} - {error.detail}")
+        link.close(error.reason, error.text)
+
+    def link_looped(self, link: Link) -> None:
+        """Our own mark of this account came back to us."""
+        link.send_error(self._looped(link))
+
+    def _looped(self, link: Link) -> str:
+        delay = self._delay(link, LOOP_DELAY)
+        account = link.remote.account
+        name = "" if account is None else account.name
+        text = f'Loop detected for leafnode account="{name}". Delaying attempt to reconnect for {delay}'
+        self.log.error(f"{self.who(link)} - {text}")
+        link.close("Protocol Violation")
+        return text
+
+    def link_violation(self, link: Link, what: str, subject: bytes) -> None:
+        """A spoke sent, or asked for, what it may not: `what` is Publish or Subscription."""
+        self._delay(link, VIOLATION_DELAY)
+        shown = quoted(subject)
+        self.log.error(f"{self.who(link)} - {what} Violation on {shown} - Check other side configuration")
+        link.close("Protocol Violation", f"Permissions Violation for {what} to {shown}")
+
+    def link_at_limit(self, link: Link) -> None:
+        """It asks for more subjects than it may."""
+        self.log.error(f"{self.who(link)} - maximum subscriptions exceeded")
+        link.send_error("maximum subscriptions exceeded")
+
+    def link_stalled(self, link: Link) -> None:
+        """It sends faster than a receiver takes, and has to wait."""
+
+    def _delay(self, link: Link, seconds: float) -> str:
+        if link.remote.dialled is not None:
+            link.remote.dialled.delay = seconds
+        return format_duration(seconds)
+
+    # --- soliciting ---
+
+    def go_on(self, link: Link, info: LinkInfo) -> None:
+        """The link is encrypted: what its first INFO said counts now."""
+        try:
+            self._first_info(link, info)
+        except ProtocolError as error:
+            link.fail(error)
+
+    def _first_info(self, link: Link, info: LinkInfo) -> None:
+        peer = link.remote
+        if peer.dialled is None:
+            return
+        if not info.cid or info.urls is None:
+            raise ProtocolError("", "Incorrect Port", WRONG_PORT)
+        if " " in info.cluster:
+            raise ProtocolError(CLUSTER_WITH_BLANKS)
+        if peer.dialled.encrypts(link, info):
+            return  # the rest of this INFO is handled inside of TLS
+        peer.server, peer.cluster, peer.domain, peer.nonce = info.server, info.cluster, info.domain, info.nonce
+        peer.version = info.version
+        peer.compression = "off" if info.compression else "not supported"
+        peer.imports, peer.exports = info.imports, info.exports
+        link.headers = info.headers and not self.options.no_header_support
+        peer.dialled.discovered(info)
+        link.send(connect_line(peer.dialled.connect_fields(link, self.greeting)))
+        self.log.debug(f"{self.who(link)} - Remote leafnode connect msg sent")
+        peer.stage = Stage.ANSWER_DUE
+        peer.await_until(self._loop.call_later(FINISH_SECONDS, self._never_answered, link))
+        if not info.info_on_connect:
+            self.finish(link)
+
+    def _never_answered(self, link: Link) -> None:
+        text = "Stale Leaf Node Connection - Closing"
+        self.log.debug(f"{self.who(link)} - {text}")
+        link.close("Stale Connection", text)
+
+    # --- both sides ---
+
+    def finish(self, link: Link) -> None:
+        """The handshake is done: the link is live from now on. Raises ProtocolError when its account is full."""
+        peer = link.remote
+        peer.await_until(None)
+        account = peer.account
+        if account is None:
+            raise ProtocolError("Authorization Violation")
+        self._check_account(link, account)
+        peer.domains = self._domains(peer, account)
+        for line in peer.domains.notices:
+            self.log.info(f"{self.who(link)} - {line}")
+        for line in peer.domains.details:
+            self.log.debug(f"{self.who(link)} - {line}")
+        replaced = self._duplicate(link, account)
+        self.live[link.cid] = link
+        peer.stage = Stage.LIVE
+        if replaced is not None:
+            text = "Duplicate Remote LeafNode Connection"
+            self.log.error(f"{self.who(replaced)} - {text}")
+            replaced.close(text, text)
+            self.log.warn(f"{self.who(link)} - Replacing connection from same server")
+        if peer.dialled is None:
+            link.send(self.greeting.after_connect(link, account))
+        link.begin(account.router, self._ledger(account), self._rules(peer), peer.is_spoke)
+        first = min(FIRST_PING_SECONDS, self.options.ping_interval) * random.uniform(1.0, 1.2)
+        peer.ping_due = self._loop.time() + first
+        self._changed()
+
+    def _ledger(self, account: Account) -> Ledger:
+        """The account's interest. With its first link it gets a mark, which must not come back by another one."""
+        if account.name not in self._marks:
+            self._marks[account.name] = (
+                LOOP_PREFIX + "".join(secrets.choice(MARK_LETTERS) for _ in range(MARK_CHARACTERS)).encode()
+            )
+            self._ledgers[account.name].add_static(self._marks[account.name])
+        return self._ledgers[account.name]
+
+    def is_own_mark(self, link: Link, subject: bytes) -> bool:
+        """Is this the mark of the link's account?"""
+        account = link.remote.account
+        return account is not None and self._marks.get(account.name) == subject
+
+    def _check_account(self, link: Link, account: Account) -> None:
+        peer = link.remote
+        others = [other.remote for other in self.live.values() if other.remote.account is account]
+        if peer.dialled is not None and peer.cluster and peer.cluster in {p.cluster for p in others if not p.is_spoke}:
+            # who is our spoke in this account must not be our hub as well
+            link.send_error(self._looped(link))
+            raise ProtocolError("")
+        configured = self.options.accounts.get(account.name)
+        most = -1 if configured is None else configured.limits.max_leafnodes
+        if 0 <= most <= len(others):
+            raise ProtocolError("maximum account active connections exceeded", "Maximum Account Connections Exceeded")
+
+    def _duplicate(self, link: Link, account: Account) -> Link | None:
+        """The link that the same server had before, which has not ended yet for us."""
+        peer = link.remote
+        if peer.dialled is not None or not peer.server or not peer.remote_account:
+            return None
+        wanted = (peer.server, peer.cluster, peer.remote_account)
+        for other in self.live.values():
+            known = other.remote
+            if known.dialled is None and known.account is account:
+                if (known.server, known.cluster, known.remote_account) == wanted:
+                    return other
+        return None
+
+    def _domains(self, peer: Peer, account: Account) -> rules.Domains:
+        options = self.options
+        has_system = bool(options.system_account or not options.no_system_account)
+        return rules.domains_of(
+            options.jetstream.domain,
+            peer.domain,
+            account=account.name,
+            peer=peer.decorated,
+            is_system=account.is_system,
+            has_system=has_system and (options.system_account or SYSTEM_ACCOUNT) in self.accounts,
+            has_jetstream=options.jetstream.enabled,
+            defaults=options.leafnodes.default_js_domain,
+        )
+
+    def _rules(self, peer: Peer) -> rules.Rules:
+        if peer.dialled is None:
+            return rules.of_accepted(peer.user, peer.denied, peer.domains)
+        configured = peer.dialled.options
+        return rules.of_solicited(
+            peer.imports, peer.exports, configured.deny_imports, configured.deny_exports, peer.domains
+        )
+
+    # --- keep-alive ---
+
+    def _sweep(self) -> None:
+        now = self._loop.time()
+        for link in list(self.opened.values()):
+            peer = link.remote
+            heard = link.sweep()
+            if link.closed:
+                if link.closed_for > self.options.write_deadline:
+                    link.transport.abort()
+                continue
+            if link.blocked_seconds > self._write_deadline > 0:
+                self._cut_off(link)
+            elif peer.stage is Stage.LIVE:
+                if heard:
+                    link.pings.unanswered = 0
+                if now >= peer.ping_due:
+                    self._ping(link, now)
+        self._sweeper = self._loop.call_later(self._sweep_seconds, self._sweep)
+
+    @property
+    def _sweep_seconds(self) -> float:
+        return min(limits.SWEEP_SECONDS, max(self.options.ping_interval / 4, limits.SHORTEST_SWEEP_SECONDS))
+
+    @property
+    def _write_deadline(self) -> float:
+        return self.options.leafnodes.write_deadline or self.options.write_deadline
+
+    def _cut_off(self, link: Link) -> None:
+        self.shared.slow_consumers += 1
+        self.log.info(
+            f"{self.who(link)} - Slow Consumer Detected: WriteDeadline of {format_duration(self._write_deadline)} "
+            f"exceeded with 1 chunks of {link.pending_bytes} total bytes."
+        )
+        link.abort(WRITE_DEADLINE)
+
+    def _ping(self, link: Link, now: float) -> None:
+        link.remote.ping_due = now + self.options.ping_interval
+        self.log.debug(f"{self.who(link)} - Leafnode Ping Timer")
+        if link.pings.unanswered + 1 > self.options.ping_max:
+            self.log.debug(f"{self.who(link)} - Stale Client Connection - Closing")
+            self.stale += 1
+            link.close("Stale Connection", "Stale Connection")
+            return
+        link.ping()

@@ -1,0 +1,67 @@
+"""What is known of the server at the other end of a link, and how far the link has come."""
+
+from asyncio import TimerHandle
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from jetbroker.accounts.account import Account
+from jetbroker.auth.authenticator import Login
+from jetbroker.config.options import PermissionsOptions, SubjectPermissions
+from jetbroker.leafnodes.rules import Domains
+
+if TYPE_CHECKING:
+    from jetbroker.leafnodes.remote import Remote
+
+
+class Stage(Enum):
+    """How far a link has come."""
+
+    CONNECT_DUE = "connect due"  # we accepted it: the other side has to log in
+    CHECKING = "checking"  # its password is being checked
+    INFO_DUE = "info due"  # we dialled: nothing was heard yet
+    ANSWER_DUE = "answer due"  # we have sent CONNECT
+    LIVE = "live"
+    OVER = "over"
+
+
+@dataclass(slots=True)
+class Peer:
+    """The other end. `dialled`: the configured remote that we dialled, None when it dialled us."""
+
+    dialled: "Remote | None" = None
+    account: Account | None = None  # ours, that the link belongs to; known from the start when we dialled
+    stage: Stage = Stage.CONNECT_DUE
+    is_spoke: bool = False  # we are the spoke of this link
+    nonce: bytes = b""
+    server: str = ""
+    cluster: str = ""
+    domain: str = ""
+    remote_account: str = ""
+    version: str = ""
+    compression: str = "not supported"
+    isolated: bool = False
+    login: Login | None = None  # when it dialled us
+    denied: list[str] = field(default_factory=list)  # what it does not want to get, when it dialled us
+    imports: SubjectPermissions | None = None  # what its INFO allows, when we dialled
+    exports: SubjectPermissions | None = None
+    domains: Domains = field(default_factory=Domains)
+    timer: TimerHandle | None = None
+    ping_due: float = 0.0  # loop time
+    last_in: float = 0.0
+
+    @property
+    def user(self) -> PermissionsOptions | None:
+        """The permissions of its login."""
+        return None if self.login is None or self.login.permissions is None else self.login.permissions.options
+
+    @property
+    def decorated(self) -> str:
+        """As the log names it, with its cluster."""
+        return f"{self.server}/{self.cluster}" if self.cluster else self.server
+
+    def await_until(self, timer: TimerHandle | None) -> None:
+        """Only one thing is waited for at a time."""
+        if self.timer is not None:
+            self.timer.cancel()
+        self.timer = timer

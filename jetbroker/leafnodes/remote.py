@@ -1,0 +1,237 @@
+"""The links that this server dials: one for each configured remote, again and again for as long as it is configured."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from functools import partial
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+from jetbroker import limits
+from jetbroker.addresses import joined
+from jetbroker.config.options import LeafRemote, LeafUrl, Options
+from jetbroker.errors import ProtocolError
+from jetbroker.leafnodes.credentials import CredentialsError, signed_by_file, signed_by_seed
+from jetbroker.leafnodes.greeting import Greeting
+from jetbroker.leafnodes.handshake import LinkInfo
+from jetbroker.leafnodes.leafs import Leafs
+from jetbroker.leafnodes.link import Link
+from jetbroker.leafnodes.peer import Peer, Stage
+from jetbroker.logs.logger import Logger
+
+if TYPE_CHECKING:
+    import ssl
+
+DEFAULT_PORT = 7422
+DEFAULT_PORTS = {"ws": 80, "wss": 443}
+
+
+class Remote:
+    """One remote: dials, hears that its link is gone, dials again after a while.
+
+    `delay`: seconds before the next attempt, set by what ended the link; 0: none beyond the usual.
+    """
+
+    def __init__(self, options: LeafRemote, server: Options, leafs: Leafs, log: Logger) -> None:
+        self.options = options
+        self.server = server
+        self.leafs = leafs
+        self.log = log
+        self.delay = 0.0
+        self.link: Link | None = None
+        self._urls = list(options.urls)
+        self._configured = list(options.urls)
+        if not options.no_randomize:
+            random.shuffle(self._configured)
+            self._urls = list(self._configured)
+        self._current: LeafUrl | None = None
+        self._login: tuple[str, str | None] | None = None  # the last user and password that a URL had
+        self._task: asyncio.Task[None] | None = None
+        self._stopped = False
+        self._lost = asyncio.Event()
+
+    # --- life ---
+
+    def start(self) -> None:
+        """Dial, unless it is disabled."""
+        if not self.options.disabled and self._task is None:
+            self._stopped = False
+            self._task = asyncio.get_running_loop().create_task(self._keep_connected())
+
+    def stop(self, reason: str = "Server Shutdown") -> None:
+        """Dial no more; the link is closed."""
+        self._stopped = True
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        if self.link is not None:
+            self.link.close(reason)
+
+    async def _keep_connected(self) -> None:
+        is_first = True
+        while not self._stopped:
+            if self.delay:
+                delay, self.delay = self.delay, 0.0
+                await asyncio.sleep(delay)
+            await self._dial(is_first)
+            is_first = False
+            await self._lost.wait()
+
+    async def _dial(self, is_first: bool) -> None:
+        """Until there is a connection."""
+        attempts = 0
+        pause = self.server.leafnodes.reconnect or limits.LEAF_RECONNECT_SECONDS
+        while True:
+            url = self._next_url()
+            address = joined(url.host, _port(url))
+            self.log.debug(f'Trying to connect as leafnode to remote server on "{address}"')
+            try:
+                await self._connect(url)
+                return
+            except (OSError, TimeoutError) as error:
+                attempts += 1
+                what = f'Error trying to connect as leafnode to remote server "{address}" (attempt {attempts})'
+                self._tell_failure(is_first, attempts)(f"{what}: {_why(address, error)}")
+            await asyncio.sleep(pause + random.uniform(0.0, pause))
+
+    def _tell_failure(self, is_first: bool, attempts: int) -> Callable[[str], None]:
+        """Not each one of many failures is worth an error."""
+        every = self.server.connect_error_reports if is_first else self.server.reconnect_error_reports
+        return self.log.error if attempts == 1 or attempts % max(every, 1) == 0 else self.log.debug
+
+    def _next_url(self) -> LeafUrl:
+        """The one that was tried last goes behind the others."""
+        url = self._urls.pop(0)
+        self._urls.append(url)
+        self._current = url
+        if url.user is not None:
+            self._login = (url.user, url.password)
+        return url
+
+    async def _connect(self, url: LeafUrl) -> None:
+        """Raises OSError and TimeoutError."""
+        loop = asyncio.get_running_loop()
+        seconds = self.options.dial_timeout or self.server.leafnodes.dial_timeout or limits.LEAF_DIAL_SECONDS
+        account = self.leafs.accounts.get(self.options.account)
+        if account is None:
+            raise OSError(f"unable to lookup account {self.options.account}")
+        peer = Peer(dialled=self, account=account, stage=Stage.INFO_DUE, is_spoke=not self.options.hub)
+        peer.isolated = self.options.isolate_leafnode_interest or self.server.leafnodes.isolate_leafnode_interest
+        self._lost.clear()
+        link = self.leafs.new_link(peer)
+        async with asyncio.timeout(seconds):
+            await loop.create_connection(lambda: link, url.host, _port(url))
+
+    # --- what its link tells ---
+
+    def opened(self, link: Link) -> None:
+        """It is there: its INFO has to come soon."""
+        self.link = link
+        seconds = self.options.first_info_timeout or limits.LEAF_FIRST_INFO_SECONDS
+        link.remote.await_until(asyncio.get_running_loop().call_later(seconds, self._no_info, link))
+
+    def _no_info(self, link: Link) -> None:
+        self.log.error(f"{self.leafs.who(link)} - Error reading INFO: i/o timeout")
+        link.close("Read Error")
+
+    def lost(self, link: Link) -> None:
+        """It is gone; the next attempt begins after a while."""
+        if self.link is link:
+            self.link = None
+        if not self.delay:
+            pause = self.server.leafnodes.reconnect or limits.LEAF_RECONNECT_SECONDS
+            self.delay = pause + random.uniform(0.0, pause)
+        self._lost.set()
+
+    def discovered(self, info: LinkInfo) -> None:
+        """Other addresses of the same cluster are tried, too."""
+        if self.options.ignore_discovered_servers:
+            return
+        over_websocket = self._configured[0].is_websocket
+        scheme, found = ("ws", info.websocket_urls) if over_websocket else ("nats-leaf", info.urls)
+        if not found:
+            return
+        known = {(url.host, _port(url)) for url in self._configured}
+        more = []
+        for text in found[: limits.LEAF_URLS]:
+            host, _, port = text.rpartition(":")
+            host = host.strip("[]")
+            if host and port.isdecimal() and 0 < int(port) < 65536 and (host, int(port)) not in known:
+                more.append(LeafUrl(scheme=scheme, host=host, port=int(port)))
+        self._urls = more + self._configured
+
+    # --- CONNECT ---
+
+    def connect_fields(self, link: Link, greeting: Greeting) -> dict[str, Any]:
+        """All that our CONNECT says. Raises ProtocolError when the credentials cannot be used."""
+        options = self.options
+        fields = greeting.connect_fields(link)
+        fields |= {"is_hub": options.hub, "deny_pub": options.deny_imports, "isolate": options.request_isolation}
+        fields["compress_mode"] = link.remote.compression
+        try:
+            if options.credentials:
+                where = f'Authenticating with credentials file "{options.credentials}"'
+                self.log.debug(f"{self.leafs.who(link)} - {where}")
+                fields |= signed_by_file(options.credentials, link.remote.nonce)
+            elif options.nkey:
+                fields |= signed_by_seed(options.nkey, link.remote.nonce)
+        except CredentialsError as error:
+            raise ProtocolError("", "Write Error", str(error)) from error
+        url = self._current
+        login = (url.user, url.password) if url is not None and url.user is not None else self._login
+        if login is not None and login[0] is not None:
+            fields |= {"user": login[0], "pass": login[1] or ""}
+            if login[1] is None:
+                fields["auth_token"] = login[0]
+        return fields
+
+    # --- TLS ---
+
+    def encrypts(self, link: Link, info: LinkInfo) -> bool:
+        """Begin with TLS when one of both sides asks for it; the INFO counts once that is done."""
+        if link.tls is not None or not (info.tls_required or self.options.tls is not None or self._is_tls_url):
+            return False
+        tls = self.options.tls
+        seconds = (tls.timeout if tls is not None else 0.0) or limits.TLS_TIMEOUT_SECONDS
+        self.leafs.encryption.begin(
+            link, self._context(), seconds, self._tls_name(), partial(self.leafs.go_on, info=info)
+        )
+        return True
+
+    def _tls_name(self) -> str:
+        """Of the server that was dialled; addresses that were discovered go by the name that is configured."""
+        hosts = [url.host for url in (self._current, *self._configured) if url is not None]
+        return next((host for host in hosts if not _is_address(host)), hosts[0])
+
+    @property
+    def _is_tls_url(self) -> bool:
+        return self._current is not None and self._current.scheme in ("tls", "wss")
+
+    def _context(self) -> "ssl.SSLContext":
+        from jetbroker.connections.tls import client_context
+
+        return client_context(self.options.tls)
+
+
+def _port(url: LeafUrl) -> int:
+    return url.port or DEFAULT_PORTS.get(url.scheme, DEFAULT_PORT)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _why(address: str, error: Exception) -> str:
+    """As Go's dialler tells it."""
+    if isinstance(error, TimeoutError):
+        return f"dial tcp {address}: i/o timeout"
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror.lower()
+        return (
+            f"dial tcp {address}: connect: {'connection refused' if 'refused' in text or error.errno == 111 else text}"
+        )
+    return str(error)

@@ -1,0 +1,125 @@
+"""Leafnodes of the whole server: its port for links, the remotes it dials, and the links there are."""
+
+from collections.abc import Callable
+
+from jetbroker.accounts.account import Account
+from jetbroker.addresses import joined, reachable
+from jetbroker.auth.authenticator import Authenticator, Renewal
+from jetbroker.auth.leaf_logins import LeafLogins
+from jetbroker.config.leaf_reload import ChangedRemote, LeafChanges
+from jetbroker.config.options import SYSTEM_ACCOUNT, LeafRemote, Options
+from jetbroker.connections.clients import Clients
+from jetbroker.connections.info import ServerInfo
+from jetbroker.connections.output import Shared
+from jetbroker.leafnodes.greeting import Greeting
+from jetbroker.leafnodes.hub import Hub
+from jetbroker.leafnodes.leafs import Leafs
+from jetbroker.leafnodes.remote import Remote
+from jetbroker.logs.logger import Logger
+from jetbroker.tick import Tick
+
+
+class Leafnodes:
+    """Made when a configuration has leafnodes.
+
+    `changed` is called when links came or went; `websocket_urls` gives host:port of the open WebSocket
+    port, if there is one.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        tick: Tick,
+        accounts: dict[str, Account],
+        clients: Clients,
+        info: ServerInfo,
+        log: Logger,
+        changed: Callable[[], None],
+        websocket_urls: Callable[[], list[str]],
+    ) -> None:
+        self.options = options
+        self.log = log
+        self.greeting = Greeting(options, info, websocket_urls)
+        self.leafs = Leafs(options, tick, accounts, self.greeting, clients.next_cid, log, changed)
+        self.shared = Shared(tick, self.leafs, clients.shared.turn)
+        self.leafs.shared = self.shared
+        self.shared.max_pending = options.max_pending
+        self.shared.max_payload = options.max_payload
+        self.shared.max_subscriptions = options.max_subscriptions
+        self.shared.stall = not options.no_fast_producer_stall
+        self.logins = LeafLogins(options, clients.logins.authenticator, clients.logins.passwords)
+        self.hub = Hub(options, self.leafs, self.greeting, self.logins, log)
+        self.remotes: list[Remote] = []
+
+    async def start(self) -> None:
+        """Listen and dial, as the options say. Raises OSError, ConfigError and TlsError."""
+        self.leafs.start()
+        if self.options.leafnodes.port:
+            await self.hub.start()
+        for remote in self.options.leafnodes.remotes:
+            self._add(remote)
+
+    def _add(self, options: LeafRemote) -> None:
+        remote = Remote(options, self.options, self.leafs, self.log)
+        self.remotes.append(remote)
+        if options.account == (self.options.system_account or SYSTEM_ACCOUNT):
+            for what, denied in (("export", options.deny_exports), ("import", options.deny_imports)):
+                if denied:
+                    self.log.info(f"Remote for System Account uses restricted {what} permissions")
+        remote.start()
+
+    def urls(self) -> list[str]:
+        """Of the port for links, for the ports file."""
+        host = self.options.leafnodes.host or self.options.host
+        return [f"nats-leaf://{joined(reachable(host), self.hub.port)}"] if self.hub.port else []
+
+    def close(self) -> None:
+        """Accept no more, dial no more."""
+        self.hub.close()
+        for remote in self.remotes:
+            remote.stop()
+
+    async def stop(self) -> None:
+        """Close every link."""
+        self.close()
+        await self.leafs.stop()
+
+    # --- a reload ---
+
+    def follow(self, changes: LeafChanges) -> None:
+        """Remotes come and go; links whose compression differs, or that are disabled, are closed."""
+        gone = {id(removed) for removed in changes.removed}
+        for remote in list(self.remotes):
+            if id(remote.options) in gone:
+                self.remotes.remove(remote)
+                remote.stop("Client Closed")
+        for kept in changes.kept:
+            self._follow_kept(kept)
+        for added in changes.added:
+            self._add(added)
+        if changes.compression:
+            for link in list(self.leafs.live.values()):
+                if link.remote.dialled is None:
+                    link.close("Client Closed")
+
+    def _follow_kept(self, kept: ChangedRemote) -> None:
+        for remote in self.remotes:
+            if remote.options is kept.before:
+                remote.options = kept.after
+                if kept.disabled and kept.after.disabled:
+                    remote.stop("Client Closed")
+                elif kept.disabled:
+                    remote.start()
+                elif kept.compression and remote.link is not None:
+                    remote.link.close("Client Closed")
+
+    def replace_logins(self, authenticator: Authenticator) -> None:
+        """Other logins hold from now on; links that came in by one that is gone are closed."""
+        self.logins.replace(self.options, authenticator)
+        for link in list(self.leafs.live.values()):
+            peer = link.remote
+            if peer.login is None or peer.account is None:
+                continue
+            gone = peer.account.name not in self.leafs.accounts
+            if gone or self.logins.renew(peer.login, self.hub.known_of(link)) is not Renewal.STAYS:
+                link.close("Authentication Failure", "Authorization Violation")
