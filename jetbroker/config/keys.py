@@ -226,10 +226,7 @@ STORE_DIR = ("store_dir", "storedir", "store")  # `store` only inside of `jetstr
 
 # What nats-server has and this broker has not. `<key>: false` is accepted: it asks for nothing.
 TOP_UNSUPPORTED = frozenset(
-    (
-        "cluster feature_flags gateway mqtt ocsp ocsp_cache prof_block_rate prof_port "
-        "proxies resolver_tls"
-    ).split()
+    ("cluster feature_flags gateway mqtt ocsp ocsp_cache prof_block_rate prof_port proxies resolver_tls").split()
 )
 AUTHORIZATION_UNSUPPORTED = frozenset(("auth_callout", "auth_hook"))
 ACCOUNT_UNSUPPORTED = frozenset(("msg_trace", "trace_dest"))
