@@ -304,7 +304,7 @@ ERRORS = [
     ("store_dir: a\njetstream {store_dir: b}", "conf:2:12: Duplicate 'store_dir' configuration"),
     ("system_account: 5", "conf:1:0: system account name must be a string"),
     ("cluster {}", 'conf:1:0: "cluster" not supported yet'),
-    ("\nleafnodes {}", 'conf:2:1: "leafnodes" not supported yet'),
+    ("\ngateway {}", 'conf:2:1: "gateway" not supported yet'),
     ("accounts {A {trace_dest: a}}", 'conf:1:13: "trace_dest" not supported yet'),
     ("authorization {auth_callout: {}}", 'conf:1:15: "auth_callout" not supported yet'),
     ("jetstream {key: abc}", 'conf:1:11: "key" not supported yet'),
