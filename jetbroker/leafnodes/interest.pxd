@@ -34,7 +34,7 @@ cdef class LinkView(TickTask):
     cdef bint anew                     # what was told is looked at, too: it may have to be taken back
     cdef OutputBuffer lines            # to be written
 
-    # Is this link told of what came over that other one? `subject` is None where that does not matter.
+    # Is this link told of this subject when it came over that other one?
     cpdef bint hears(self, LinkReceiver other, bytes subject) except -1
     # Do permissions allow to tell it?
     cpdef bint may_tell(self, bytes subject) except -1
