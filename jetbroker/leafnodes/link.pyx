@@ -8,6 +8,7 @@ from libc.string cimport memcmp, memcpy
 from jetbroker.auth.permissions cimport Permissions, Responses
 from jetbroker.clock cimport monotonic_ns
 from jetbroker.connections.connection cimport Connection
+from jetbroker.connections.input cimport CLOSES, FlowEvent
 from jetbroker.connections.output cimport LOOK_CLOSED, LOOK_FULL, ConnectionOutput, Shared
 from jetbroker.leafnodes.interest cimport Ledger, LinkView
 from jetbroker.leafnodes.subscriptions cimport LinkSubscriptions
@@ -205,6 +206,11 @@ cdef class Link(Connection):
         self.parser.login_due = login_due
         self.kind = "nats"
 
+    cdef int _happens(self, FlowEvent event) except -1:
+        if event == CLOSES:
+            self.receiver.ended = True
+        return Connection._happens(self, event)
+
     # --- events, told to the broker ---
 
     cdef int opened(self) except -1:
@@ -212,7 +218,6 @@ cdef class Link(Connection):
         return 0
 
     cdef int lost(self, object error) except -1:
-        self.receiver.ended = True
         self.shared.server.link_lost(self, error)
         if self.ledger is not None:
             self.ledger.forget(self.receiver.told)

@@ -408,6 +408,18 @@ def test_with_the_connection_its_interest_goes() -> None:
     assert pair.hub.link.out_msgs == 0
 
 
+def test_groups_choose_no_link_that_is_being_closed() -> None:
+    hub = End("hub", spoke=False)
+    hub.begin()
+    other, _ = hub.connect()
+    other.begin(hub.world.router, hub.ledger, OPEN, False)
+    hub.hear(b"LS+ jobs g 1\r\n")
+    hub.hear(b"LS+ jobs g 9\r\n", other)
+    other.close("Server Shutdown")  # its last bytes are still on their way
+    hub.client().say(b"PUB jobs 1\r\nx\r\n" * 20)
+    assert hub.link.out_msgs == 20
+
+
 def test_ping_is_answered_and_times_the_way() -> None:
     pair = Pair()
     pair.hub.link.ping()
