@@ -310,7 +310,8 @@ cdef class Ledger(Links):
             self.share(&self.entries[at], link, delta)
         for view in self.views:
             try:
-                if link is None or view.sees(link, subject):
+                # what it was told may come from when it saw more
+                if link is None or view.anew or view.sees(link, subject):
                     view.sync(at, True)
             except Exception as error:
                 self.router.tick.report(view, error)

@@ -246,6 +246,18 @@ def test_what_goes_while_a_link_is_told_is_not_told(account, first):
     assert not view.told
 
 
+def test_what_a_link_may_no_longer_see_is_taken_back_though_it_goes_before_its_turn(account):
+    view = account.link(0)
+    account.play(("subscribe", 1, b"a", b"q1", 1))
+    account.play(("crowd", 0, 5_000))
+    account.tick.run()
+    account.play(("permissions", 0, set(), {1}))
+    assert view.is_walking
+    assert view.told[b"a", b"q1"] == 1
+    account.play(("unsubscribe", 0))
+    account.check()
+
+
 def test_a_link_that_is_behind_is_told_of_changes_alone(account):
     view = View(account.links[0])
     view.behind = True
