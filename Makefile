@@ -20,12 +20,13 @@ FUZZ_BUILT := .build/fuzz.stamp
 FUZZED ?= protocol protocol-fast leaf-protocol interest subjects config connect headers websocket upgrade proxy nkeys transform files meaning
 FUZZED_INPUTS ?= 20000
 
-.PHONY: help run build test test-deep lint format bench demo fuzz fuzz-asan clean prerequisites java
+.PHONY: help run build test test-deep test-links lint format bench demo fuzz fuzz-asan clean prerequisites java
 
 help:
 	@echo "make run     build, then start the broker on $(CONFIG) (CONFIG=file)"
 	@echo "make test    the whole test suite (ARGS='-k name' for a part, WORKERS=0 for one process)"
 	@echo "make test-deep  property tests with 3,000 examples and each fuzzer for longer (ARGS=tests/wire, FUZZED='headers config')"
+	@echo "make test-links lose the link between two brokers again and again, until Ctrl-C (ARGS='--cuts 100 --leaf nats-server')"
 	@echo "make lint    ruff, cython-lint, mypy, stubs against what is compiled"
 	@echo "make format  let ruff format the Python files"
 	@echo "make bench   the benchmarks (ARGS='--quick --only core')"
@@ -80,6 +81,9 @@ test: $(FUZZ_BUILT) $(DEV)
 test-deep: $(FUZZ_BUILT) $(DEV)
 	$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --hypothesis-profile=nightly -o timeout=3600 $(ARGS)
 	for target in $(FUZZED); do $(PY) -m fuzz $$target --inputs $(FUZZED_INPUTS) || exit 1; done
+
+test-links: $(BUILT) $(DEV)
+	$(PY) -m tests.support.link_loss $(ARGS)
 
 lint: build $(DEV)
 	$(VENV)/bin/ruff format --check .

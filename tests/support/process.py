@@ -55,11 +55,14 @@ class ServerProcess:
 
     `exit_code` is that of the last run that ended, -N when signal N ended it.
 
-    `arguments` come after the address and port flags, in nats-server's syntax.
+    `arguments` come after the address and port flags, in nats-server's syntax. `cwd`: where it runs.
     """
 
-    def __init__(self, command: Sequence[str], arguments: Sequence[str] = ()) -> None:
-        self.port = free_port()
+    def __init__(
+        self, command: Sequence[str], arguments: Sequence[str] = (), *, port: int | None = None, cwd: Path = ROOT
+    ) -> None:
+        self.port = free_port() if port is None else port
+        self._cwd = cwd
         self.log: list[str] = []
         self._command = [*command, "-a", "127.0.0.1", "-p", str(self.port), *arguments]
         self.process: subprocess.Popen[str] | None = None
@@ -83,7 +86,7 @@ class ServerProcess:
         Raises RuntimeError when it ended before, TimeoutError when it is not ready in time (it is killed then).
         """
         self.process = subprocess.Popen(
-            self._command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
+            self._command, cwd=self._cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
         )
         if self.process.stderr is None:
             raise RuntimeError("no log to read")
