@@ -18,7 +18,8 @@ PROTOCOL = 1
 # as in nats-server's
 ORDER = (
     "server_id server_name version proto go host port headers auth_required tls_required tls_verify tls_available "
-    "max_payload jetstream client_id client_ip nonce domain ldm connect_info remote_account acc_is_sys api_lvl xkey"
+    "max_payload jetstream client_id client_ip nonce cluster domain ldm connect_info remote_account acc_is_sys api_lvl "
+    "xkey"
 ).split()
 
 
@@ -35,6 +36,7 @@ class ServerInfo:
         self.authenticator = authenticator
         self.port = options.port
         self.websocket_port = options.websocket.port
+        self.cluster = ""
         self.fields: dict[str, Any] = {}
         self._tls_first = False
         self._websocket: dict[str, Any] = {}
@@ -57,6 +59,10 @@ class ServerInfo:
             "max_payload": options.max_payload,
             "api_lvl": API_LEVEL,
         }
+        # a server with remotes is a cluster of its own
+        self.cluster = self.server_name if options.leafnodes.remotes else ""
+        if self.cluster:
+            fields["cluster"] = self.cluster
         if options.jetstream.enabled:
             fields["jetstream"] = True
             if options.jetstream.domain:

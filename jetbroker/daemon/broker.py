@@ -188,6 +188,10 @@ class Broker:
         self.accounts.update(accounts)
         self._share(graph, only)
         self._attach_services()
+        self.follow_interest()
+
+    def follow_interest(self) -> None:
+        """What accounts map, and with JetStream their domain, is what links are told that they want."""
         if self.leafnodes is not None:
             self.leafnodes.leafs.follow_accounts()
 
@@ -227,6 +231,7 @@ class Broker:
         self.apply_accounts(graph, only)
         if self.jetstream is not None:
             self.jetstream.follow_new()
+            self.follow_interest()
 
     def _token_changed(self, before: "KnownAccount", now: "KnownAccount") -> None:
         self._token_clients().account_changed(before, now)
@@ -240,6 +245,7 @@ class Broker:
             await jetstream.reload()
         except (JetbrokerError, OSError) as error:
             self.log.error(f"Error configuring jetstream: {error}")
+        self.follow_interest()
 
     def _account_expired(self, account: "KnownAccount") -> None:
         self._token_clients().account_expired(account)
@@ -389,6 +395,7 @@ class Broker:
             "server_id": self.server_id,
             "version": NATS_VERSION,
             "domain": self.options.jetstream.domain,
+            "cluster": self.info.cluster,
         }
 
     def _log_start(self) -> None:

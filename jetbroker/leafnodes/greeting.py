@@ -33,8 +33,8 @@ class Greeting:
 
     @property
     def cluster(self) -> str:
-        """A server with remotes is a cluster of its own, named as itself."""
-        return self._info.server_name if self.options.leafnodes.remotes else ""
+        """Ours: links within a cluster are loops."""
+        return self._info.cluster
 
     def listens(self, port: int) -> str:
         """The listener is open, at this port: the address that other servers are told. Raises ConfigError."""
@@ -96,15 +96,13 @@ class Greeting:
         fields |= self._fields
         fields |= {"proto": PROTOCOL, "auth_required": True, "client_id": link.cid, "info_on_connect": True}
         fields["api_lvl"] = API_LEVEL
-        for name in ("jetstream", "domain"):
+        for name in ("jetstream", "domain", "cluster"):
             if name in own:
                 fields[name] = own[name]
         if options.leafnodes.tls is not None:
             fields["tls_required"] = True
             if options.leafnodes.tls.verify:
                 fields["tls_verify"] = True
-        if self.cluster:
-            fields["cluster"] = self.cluster
         urls = self._websocket_urls()
         if urls:
             fields["ws_connect_urls"] = urls

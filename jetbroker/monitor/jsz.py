@@ -152,7 +152,7 @@ async def _stream(jetstream: "JetStream", stream: "Stream", asked: _Asked) -> di
     shown: dict[str, Any] = {
         "name": stream.name,
         "created": format_time(stream.created_ns),
-        "cluster": {"leader": jetstream.host.server_info.server_name},
+        "cluster": jetstream.host.server_info.placement(),
     }
     if asked.config:
         shown["config"] = stream.config.to_json()

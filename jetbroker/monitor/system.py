@@ -164,6 +164,7 @@ class SystemServices:
             "name": sources.info.server_name,
             "host": options.host,
             "id": self._server_id,
+            "cluster": sources.info.cluster,
             "domain": options.jetstream.domain,
             "ver": NATS_VERSION,
             "tags": options.server_tags,
@@ -292,7 +293,7 @@ def _statz_options(options: dict[str, Any]) -> tuple[list[str], bool]:
 def _is_meant(options: dict[str, Any], sources: "Sources", server_id: str) -> bool:
     """Is this server among those that the request asks for?"""
     exact = options.get("exact_match") is True
-    own = {"server_name": sources.info.server_name, "host": sources.options.host, "cluster": ""}
+    own = {"server_name": sources.info.server_name, "host": sources.options.host, "cluster": sources.info.cluster}
     for key, value in own.items():
         asked = options.get(key)
         if isinstance(asked, str) and asked and not (asked == value if exact else asked in value):

@@ -24,6 +24,9 @@ from tests.support.process import ROOT, ServerProcess, find_nats_server, free_po
 PAGES = ROOT / "docs" / "walkthroughs"
 FILES = ROOT / "configs" / "walkthroughs"
 WAIT_SECONDS = 30.0
+SETTLE_SECONDS = (
+    60.0  # what only reads is asked again so long: nats-server takes half a minute to reach an origin again
+)
 POLL_SECONDS = 0.05
 
 BLOCK = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -191,7 +194,7 @@ class Terminal:
         if starts:
             self._place.start(starts[2], starts[1], *command.expected)
             return
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline = time.monotonic() + SETTLE_SECONDS
         while True:
             output = self._output(command)
             lacks = missing(command.expected, output)

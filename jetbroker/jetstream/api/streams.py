@@ -216,7 +216,7 @@ async def _info(js: JetStream, request: Request) -> dict[str, Any]:
     behind = {key: info.pop(key) for key in ("mirror", "sources", "ts") if key in info}
     if js.host.server_info.domain:
         info["domain"] = js.host.server_info.domain
-    return paging | info | {"cluster": {"leader": js.host.server_info.server_name}} | behind
+    return paging | info | {"cluster": js.host.server_info.placement()} | behind
 
 
 async def _delete(js: JetStream, request: Request) -> dict[str, Any]:

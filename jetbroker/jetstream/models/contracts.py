@@ -16,6 +16,11 @@ class ServerInfo:
     server_id: str
     version: str
     domain: str
+    cluster: str = ""
+
+    def placement(self) -> dict[str, str]:
+        """Where a stream is: on this server."""
+        return ({"name": self.cluster} if self.cluster else {}) | {"leader": self.server_name}
 
 
 @dataclass(frozen=True)
