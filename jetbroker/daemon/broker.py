@@ -116,8 +116,6 @@ class Broker:
         await self.listeners.start()
         self.clients.start()
         urls = self.listeners.urls()
-        if self.leafnodes is not None:
-            urls["leafnodes"] = self.leafnodes.urls()
         if self.monitor is not None:
             urls["monitoring"] = [self.monitor.url]
             self.monitor.serve(self.options, self.accounts, self.clients, self.jetstream, self.info, self.leafnodes)

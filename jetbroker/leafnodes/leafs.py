@@ -121,9 +121,15 @@ class Leafs:
             if name not in self._ledgers or account.router.links is None:
                 self._ledgers[name] = Ledger(account.router)
                 self._mapped[name] = set()
+                self._marks.pop(name, None)
             self._follow_mappings(account)
         for name in self._ledgers.keys() - self.accounts.keys():
             del self._ledgers[name], self._mapped[name]
+            self._marks.pop(name, None)
+        for link in list(self.opened.values()):
+            account = link.remote.account
+            if account is not None and self.accounts.get(account.name) is not account:
+                link.close("Missing Account")
 
     def _follow_mappings(self, account: Account) -> None:
         """What is mapped is wanted by its first name, whoever listens behind that."""

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from jetbroker.accounts.account import Account
-from jetbroker.addresses import joined, reachable
 from jetbroker.auth.authenticator import Authenticator, Renewal
 from jetbroker.auth.leaf_logins import LeafLogins
 from jetbroker.config.leaf_reload import ChangedRemote, LeafChanges
@@ -68,20 +67,15 @@ class Leafnodes:
                     self.log.info(f"Remote for System Account uses restricted {what} permissions")
         remote.start()
 
-    def urls(self) -> list[str]:
-        """Of the port for links, for the ports file."""
-        host = self.options.leafnodes.host or self.options.host
-        return [f"nats-leaf://{joined(reachable(host), self.hub.port)}"] if self.hub.port else []
-
     def close(self) -> None:
-        """Accept no more, dial no more."""
+        """Accept no more; links that are there stay until the end."""
         self.hub.close()
-        for remote in self.remotes:
-            remote.stop()
 
     async def stop(self) -> None:
-        """Close every link."""
+        """Dial no more, and close every link."""
         self.close()
+        for remote in self.remotes:
+            remote.stop()
         await self.leafs.stop()
 
     # --- a reload ---
