@@ -66,6 +66,8 @@ _BLOCKS: dict[tuple[str | int, ...], Any] = {
     ("authorization",): {"timeout": 2},
     ("websocket",): {"port": -1, "no_tls": True},
     ("websocket", "authorization"): {"timeout": 2},
+    ("leafnodes",): {"port": -1, "host": "127.0.0.1", "remotes": [{"urls": ["nats-leaf://127.0.0.1:1"]}]},
+    ("leafnodes", "authorization"): {"users": [_user("L", account="A")]},
     ("tls",): {"cert_file": "nowhere.pem", "key_file": "nowhere.pem"},
     ("accounts", "A", "limits"): {},
     ("accounts", "A", "users", 1, "permissions", "allow_responses"): {"max": 1, "expires": "1m"},
@@ -80,7 +82,8 @@ TABLES: tuple[tuple[tuple[str | int, ...], Table, tuple[str, ...]], ...] = (
         keys.TOP,
         (
             *"listen http https trace_verbose trace_headers tls write_timeout websocket ws authorization".split(),
-            *"accounts mappings maps jetstream store_dir storedir".split(),
+            *"accounts mappings maps jetstream store_dir storedir leafnodes leaf default_js_domain".split(),
+            "default_sentinel",
             *keys.OPERATOR_MODE,
         ),
     ),
@@ -131,6 +134,17 @@ TABLES: tuple[tuple[tuple[str | int, ...], Table, tuple[str, ...]], ...] = (
         ),
     ),
     (("websocket", "authorization"), keys.WEBSOCKET_AUTHORIZATION, ()),
+    (("leafnodes",), keys.LEAFNODES, ("listen", "authorization", "remotes", "tls", "compression")),
+    (("leafnodes", "authorization"), keys.LEAF_AUTHORIZATION, ("timeout", "users")),
+    (("leafnodes", "authorization", "users", 0), keys.LEAF_USER, ()),
+    (
+        ("leafnodes", "remotes", 0),
+        keys.LEAF_REMOTE,
+        tuple(
+            "url urls credentials creds nkey seed tls deny_imports deny_import deny_exports deny_export "
+            "compression proxy".split()
+        ),
+    ),
     (("jetstream",), keys.JETSTREAM, (*keys.STORE_DIR, "sync", "sync_interval", "limits")),
     (("jetstream", "limits"), {}, ("batch",)),
     (("jetstream", "limits", "batch"), keys.JETSTREAM_BATCHES, ()),
@@ -141,7 +155,7 @@ OUTSIDE = frozenset(
     (
         "log_file logfile syslog remote_syslog pid_file pidfile ports_file_dir store_dir storedir store host net "
         "listen port http https http_port monitor_port https_port resolver account_resolver accounts_resolver "
-        "http_base_path"
+        "http_base_path url urls credentials creds"
     ).split()
 )
 
@@ -202,6 +216,10 @@ _OF_READER: Mapping[Any, tuple[Any, ...]] = {
     values.account_nkey: _TEXTS,
     values.tags: _LISTS,
     values.metadata: _MAPS,
+    values.write_timeout: ("default", "close", "retry", *_TEXTS[:20]),
+    values.reconnect: _LENGTHS,
+    values.leaf_version: ("2.10.0", "2.7.0", "99.99.99", *_TEXTS[:20]),
+    values.leaf_nkey: _TEXTS,
     values.connection_types: (["STANDARD"], ["MQTT"], [], *_LISTS),
 }
 _OF_KEY: Mapping[str, tuple[Any, ...]] = {

@@ -30,7 +30,7 @@ from jetbroker.forms.gotext import quoted
 from jetbroker.forms.gourl import Url, format_url, parse_url
 
 _HIDDEN_PASSWORD = "xxxxx"
-_VARIABLE = re.compile(r"\$(?:\{([^}]*)\}|(\w+))")
+_VARIABLE = re.compile(r"\$(?:\{([^{}]*)\}|(\w+))")
 _RTT_THRESHOLDS = [0.01, 0.05, 0.1]  # seconds: uncompressed below the first, then fast, better, best
 _MOST_THRESHOLDS = 4
 _AUTO = "s2_auto"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from jetbroker.config.nkeys import USER, decode_seed, encode
 
-_BLOCKS = re.compile(r"\s*(?:(?:-{3,}.*-{3,}\r?\n)([\w\-.=]+)(?:\r?\n-{3,}.*-{3,}(?:\r?\n|\Z)))")
+_TOKEN = re.compile(r"[\w\-.=]+")
+_DASHES = "---"
 
 
 class CredentialsError(Exception):
@@ -19,7 +20,7 @@ def signed_by_file(path: str, nonce: bytes) -> dict[str, str]:
         text = Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise CredentialsError(f"open {path}: {(error.strerror or str(error)).lower()}") from error
-    blocks = _BLOCKS.findall(text)
+    blocks = _blocks(text)
     if len(blocks) < 2:
         raise CredentialsError("Credentials file malformed")
     seed = decode_seed("user", blocks[1])
@@ -37,6 +38,17 @@ def signed_by_seed(text: str, nonce: bytes) -> dict[str, str]:
 
     public = Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
     return {"nkey": encode(USER, public), "sig": _signature(seed, nonce)}
+
+
+def _blocks(text: str) -> list[str]:
+    """What stands alone between two lines that begin and end with dashes."""
+    lines = text.splitlines()
+    dashed = [line.startswith(_DASHES) and line.endswith(_DASHES) for line in lines]
+    return [
+        lines[at]
+        for at in range(1, len(lines) - 1)
+        if dashed[at - 1] and dashed[at + 1] and _TOKEN.fullmatch(lines[at])
+    ]
 
 
 def _signature(secret: bytes, nonce: bytes) -> str:

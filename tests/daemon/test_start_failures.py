@@ -43,7 +43,7 @@ def test_missing_config(tmp_path: Path) -> None:
         ("port: 4222\n\njetstream {\n  store_dir: 5\n}\n", "bad.conf:4:3:"),
         ("port: [\n", "Parse error"),
         ("authorization {\n  users: [ {user: a, password: b}, {user: a, password: c} ]\n}\n", 'Duplicate user "a"'),
-        ("leafnodes { port: 7422 }\n", '"leafnodes" not supported yet'),
+        ("gateway { port: 7422 }\n", '"gateway" not supported yet'),
         ("accounts { A { frob: 1 } }\n", 'unknown field "frob"'),
     ],
 )
