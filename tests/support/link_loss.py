@@ -12,6 +12,7 @@ import contextlib
 import random
 import tempfile
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,10 +57,11 @@ class Side:
         """Until told to stop; the server may go and come back meanwhile."""
         while not stop.is_set():
             with contextlib.suppress(NatsError, JetStreamError, OSError, TimeoutError):
-                client = await connect(self.server)
+                gone = asyncio.Event()
+                client = await connect(self.server, gone)
                 try:
-                    while not stop.is_set() and client.is_connected:
-                        await self._window(client)
+                    while not stop.is_set() and not gone.is_set():
+                        await until_gone(self._window(client), gone)
                         await asyncio.sleep(PAUSE_SECONDS)
                 finally:
                     await client.close()
@@ -79,11 +81,31 @@ class Side:
         self.published += WINDOW
 
 
-async def connect(server: ServerProcess) -> Client:
+async def connect(server: ServerProcess, gone: asyncio.Event | None = None) -> Client:
+    """`gone` is set when the connection ends."""
+
     async def quiet(_: Exception) -> None:
         """A server that dies under its clients is what is played here."""
 
-    return await nats.connect(server.url, **LOGIN, allow_reconnect=False, connect_timeout=5, error_cb=quiet)
+    async def ended() -> None:
+        if gone is not None:
+            gone.set()
+
+    return await nats.connect(
+        server.url, **LOGIN, allow_reconnect=False, connect_timeout=5, reconnect_time_wait=PAUSE_SECONDS,
+        error_cb=quiet, disconnected_cb=ended, closed_cb=ended,
+    )  # fmt: skip
+
+
+async def until_gone(work: Coroutine[Any, Any, None], gone: asyncio.Event) -> None:
+    """Do it, unless the connection ends meanwhile: nobody would answer any more."""
+    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(gone.wait())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @dataclass

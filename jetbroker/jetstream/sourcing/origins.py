@@ -276,10 +276,14 @@ class Origin:
         self._timer = self.host.tick.loop.call_later(seconds, self._check)
 
     def _check(self) -> None:
-        if self.ingest.silent_ns() > (DOUBTFUL_NS if self._is_doubtful else SILENT_NS):
+        silent_ns, doubtful = self.ingest.silent_ns(), self._is_doubtful
+        self._is_doubtful = False
+        if doubtful and silent_ns > DOUBTFUL_NS:
+            self._connect()
+            return
+        if silent_ns > SILENT_NS:
             self._retry(self.error, refused=False)
             return
-        self._is_doubtful = False
         self._patience.renew()
         if not self._direct and self.ingest.lag < CAUGHT_UP:
             self._answer_direct_gets()
