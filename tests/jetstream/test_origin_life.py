@@ -18,6 +18,7 @@ from tests.store.support import FaultyDisk
 from tests.support.streams import StreamBench
 
 ANSWER_SECONDS = 10.0
+NEVER_SECONDS = 3600.0
 
 
 class PlayedOrigin:
@@ -192,6 +193,21 @@ async def test_answers_that_say_no(tmp_path: Path) -> None:
     await bench.close()
 
 
+@pytest.mark.parametrize("error", [10013, 10012, 10025, 10185])
+async def test_an_older_origin_is_asked_for_a_consumer_of_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    monkeypatch.setattr(patience, "RETRY_SECONDS", NEVER_SECONDS)
+    monkeypatch.setattr(patience, "LONGEST_RETRY_SECONDS", NEVER_SECONDS)
+    bench = StreamBench(tmp_path)
+    origin = PlayedOrigin(bench)
+    open_stream(bench, KINDS[0])
+    _, first = await origin.refuse({"code": 400, "err_code": error, "description": "older"})
+    second = await origin.accept()
+    assert second["name"].startswith(first["name"] + "_") and "sourcing" not in second
+    await bench.close()
+
+
 async def test_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "ANSWER_SECONDS", 0.01)
     monkeypatch.setattr(origins, "CHECK_SECONDS", 0.01)
@@ -210,7 +226,6 @@ async def test_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 FAR: dict[str, Any] = {"name": "O", "external": {"api": "$JS.far.API", "deliver": ""}}
 FAR_KINDS: list[dict[str, Any]] = [{"mirror": FAR, "subjects": []}, {"sources": [FAR], "subjects": []}]
-NEVER_SECONDS = 3600.0
 
 
 def wait_for_links_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,13 @@ MAX_POSITIONS = 10_000  # of sources that are configured no more; they go on the
 
 _NO_RESPONDERS = b"NATS/1.0 503"
 _NEEDS_LEVEL = b"NATS/1.0\r\n%b: %d\r\n\r\n" % (LEVEL_HEADER, API_LEVEL)
-_OLDER_PEER = (api_error("required_api_level").err_code, api_error("invalid_json", err="").err_code)
+_OLDER_PEER = (
+    api_error("required_api_level").err_code,
+    api_error("invalid_json", err="").err_code,
+    # it took `sourcing` for nothing, and still has the consumer that the connection before had
+    api_error("consumer_name_exist").err_code,
+    api_error("consumer_create", err="").err_code,
+)
 
 
 class Origin:
