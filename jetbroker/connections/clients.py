@@ -12,7 +12,7 @@ from jetbroker.config.durations import format_duration
 from jetbroker.config.options import Options
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.closed import ClosedConnections, Traffic
-from jetbroker.connections.events import ClientEvents
+from jetbroker.connections.events import ClientEvents, Witness
 from jetbroker.connections.handshake import read_info
 from jetbroker.connections.info import ServerInfo
 from jetbroker.connections.login import Logins
@@ -43,11 +43,13 @@ class Clients(ClientEvents):
         authenticator: Authenticator,
         info: ServerInfo,
         log: Logger,
+        witness: Witness,
     ) -> None:
         self.options = options
         self.accounts = accounts
         self.info = info
-        self.logins = Logins(authenticator, accounts, options, tick.loop, log, self.who)
+        self.witness = witness
+        self.logins = Logins(authenticator, accounts, options, tick.loop, log, self.who, witness)
         self.log = log
         self.connected: dict[int, ClientProtocol] = {}
         self.total = 0
@@ -224,6 +226,7 @@ class Clients(ClientEvents):
         if self._nobody_left is not None and not self.connected and not self._nobody_left.done():
             self._nobody_left.set_result(None)
         self.log.debug(f"{self.who(client)} - Client connection closed: {reason}")
+        self.witness.left(client, reason)
         client.identity.leave()
 
     def client_keeps(self, client: ClientProtocol, size: int) -> None:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
 from jetbroker.auth.authenticator import Login
-from jetbroker.connections.client import ClientProtocol
 from jetbroker.routing.subscription import Subscription
 
 if TYPE_CHECKING:
     from jetbroker.auth.tokens import UserToken
+    from jetbroker.connections.client import ClientProtocol
+    from jetbroker.connections.connected import Connected
     from jetbroker.connections.identity import Refused
 
 _EPOCH_NS = time.time_ns() - time.monotonic_ns()
@@ -33,11 +34,14 @@ class SubscriptionRecord:
 class ClosedConnection:
     """A connection that is gone. Times are nanoseconds since 1970; `user` is None without a login.
 
+    `is_link`: to another server.
+
     `issuer` is who vouches for its key, "" without one; `token`, `tag` and `tags` are of operator mode. `tls` is what
     the handshake said (None in clear). `subscriptions` are the first of `subscription_count`: a bounded number.
     """
 
     cid: int
+    is_link: bool
     kind: str
     peer: str
     reason: str
@@ -75,7 +79,7 @@ class Traffic:
     def __init__(self) -> None:
         self.in_msgs = self.in_bytes = self.out_msgs = self.out_bytes = 0
 
-    def add(self, client: ClientProtocol) -> None:
+    def add(self, client: "Connected") -> None:
         """Keep what a connection that ends has moved."""
         self.in_msgs += client.in_msgs
         self.in_bytes += client.in_bytes
@@ -105,10 +109,15 @@ class ClosedConnections:
         """Those that are remembered, oldest first."""
         return list(self._records)
 
-    def add(self, client: ClientProtocol, reason: str, refused: "Refused | None" = None) -> None:
+    def add(self, client: "ClientProtocol", reason: str, refused: "Refused | None" = None) -> None:
         """Remember a connection that ends now, with what is known of one that was not let in."""
         if self.keep:
             self._records.append(_record(client, reason, refused))
+
+    def add_link(self, link: "Connected", reason: str) -> None:
+        """Remember a link that ends now."""
+        if self.keep:
+            self._records.append(_record(link, reason, None, is_link=True))
 
 
 def wall_ns(monotonic_ns: int) -> int:
@@ -140,7 +149,7 @@ def token_of(login: Login | None) -> "UserToken | None":
     return None if login is None else login.token
 
 
-def _first_subscriptions(client: ClientProtocol) -> tuple[SubscriptionRecord, ...]:
+def _first_subscriptions(client: "Connected") -> tuple[SubscriptionRecord, ...]:
     """The first subscriptions of a connection, bounded in number and in size: ten thousand connections are kept."""
     found: list[SubscriptionRecord] = []
     room = limits.CLOSED_CONNECTION_SUBJECT_BYTES
@@ -152,12 +161,13 @@ def _first_subscriptions(client: ClientProtocol) -> tuple[SubscriptionRecord, ..
     return tuple(found)
 
 
-def _record(client: ClientProtocol, reason: str, refused: "Refused | None") -> ClosedConnection:
+def _record(client: "Connected", reason: str, refused: "Refused | None", *, is_link: bool = False) -> ClosedConnection:
     login: Login | None = client.identity.login if refused is None else refused.login
     account = client.account if refused is None or refused.account is None else refused.account
     token = token_of(login)
     return ClosedConnection(
         cid=client.cid,
+        is_link=is_link,
         kind=client.kind,
         peer=client.peer,
         reason=reason,

@@ -7,6 +7,17 @@ from jetbroker.logs.logger import Logger
 
 if TYPE_CHECKING:
     from jetbroker.connections.client import ClientProtocol
+    from jetbroker.connections.connected import Connected
+
+
+class Witness:
+    """Hears of connections that come into an account and leave it: whoever tells others overrides this."""
+
+    def came(self, connection: "Connected") -> None:
+        """It has logged in."""
+
+    def left(self, connection: "Connected", reason: str) -> None:
+        """It is gone, and no longer counted."""
 
 
 class ClientEvents(Protocol):

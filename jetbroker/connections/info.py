@@ -26,7 +26,8 @@ ORDER = (
 class ServerInfo:
     """The INFO all clients get, and each client's own additions.
 
-    `port` and `websocket_port` are those that are listened on, known once the listeners are open.
+    `port` and `websocket_port` are those that are listened on, known once the listeners are open. `cluster` is "" but
+    for a server that dials others: it is a cluster of its own, named as itself.
     """
 
     def __init__(self, options: Options, server_id: str, authenticator: Authenticator) -> None:

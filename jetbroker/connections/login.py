@@ -19,6 +19,7 @@ from jetbroker.auth.password_queue import PasswordQueue
 from jetbroker.auth.passwords import Check
 from jetbroker.config.options import GLOBAL_ACCOUNT, UNLIMITED, AccountLimits, Options
 from jetbroker.connections.client import ClientProtocol
+from jetbroker.connections.events import Witness
 from jetbroker.connections.handshake import ConnectOptions, decode_connect
 from jetbroker.connections.identity import REDACTED, Refused, name_of, named
 from jetbroker.connections.resets import has_ended
@@ -45,6 +46,7 @@ class Logins:
         loop: asyncio.AbstractEventLoop,
         log: Logger,
         who: Callable[[ClientProtocol], str],
+        witness: Witness,
     ) -> None:
         self.authenticator = authenticator
         self.accounts = accounts
@@ -52,6 +54,7 @@ class Logins:
         self._loop = loop
         self._log = log
         self._who = who
+        self._witness = witness
         self._next_told = 0.0  # loop time
         self.passwords = PasswordQueue(loop)
 
@@ -102,6 +105,7 @@ class Logins:
         account = self._room_for(client, login)
         self._enter(client, options, login)
         client.apply_anonymous(account.router, account, login.permissions)
+        self._witness.came(client)
 
     def _said_before(self, client: ClientProtocol) -> ConnectOptions:
         options = ConnectOptions()
@@ -155,6 +159,7 @@ class Logins:
         self._enter(client, options, login)
         self._tell_token(client, login)
         client.apply_connect(options, account.router, account, login.permissions)
+        self._witness.came(client)
         if wrong is not None:
             raise wrong
 

@@ -90,7 +90,7 @@ class Broker:
         if self.resolver is not None:
             self.resolver.start()
         self._sources: Sources | None = None
-        self.clients = Clients(options, self.tick, self.accounts, authenticator, self.info, log)
+        self.clients = Clients(options, self.tick, self.accounts, authenticator, self.info, log, self.system.events)
         self.listeners = Listeners(options, self.clients, self.info, log)
         self.tls_files = "" if options.tls is None else fingerprint(options.tls)
         self._reloader: Reloader | None = None
@@ -166,7 +166,8 @@ class Broker:
         await self.leafnodes.start()
 
     def _links_changed(self) -> None:
-        """Streams may reach their origins again, or no more."""
+        """Streams may reach their origins again, or no more; other servers may not know of this one."""
+        self.system.others.announce()
         if self.jetstream is not None:
             self.jetstream.links_changed()
 
@@ -278,7 +279,7 @@ class Broker:
                 lambda: True,
                 self.leafnodes,
             )
-        self._sources.jetstream = self.jetstream
+        self._sources.jetstream, self._sources.leafnodes = self.jetstream, self.leafnodes
         return self._sources
 
     def _open_monitor(self) -> None:
@@ -295,6 +296,7 @@ class Broker:
         self.log.info("Initiating Shutdown...")
         if self._lame_duck is not None:
             self._lame_duck.cancel()
+        self.system.others.farewell("SHUTDOWN")
         self._close_listeners()
         if self._reloader is not None:
             await self._reloader.stop()
@@ -369,6 +371,7 @@ class Broker:
         """Lame duck: no new clients, those connected are told and get time to leave, then are closed bit by bit."""
         grace = self.options.lame_duck_grace_period
         self.log.info("Entering lame duck mode, stop accepting new clients")
+        self.system.others.farewell("LAMEDUCK")
         self._close_listeners()
         await self._stop_jetstream()
         if clients.connected:

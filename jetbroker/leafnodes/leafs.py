@@ -17,6 +17,8 @@ from jetbroker import limits
 from jetbroker.accounts.account import Account
 from jetbroker.config.durations import format_duration
 from jetbroker.config.options import SYSTEM_ACCOUNT, Options
+from jetbroker.connections.closed import ClosedConnections, Traffic
+from jetbroker.connections.events import Witness
 from jetbroker.connections.output import Shared
 from jetbroker.errors import ProtocolError
 from jetbroker.forms.gotext import quoted
@@ -85,6 +87,9 @@ class Leafs:
         self.opened: dict[int, Link] = {}  # those that are not live yet among them
         self.doors: Doors
         self.stale = 0
+        self.closed = ClosedConnections(0)
+        self.closed_traffic: dict[str, Traffic] = {}  # of links that are gone, by account
+        self.witness = Witness()
         self._tick = tick
         self._loop = tick.loop
         self._next_cid = next_cid
@@ -173,6 +178,7 @@ class Leafs:
     def link_opened(self, link: Link) -> None:
         """The connection is there."""
         self.opened[link.cid] = link
+        link.opened_at = self._loop.time()
         peer = link.remote
         suffix = f" for account: {peer.account.label}" if peer.account is not None else ""
         self.log.info(f"{self.who(link)} - Leafnode connection created{suffix} ")
@@ -216,8 +222,12 @@ class Leafs:
             self._nobody_left.set_result(None)
         if peer.dialled is not None:
             peer.dialled.lost(link)
-        if was_live and peer.account is not None:
-            self._changed()
+        if peer.account is not None:
+            self.closed_traffic.setdefault(peer.account.name, Traffic()).add(link)
+            self.closed.add_link(link, reason)
+            self.witness.left(link, reason)
+            if was_live:
+                self._changed()
 
     def link_connect(self, link: Link, raw: bytes) -> None:
         """CONNECT. Raises ProtocolError."""
@@ -365,6 +375,7 @@ class Leafs:
         link.begin(account.router, self._ledger(account), self._rules(peer), peer.is_spoke)
         first = min(FIRST_PING_SECONDS, self.options.ping_interval) * random.uniform(1.0, 1.2)
         peer.ping_due = self._loop.time() + first
+        self.witness.came(link)
         self._changed()
 
     def _ledger(self, account: Account) -> Ledger:

@@ -283,6 +283,46 @@ cdef class Link(Connection):
         return self.receiver.is_spoke
 
     @property
+    def connected(self) -> bool:
+        """It is live."""
+        return self.ledger is not None
+
+    @property
+    def account(self):
+        """Ours, that it belongs to; None before that is known."""
+        return self.remote.account
+
+    @property
+    def identity(self):
+        """By what login it is there."""
+        return self.remote
+
+    @property
+    def user(self):
+        """The user it has logged in as, as monitoring shows him; None: it has none, or this server has logged in."""
+        return self.remote.login_name
+
+    @property
+    def name(self) -> str:
+        """Of the server that dialled; one that was dialled tells none as clients do."""
+        return self.remote.server if self.remote.dialled is None else ""
+
+    @property
+    def lang(self) -> str:
+        """Servers tell none."""
+        return ""
+
+    @property
+    def version(self) -> str:
+        """Of the server that dialled."""
+        return self.remote.version if self.remote.dialled is None else ""
+
+    @property
+    def permissions(self):
+        """What may be sent over it, and asked for; None: everything."""
+        return self.receiver.allowed
+
+    @property
     def subscription_count(self) -> int:
         """Subjects, and subjects with a queue group, that the other side asks for."""
         return 0 if self.subscriptions is None else len(self.subscriptions)

@@ -56,6 +56,11 @@ class Peer:
         return None if self.login is None or self.login.permissions is None else self.login.permissions.options
 
     @property
+    def login_name(self) -> str | None:
+        """The user of its login, as monitoring shows him."""
+        return None if self.login is None else self.login.nkey or self.login.user or None
+
+    @property
     def decorated(self) -> str:
         """As the log names it, with its cluster."""
         return f"{self.server}/{self.cluster}" if self.cluster else self.server

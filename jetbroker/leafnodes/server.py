@@ -42,6 +42,7 @@ class Leafnodes:
         self.leafs = Leafs(options, tick, accounts, self.greeting, clients.next_cid, log, changed)
         self.shared = Shared(tick, self.leafs, clients.shared.turn)
         self.leafs.shared = self.shared
+        self.leafs.closed, self.leafs.witness = clients.closed, clients.witness
         self.shared.max_pending = options.max_pending
         self.shared.max_payload = options.max_payload
         self.shared.max_subscriptions = options.max_subscriptions

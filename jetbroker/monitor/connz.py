@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
 from jetbroker.addresses import split
@@ -22,11 +22,14 @@ from jetbroker.monitor.query import BadRequest, Query
 from jetbroker.monitor.sources import Room, Sources, now_text, paced, page, uptime_text
 from jetbroker.wire.subjects import collide, valid_subject
 
+if TYPE_CHECKING:
+    from jetbroker.connections.connected import Connected
+
+    Row = Connected | ClosedConnection
+
 DEFAULT_LIMIT = 1024
 _STATES = {"": "open", "open": "open", "closed": "closed", "any": "all", "all": "all"}
 _CLOSED_ONLY = ("stop", "reason")
-
-Row = ClientProtocol | ClosedConnection
 
 
 @dataclass(frozen=True)
@@ -110,10 +113,10 @@ def _answer(server_id: str, asked: Options, total: int, rows: list[dict[str, Any
     }
 
 
-def _candidates(sources: Sources, asked: Options) -> list[Row]:
+def _candidates(sources: Sources, asked: Options) -> "list[Row]":
     found: list[Row] = []
     if asked.state != "closed":
-        found.extend(sources.clients.connected.values())
+        found.extend(sources.connected)
     if asked.state != "open":
         found.extend(sources.clients.closed.records())
     if asked.account:
@@ -121,7 +124,7 @@ def _candidates(sources: Sources, asked: Options) -> list[Row]:
     return found
 
 
-async def _filtered(found: list[Row], asked: Options) -> list[Row]:
+async def _filtered(found: "list[Row]", asked: Options) -> "list[Row]":
     if asked.cid:
         found = [row for row in found if row.cid == asked.cid]
     if asked.user:
@@ -135,7 +138,7 @@ async def _filtered(found: list[Row], asked: Options) -> list[Row]:
     return found
 
 
-def _listens_on(row: Row, subject: bytes) -> bool:
+def _listens_on(row: "Row", subject: bytes) -> bool:
     if isinstance(row, ClosedConnection):
         return any(collide(sub.subject.encode(), subject) for sub in row.subscriptions)
     return any(collide(sub.subject, subject) for sub in row.subscription_list())
@@ -144,27 +147,27 @@ def _listens_on(row: Row, subject: bytes) -> bool:
 # --- order ---
 
 
-def _cid(row: Row) -> int:
+def _cid(row: "Row") -> int:
     return row.cid
 
 
-def _account(row: Row) -> str:
+def _account(row: "Row") -> str:
     return row.account if isinstance(row, ClosedConnection) else str(row.account.name)
 
 
-def _started_ns(row: Row) -> int:
+def _started_ns(row: "Row") -> int:
     return row.started_ns if isinstance(row, ClosedConnection) else wall_ns(int(row.opened_at * 1e9))
 
 
-def _active_ns(row: Row) -> int:
+def _active_ns(row: "Row") -> int:
     return row.active_ns if isinstance(row, ClosedConnection) else wall_ns(row.active_ns)
 
 
-def _end_ns(row: Row, now_ns: int) -> int:
+def _end_ns(row: "Row", now_ns: int) -> int:
     return row.stopped_ns if isinstance(row, ClosedConnection) else now_ns
 
 
-_ORDERS: dict[str, tuple[Callable[[Row, int], Any], bool]] = {
+_ORDERS: "dict[str, tuple[Callable[[Row, int], Any], bool]]" = {
     # name: (key of a row at one time for all of them, largest first)
     "cid": (lambda row, _: _cid(row), False),
     "start": (lambda row, _: _started_ns(row), False),
@@ -186,15 +189,14 @@ _ORDERS: dict[str, tuple[Callable[[Row, int], Any], bool]] = {
 # --- one connection ---
 
 
-def _row(row: Row, asked: Options, room: int) -> tuple[dict[str, Any], int]:
+def _row(row: "Row", asked: Options, room: int) -> tuple[dict[str, Any], int]:
     """A connection as it is shown, and how many subscriptions stand in it."""
     host, port = split(row.peer)
     end = _end_ns(row, time.time_ns())
     started, active = _started_ns(row), _active_ns(row)
     shown: dict[str, Any] = {
         "cid": row.cid,
-        "kind": "Client",
-        "type": row.kind,
+        **({"kind": "Leafnode"} if is_link(row) else {"kind": "Client", "type": row.kind}),
         "ip": host,
         "port": port,
         "start": format_time(started),
@@ -227,7 +229,7 @@ def _row(row: Row, asked: Options, room: int) -> tuple[dict[str, Any], int]:
     return shown, listed
 
 
-def _keys(row: Row, *, auth: bool) -> dict[str, Any]:
+def _keys(row: "Row", *, auth: bool) -> dict[str, Any]:
     """What a login by key or token stands on; of connections that are gone without being asked."""
     if isinstance(row, ClosedConnection):
         tag = _name_tag(row) if auth else row.tag
@@ -239,7 +241,7 @@ def _keys(row: Row, *, auth: bool) -> dict[str, Any]:
     return keys | {"name_tag": _name_tag(row), "tags": [] if token is None else list(token.claims.tags)}
 
 
-def _list_subscriptions(shown: dict[str, Any], row: Row, form: str, room: int) -> int:
+def _list_subscriptions(shown: dict[str, Any], row: "Row", form: str, room: int) -> int:
     subs = _subscriptions(row)[: max(room, 0)]
     if subs and form == "list":
         shown["subscriptions_list"] = [sub.subject for sub in subs]
@@ -253,7 +255,7 @@ def _shown_rtt_ns(rtt_ns: int) -> int:
     return rtt_ns if rtt_ns >= MILLISECOND else rtt_ns // MICROSECOND * MICROSECOND
 
 
-def _subscriptions(row: Row) -> Sequence[SubscriptionRecord]:
+def _subscriptions(row: "Row") -> Sequence[SubscriptionRecord]:
     if isinstance(row, ClosedConnection):
         return row.subscriptions
     return [subscription_record(sub) for sub in row.subscription_list()]
@@ -272,14 +274,14 @@ def subscription_row(sub: SubscriptionRecord, cid: int, account: str = "", tag: 
     return shown
 
 
-def _login(row: Row) -> dict[str, str]:
+def _login(row: "Row") -> dict[str, str]:
     """Who it is; the account of everybody is not worth a word."""
     shown = {"authorized_user": row.user} if row.user else {}
     account = _account(row) if _is_logged_in(row) else GLOBAL_ACCOUNT
     return shown if account == GLOBAL_ACCOUNT else shown | {"account": account}
 
 
-def _name_tag(row: Row) -> str:
+def _name_tag(row: "Row") -> str:
     """The account once more, as nats-server has it: for connections of $G only while they are open."""
     if isinstance(row, ClosedConnection):
         shown = row.account_tag or row.account
@@ -287,5 +289,10 @@ def _name_tag(row: Row) -> str:
     return row.account.tag or _account(row)
 
 
-def _is_logged_in(row: Row) -> bool:
+def is_link(row: "Row") -> bool:
+    """Does it lead to another server?"""
+    return row.is_link if isinstance(row, ClosedConnection) else not isinstance(row, ClientProtocol)
+
+
+def _is_logged_in(row: "Row") -> bool:
     return row.logged_in if isinstance(row, ClosedConnection) else row.connected

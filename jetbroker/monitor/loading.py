@@ -4,7 +4,7 @@ import asyncio
 import importlib
 import threading
 
-_MODULES = ("endpoints", "http", "query", "sources")
+_MODULES = ("endpoints", "http", "query", "sources", "statistics")
 _all = threading.Event()
 
 

@@ -18,7 +18,9 @@ from jetbroker.monitor.query import BadRequest
 from jetbroker.turns import Turn
 
 if TYPE_CHECKING:
+    from jetbroker.connections.connected import Connected
     from jetbroker.jetstream.server import JetStreamServer
+    from jetbroker.leafnodes.link import Link
     from jetbroker.leafnodes.server import Leafnodes
 
 T = TypeVar("T")
@@ -57,6 +59,16 @@ class Sources:
         self.requests: dict[str, int] = {}  # by path
         self.usage = Usage(started_ns)
         self.expiries = Expiries()
+
+    @property
+    def links(self) -> "list[Link]":
+        """To other servers, those that are live."""
+        return [] if self.leafnodes is None else list(self.leafnodes.leafs.live.values())
+
+    @property
+    def connected(self) -> "list[Connected]":
+        """Clients and links."""
+        return [*self.clients.connected.values(), *self.links]
 
     @property
     def server_id(self) -> str:

@@ -12,7 +12,8 @@ from jetbroker.connections.output import ClientOutput
 from jetbroker.monitor.connz import DEFAULT_LIMIT, subscription_row
 from jetbroker.monitor.query import BadRequest, Query
 from jetbroker.monitor.sources import Room, Sources, go_float, now_text, paced, page
-from jetbroker.routing.subscription import Subscription
+from jetbroker.routing.links import LinkReceiver
+from jetbroker.routing.subscription import Receiver, Subscription
 from jetbroker.wire.subjects import subset, wildcard
 
 
@@ -28,7 +29,7 @@ async def subsz(sources: Sources, query: Query) -> dict[str, Any]:
     answer = {"server_id": sources.server_id, "now": now_text()} | _figures(sources, accounts)
     if not listed:
         return answer | {"total": 0, "offset": offset, "limit": limit}
-    total, found = _subscriptions(accounts, test, offset, min(limit, limits.MONITOR_ROWS))
+    total, found = _subscriptions(sources, accounts, test, offset, min(limit, limits.MONITOR_ROWS))
     answer |= {"total": total, "offset": offset, "limit": limit}
     room = Room()
     rows = [room.take(_row(account, sub)) async for account, sub in paced(found)]
@@ -38,7 +39,7 @@ async def subsz(sources: Sources, query: Query) -> dict[str, Any]:
 
 
 async def subscribers(account: Account, asked: bytes) -> int:
-    """How many subscriptions of clients get messages on a subject, or lie within one with wildcards.
+    """How many subscriptions of clients, and of spokes, get messages on a subject, or lie within one with wildcards.
 
     `asked` is the subject; with a queue group behind it, divided by a blank, its members count only.
     """
@@ -47,16 +48,25 @@ async def subscribers(account: Account, asked: bytes) -> int:
     router = account.router
     if not wildcard(subject):
         found = [sub for sub in router.matching(subject) if queue is None or sub.queue == queue]
-        return sum(_is_of_client(sub) for sub in found)
+        return sum(_is_of_peer(sub.receiver) for sub in found)
     count = 0
     async for sub in paced(router.subscription_list(0, router.subscriptions)):
         if subset(sub.subject, subject) and queue in (None, sub.queue or b""):
-            count += _is_of_client(sub)
+            count += _is_of_peer(sub.receiver)
     return count
 
 
-def _is_of_client(sub: Subscription) -> bool:
-    return isinstance(sub.receiver, (ClientOutput, Shadow))
+def _is_of_peer(receiver: Receiver) -> bool:
+    if isinstance(receiver, LinkReceiver):
+        return not getattr(receiver, "is_spoke", True)
+    return isinstance(receiver, (ClientOutput, Shadow))
+
+
+def _is_of_link(sub: Subscription) -> bool:
+    receiver = sub.receiver
+    if isinstance(receiver, Shadow):
+        receiver = receiver.original.receiver
+    return isinstance(receiver, LinkReceiver)
 
 
 def _is_literal(subject: str) -> bool:
@@ -95,18 +105,25 @@ def _figures(sources: Sources, accounts: list[Account]) -> dict[str, Any]:
 
 
 def _sent(sources: Sources, accounts: set[str]) -> int:
-    clients = sources.clients
-    live = sum(client.in_msgs for client in clients.connected.values() if client.account.name in accounts)
-    return live + sum(gone.in_msgs for name, gone in clients.closed_traffic.items() if name in accounts)
+    live = sum(connection.in_msgs for connection in sources.connected if connection.account.name in accounts)
+    traffic = [sources.clients.closed_traffic]
+    if sources.leafnodes is not None:
+        traffic.append(sources.leafnodes.leafs.closed_traffic)
+    return live + sum(gone.in_msgs for of in traffic for name, gone in of.items() if name in accounts)
 
 
 def _subscriptions(
-    accounts: list[Account], test: str, offset: int, limit: int
+    sources: Sources, accounts: list[Account], test: str, offset: int, limit: int
 ) -> tuple[int, list[tuple[Account, Subscription]]]:
-    """How many there are in all, and a page of them."""
+    """How many there are in all, and a page of them; those of links do not count."""
     if test:
         matching = [(account, sub) for account in accounts for sub in account.router.matching(test.encode())]
+        matching = [found for found in matching if not _is_of_link(found[1])]
         return len(matching), page(matching, offset, limit)
+    if sources.links:
+        every = _page(accounts, 0, sum(account.router.subscriptions for account in accounts))
+        local = [found for found in every if not _is_of_link(found[1])]
+        return len(local), page(local, offset, limit)
     total = sum(account.router.subscriptions for account in accounts)
     return total, list(islice(_page(accounts, offset, limit), limit))
 

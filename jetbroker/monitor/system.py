@@ -10,17 +10,20 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from jetbroker import NATS_VERSION, limits
+from jetbroker import limits
 from jetbroker.accounts.account import Account
-from jetbroker.config.options import Options, PermissionsOptions, SubjectPermissions
+from jetbroker.config.options import PermissionsOptions, SubjectPermissions
 from jetbroker.connections.client import ClientProtocol
+from jetbroker.monitor.envelope import Envelope
+from jetbroker.monitor.events import Events
 from jetbroker.monitor.loading import loaded
+from jetbroker.monitor.servers import OtherServers
 from jetbroker.routing.router import CallbackReceiver
 from jetbroker.tick import Tick
 from jetbroker.turns import next_turn
 
 if TYPE_CHECKING:
-    from jetbroker.connections.closed import Traffic
+    from jetbroker.connections.connected import Connected
     from jetbroker.monitor.sources import Sources
 
 _IN_EVERY_ACCOUNT = (
@@ -30,11 +33,8 @@ _IN_EVERY_ACCOUNT = (
     "$SYS.REQ.SERVER.PING.CONNZ",
 )
 _OF_THE_SERVER = ("STATSZ", "IDZ", "HEALTHZ", "VARZ", "CONNZ", "SUBSZ", "JSZ", "LEAFZ")
-_OF_AN_ACCOUNT = ("CONNZ", "STATZ", "LEAFZ")
+_OF_AN_ACCOUNT = ("CONNZ", "STATZ", "LEAFZ", "SUBSZ", "CONNS")
 _CLAIMS_UPDATES = ("$SYS.REQ.ACCOUNT.*.CLAIMS.UPDATE", "$SYS.ACCOUNT.*.CLAIMS.UPDATE")
-_FEATURES = {"js_ack_fc_v2": False, "js_raft_delete_range": False}
-_JETSTREAM_FLAGS = 7
-_NO_ROUTES = {"gateways": {"msgs": 0, "bytes": 0}, "routes": {"msgs": 0, "bytes": 0}, "leafs": {"msgs": 0, "bytes": 0}}
 _STATES = {0: "open", 1: "closed", 2: "all"}
 
 # Asked by users of the system account, and by accounts that import them from it.
@@ -52,7 +52,8 @@ class SystemServices:
     """Answers for one broker. `sources` gives what the monitoring port would look at.
 
     `update_claims` (operator mode) gives an account another token: from the tokens of a subject and a body to what
-    the answer holds.
+    the answer holds. `envelope` is what all of it has in front, `events` tells who listens of connections that come
+    and go, and `others` knows the servers that are linked by their system account.
     """
 
     def __init__(
@@ -70,7 +71,9 @@ class SystemServices:
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting_bytes = 0
         self._answers = asyncio.Semaphore(limits.MONITOR_ANSWERS)
-        self._sequence = 0
+        self.envelope = Envelope(server_id, sources)
+        self.events = Events(tick, self.envelope)
+        self.others = OtherServers(tick, self.envelope)
 
     def attach(self, accounts: Iterable[Account]) -> None:
         """Answer in these accounts; those that are known already are left alone."""
@@ -80,6 +83,10 @@ class SystemServices:
             for subject in self._subjects(account.is_system):
                 account.router.subscribe(receiver, subject.encode())
         self._known = accounts
+        for account in accounts:
+            if account.is_system:
+                self.events.attach(account, list(accounts))
+                self.others.attach(account)
 
     def _subjects(self, is_system: bool) -> list[str]:
         if not is_system:
@@ -99,9 +106,9 @@ class SystemServices:
             return
         if self._waiting_bytes + len(body) > limits.SYSTEM_REQUEST_BYTES:
             return
-        client = origin if isinstance(origin, ClientProtocol) else None
+        connection: Any = origin  # a client or a link, None: the server itself
         task = self._tick.loop.create_task(
-            self._answer(account, subject.decode("utf-8", "replace"), reply, body, client)
+            self._answer(account, subject.decode("utf-8", "replace"), reply, body, connection)
         )
         self._tasks.add(task)
         self._waiting_bytes += len(body)
@@ -112,7 +119,7 @@ class SystemServices:
         self._waiting_bytes -= size
 
     async def _answer(
-        self, account: Account, subject: str, reply: bytes | None, body: bytes, client: ClientProtocol | None
+        self, account: Account, subject: str, reply: bytes | None, body: bytes, client: "Connected | None"
     ) -> None:
         async with self._answers:
             await loaded()
@@ -124,24 +131,24 @@ class SystemServices:
             try:
                 answer = await self._made(sources, account, subject.split("."), body, client)
             except (_Refused, BadRequest) as refused:
-                answer = self._enveloped(sources, error={"code": 400, "description": str(refused)})
+                answer = self._enveloped(error={"code": 400, "description": str(refused)})
             if answer is not None and reply is not None:
                 account.router.publish_bytes(reply, None, b"", compact(answer))
 
     async def _made(
-        self, sources: "Sources", account: Account, tokens: list[str], body: bytes, client: ClientProtocol | None
+        self, sources: "Sources", account: Account, tokens: list[str], body: bytes, client: "Connected | None"
     ) -> Answer:
         if tokens[1] == "DEBUG":
             from jetbroker.monitor.subsz import subscribers
 
-            return None if client is None else await subscribers(client.account, body)
+            return await subscribers(client.account, body) if isinstance(client, ClientProtocol) else None
         if tokens[2] == "USER" and len(tokens) > 4:
-            return self._enveloped(sources, data=_known_of(client))
+            return self._enveloped(data=_known_of(client))
         if tokens[2] == "USER":
-            ends_in = None if client is None else sources.clients.logins.seconds_left(client)
-            return self._enveloped(sources, data=user_info(client, ends_in))
+            ends_in = sources.clients.logins.seconds_left(client) if isinstance(client, ClientProtocol) else None
+            return self._enveloped(data=user_info(client, ends_in))
         if self._update_claims is not None and tokens[-2:] == ["CLAIMS", "UPDATE"]:
-            return self._enveloped(sources, **self._update_claims(tokens, body))
+            return self._enveloped(**self._update_claims(tokens, body))
         name = tokens[-1] if len(tokens) > 4 else "STATSZ"
         if name == "IDZ":
             return {"name": sources.info.server_name, "host": sources.options.host, "id": self._server_id}
@@ -149,75 +156,54 @@ class SystemServices:
         if not _is_meant(options, sources, self._server_id):
             return None
         of = account.name if not account.is_system else tokens[3] if tokens[2] == "ACCOUNT" else ""
+        if name == "CONNS":
+            return await self._connections(sources, of, options)
         if name == "STATZ":
-            return self._enveloped(sources, data=await self._account_statistics(sources, of, options))
+            found = await self._account_statistics(sources, of, options)
+            return None if found is None else self._enveloped(data=found)
         if name == "STATSZ":
-            return self._enveloped(sources, statsz=await self._statistics(sources))
-        return self._enveloped(sources, data=await _endpoint(sources, name, _query(options, of)))
+            from jetbroker.monitor import statistics
 
-    def _enveloped(self, sources: "Sources", **content: Any) -> dict[str, Any]:
+            figures = await statistics.of_server(sources, self.others.count)
+            return self._enveloped(statsz=figures)
+        if name == "SUBSZ" and of:
+            options["subscriptions"] = True
+        return self._enveloped(data=await _endpoint(sources, name, _query(options, of)))
+
+    def _enveloped(self, **content: Any) -> dict[str, Any]:
+        return {"server": self.envelope.server(), **content}
+
+    async def _account_statistics(self, sources: "Sources", of: str, options: dict[str, Any]) -> dict[str, Any] | None:
+        """Of one account, or (`PING` in the system account) of all that have connections; None: there are none."""
+        from jetbroker.monitor import statistics
         from jetbroker.monitor.sources import now_text
-
-        options: Options = sources.options
-        self._sequence += 1
-        server: dict[str, Any] = {
-            "name": sources.info.server_name,
-            "host": options.host,
-            "id": self._server_id,
-            "cluster": sources.info.cluster,
-            "domain": options.jetstream.domain,
-            "ver": NATS_VERSION,
-            "tags": options.server_tags,
-            "metadata": options.server_metadata,
-        }
-        server = {key: value for key, value in server.items() if value}
-        server |= {"feature_flags": _FEATURES, "jetstream": options.jetstream.enabled}
-        server |= {"flags": _JETSTREAM_FLAGS if options.jetstream.enabled else 0, "seq": self._sequence}
-        return {"server": server | {"time": now_text()}, **content}
-
-    async def _statistics(self, sources: "Sources") -> dict[str, Any]:
-        from jetbroker.monitor.varz import varz
-
-        figures = await varz(sources)
-        sent = {"msgs": figures["out_msgs"], "bytes": figures["out_bytes"]}
-        received = {"msgs": figures["in_msgs"], "bytes": figures["in_bytes"]}
-        return {
-            "start": figures["start"],
-            "mem": figures["mem"],
-            "cores": figures["cores"],
-            "cpu": figures["cpu"],
-            "connections": figures["connections"],
-            "total_connections": figures["total_connections"],
-            "active_accounts": sum(account.connections > 0 for account in sources.accounts.values()),
-            "subscriptions": figures["subscriptions"],
-            "sent": sent,
-            "sent_to_clients": sent,
-            "received": received,
-            "received_from_clients": received,
-            "slow_consumers": figures["slow_consumers"],
-            "active_servers": 1,
-            "gomaxprocs": figures["gomaxprocs"],
-        }
-
-    async def _account_statistics(self, sources: "Sources", of: str, options: dict[str, Any]) -> dict[str, Any]:
-        """Of one account, or (`PING` in the system account) of all that have connections."""
-        from jetbroker.monitor.sources import now_text, paced
 
         names, unused = _statz_options(options)
         wanted = [of] if of != "PING" else dict.fromkeys(names) or list(sources.accounts)
         asked = [sources.accounts[name] for name in wanted if name in sources.accounts]
-        shown = [account for account in asked if account.connections or unused]
-        traffic = await _traffic(sources, {account.name for account in shown})
-        found = [_account_row(account, traffic[account.name]) async for account in paced(shown)]
-        return {"server_id": self._server_id, "now": now_text(), "account_statz": found}
+        shown = [account for account in asked if unused or statistics.used(sources, account)]
+        if not (shown or unused):
+            return None
+        rows = await statistics.of_accounts(sources, shown)
+        return {"server_id": self._server_id, "now": now_text(), "account_statz": rows}
+
+    async def _connections(self, sources: "Sources", of: str, options: dict[str, Any]) -> dict[str, Any] | None:
+        """How many connections an account has here, as it is told when that changes; None: it has none."""
+        from jetbroker.monitor import statistics
+
+        account = sources.accounts.get(of)
+        if account is None or options.get("acc", of) != of or not statistics.used(sources, account):
+            return None
+        (row,) = await statistics.of_accounts(sources, [account])
+        return self.events.connections(row)
 
 
-def user_info(client: ClientProtocol | None, ends_in: float | None = None) -> dict[str, Any]:
+def user_info(client: "Connected | None", ends_in: float | None = None) -> dict[str, Any]:
     """Who a client is logged in as, what it may do, and in how many seconds its login ends."""
     if client is None:
         return {"user": "", "account": ""}
     name = client.account.name
-    info = {"user": client.user or "", "account": name, "account_name": client.account.tag or name}
+    info: dict[str, Any] = {"user": client.user or "", "account": name, "account_name": client.account.tag or name}
     if (
         client.identity.login is not None
         and client.identity.login.token is not None
@@ -231,7 +217,7 @@ def user_info(client: ClientProtocol | None, ends_in: float | None = None) -> di
     return info
 
 
-def _known_of(client: ClientProtocol | None) -> dict[str, Any]:
+def _known_of(client: "Connected | None") -> dict[str, Any]:
     """Who asks, as far as a service knows that is not the account's own: never the user's name."""
     info = user_info(client) | {"user": ""}
     if client is not None and client.account.is_system:
@@ -343,31 +329,3 @@ async def _endpoint(sources: "Sources", name: str, query: str) -> dict[str, Any]
         "JSZ": jsz.jsz,
     }
     return await endpoints[name](sources, asked)
-
-
-async def _traffic(sources: "Sources", accounts: set[str]) -> "dict[str, Traffic]":
-    """Of the clients that are there and of those that were."""
-    from jetbroker.connections.closed import Traffic
-    from jetbroker.monitor.sources import paced
-
-    found = {name: Traffic() for name in accounts}
-    for name, traffic in found.items():
-        traffic.merge(sources.clients.closed_traffic.get(name, Traffic()))
-    async for client in paced(list(sources.clients.connected.values())):
-        if client.account.name in found:
-            found[client.account.name].add(client)
-    return found
-
-
-def _account_row(account: Account, traffic: "Traffic") -> dict[str, Any]:
-    return {
-        "acc": account.name,
-        "name": account.tag or account.name,
-        "conns": account.connections,
-        "leafnodes": 0,
-        "total_conns": account.connections,
-        "num_subscriptions": account.router.subscriptions,
-        "sent": {"msgs": traffic.out_msgs, "bytes": traffic.out_bytes, **_NO_ROUTES},
-        "received": {"msgs": traffic.in_msgs, "bytes": traffic.in_bytes, **_NO_ROUTES},
-        "slow_consumers": 0,
-    }

@@ -6,16 +6,16 @@ from typing import Any
 
 from jetbroker import NATS_VERSION
 from jetbroker.config.options import SYSTEM_ACCOUNT, Options, TlsOptions
-from jetbroker.connections.closed import Traffic
 from jetbroker.forms.gotext import format_time
 from jetbroker.limits import TLS_TIMEOUT_SECONDS, WEBSOCKET_HANDSHAKE_SECONDS
 from jetbroker.monitor import jsz, leafz
-from jetbroker.monitor.sources import Sources, go_float, now_text, paced, uptime_text
+from jetbroker.monitor.sources import Sources, go_float, now_text, uptime_text
+from jetbroker.monitor.traffic import Moved, of_server
 
 
 async def varz(sources: Sources) -> dict[str, Any]:
     """The fields of nats-server 2.14, in its order."""
-    traffic = await _traffic(sources)
+    moved = await of_server(sources)
     options, tls = sources.options, sources.options.tls
     return {
         **_settings(sources),
@@ -23,7 +23,7 @@ async def varz(sources: Sources) -> dict[str, Any]:
         "tls_timeout": go_float(tls.timeout if tls is not None else TLS_TIMEOUT_SECONDS),
         "write_deadline": _nanoseconds(options.write_deadline),
         **_process(sources),
-        **_counters(sources, traffic),
+        **_counters(sources, moved),
         "http_req_stats": dict(sorted(sources.requests.items())),
         "config_load_time": format_time(sources.config_loaded_ns),
         "config_digest": options.config_digest,
@@ -129,46 +129,39 @@ def _process(sources: Sources) -> dict[str, Any]:
     }
 
 
-def _counters(sources: Sources, traffic: Traffic) -> dict[str, Any]:
-    clients = sources.clients
+def _counters(sources: Sources, moved: Moved) -> dict[str, Any]:
+    clients, traffic, total = sources.clients, moved.clients, moved.total
     return {
         "connections": len(clients.connected),
         "total_connections": clients.total,
         "routes": 0,
         "remotes": 0,
-        "leafnodes": 0 if sources.leafnodes is None else len(sources.leafnodes.leafs.live),
-        "in_msgs": traffic.in_msgs,
-        "in_bytes": traffic.in_bytes,
+        "leafnodes": len(sources.links),
+        "in_msgs": total.in_msgs,
+        "in_bytes": total.in_bytes,
         "in_client_msgs": traffic.in_msgs,
         "in_client_bytes": traffic.in_bytes,
-        "out_msgs": traffic.out_msgs,
-        "out_bytes": traffic.out_bytes,
+        "out_msgs": total.out_msgs,
+        "out_bytes": total.out_bytes,
         "out_client_msgs": traffic.out_msgs,
         "out_client_bytes": traffic.out_bytes,
-        "slow_consumers": clients.shared.slow_consumers,
-        "stale_connections": clients.stale,
+        "slow_consumers": clients.shared.slow_consumers + _of_links(sources)[0],
+        "stale_connections": clients.stale + _of_links(sources)[1],
         "stalled_clients": clients.shared.stalls,
         "subscriptions": sum(account.router.subscriptions for account in sources.accounts.values()),
     }
 
 
-async def _traffic(sources: Sources) -> Traffic:
-    """Of all connections there are and were."""
-    total = Traffic()
-    clients = sources.clients
-    async for client in paced(list(clients.connected.values())):
-        if client.cid in clients.connected:  # those that ended in between are among the closed ones below
-            total.add(client)
-    for gone in clients.closed_traffic.values():
-        total.merge(gone)
-    return total
+def _of_links(sources: Sources) -> tuple[int, int]:
+    """Those that took nothing, those that did not answer."""
+    leafs = None if sources.leafnodes is None else sources.leafnodes.leafs
+    return (0, 0) if leafs is None else (leafs.shared.slow_consumers, leafs.stale)
 
 
 def _failures(sources: Sources) -> dict[str, Any]:
     """Connections that were cut off because they took nothing, or did not answer."""
     slow, stale = sources.clients.shared.slow_consumers, sources.clients.stale
-    leafs = None if sources.leafnodes is None else sources.leafnodes.leafs
-    of_links = (0, 0) if leafs is None else (leafs.shared.slow_consumers, leafs.stale)
+    of_links = _of_links(sources)
     none = {"routes": 0, "gateways": 0}
     return {
         "slow_consumer_stats": {"clients": slow, **none, "leafs": of_links[0]},

@@ -14,6 +14,7 @@ from jetbroker.auth import passwords
 from jetbroker.auth.authenticator import Authenticator
 from jetbroker.config.options import AuthorizationOptions, Options, UserOptions
 from jetbroker.connections.client import ClientProtocol
+from jetbroker.connections.events import Witness
 from jetbroker.connections.login import Logins
 from tests.support.inprocess import FakeTransport, World
 
@@ -53,7 +54,7 @@ class Door:
         accounts: Any = {"$G": self.world.account}
         log: Any = SimpleNamespace(debug=lambda text: None)
         who: Callable[[ClientProtocol], str] = str
-        self.logins = Logins(Authenticator(options), accounts, options, asyncio.get_running_loop(), log, who)
+        self.logins = Logins(Authenticator(options), accounts, options, asyncio.get_running_loop(), log, who, Witness())
 
     def knock(self, cid: int) -> ClientProtocol:
         client = ClientProtocol(self.world.shared, self.world.router, self.world.account, cid, True)
