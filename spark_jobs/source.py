@@ -55,8 +55,12 @@ SPARK_TYPES: dict[str, DataType] = {
     "headers": MapType(StringType(), ArrayType(StringType())),
     "data": BinaryType(),
     "size": IntegerType(),
+    "domain": StringType(),
 }
-OPTIONS = ("stream", "account", "columns", "subject", "startSeq", "endSeq", "startTime", "endTime", "verify", "path")
+OPTIONS = (
+    *("stream", "account", "domain", "columns", "subject"),
+    *("startSeq", "endSeq", "startTime", "endTime", "verify", "path"),
+)
 PARTITION_BYTES = 32 * 1024 * 1024  # smaller segments are joined up to this: a task costs about 16 ms of a core
 MESSAGE_OVERHEAD_BYTES = 64  # what a message weighs besides its headers and payload
 
@@ -105,6 +109,7 @@ class JetStreamReader(DataSourceReader):
         self.path = _local_path(options.get("path"))
         self.stream = options.get("stream", "")
         self.account = options.get("account") or "$G"
+        self.domain = options.get("domain", "")
         if not self.stream:
             raise StoreReadError('the option "stream" is missing: the name of the stream to read')
         self.query = query_of(options)
@@ -116,7 +121,9 @@ class JetStreamReader(DataSourceReader):
         return _PushFilters(self)
 
     def partitions(self) -> list[InputPartition]:
-        snapshot = open_stream(self.path, self.stream, self.account)
+        snapshot = open_stream(self.path, self.stream, self.account, self.domain)
+        if snapshot.domain is None and any(field.name == "domain" and not field.nullable for field in self.schema):
+            raise StoreReadError(f"column 'domain' is NOT NULL, but store {self.path!r} names no domain")
         return list(joined(snapshot.plan(self.query)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -254,6 +261,8 @@ def narrowed(query: Query, pushed: Filter) -> Query:
             start_ns=query.start_ns if low is None else max(low * 1000, query.start_ns),
             end_ns=query.end_ns if high is None else min(high * 1000 + 999, query.end_ns),
         )
+    if column == "domain":
+        return replace(query, domains=_domains(kind, value, query.domains))
     if column == "subject" and not query.subject:
         return replace(query, subject=_subject_pattern(kind, value))
     return query
@@ -282,6 +291,19 @@ def _bounds(kind: str, value: Any) -> tuple[int | None, int | None]:
         "LessThan": (None, value - 1),
         "LessThanOrEqual": (None, value),
     }.get(kind, (None, None))
+
+
+def _domains(kind: str, value: Any, wanted: frozenset[str | None] | None) -> frozenset[str | None] | None:
+    """Those of the wanted domains (None: all) that a comparison leaves over."""
+    if kind in ("EqualTo", "EqualNullSafe"):
+        left = frozenset([value])
+    elif kind == "In" and isinstance(value, (list, tuple)):
+        left = frozenset(value)
+    elif kind == "IsNull":
+        left = frozenset([None])
+    else:
+        return wanted
+    return left if wanted is None else left & wanted
 
 
 def _subject_pattern(kind: str, value: Any) -> str:

@@ -39,6 +39,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("store", metavar="STORE", help="the broker's store_dir, or its jetstream folder")
     parser.add_argument("stream", metavar="STREAM", help="the name of the stream")
     parser.add_argument("--account", default="$G", help="the account that owns the stream (default: %(default)s)")
+    parser.add_argument("--domain", default="", help="read only if the store is that of this JetStream domain")
     parser.add_argument("--subject", default="", metavar="PATTERN", help="only subjects that match, as orders.*.new")
     interval = "what one line of the rate table covers: 30s, 5m, 1h, 1d (default: fits the stream)"
     parser.add_argument("--interval", type=_seconds, metavar="TIME", help=interval)
@@ -62,7 +63,7 @@ def fitting_interval(first_ns: int, last_ns: int) -> int:
 
 def frame_of(args: argparse.Namespace) -> DataFrame:
     """The stream's messages without payloads: sealed segments then answer from their footers."""
-    options = {"stream": args.stream, "account": args.account, "columns": "time,subject,size"}
+    options = {"stream": args.stream, "account": args.account, "domain": args.domain, "columns": "time,subject,size"}
     if args.subject:
         options["subject"] = args.subject
     return local_session("stream report").read.format("jetstream").options(**options).load(args.store)
@@ -97,7 +98,7 @@ def subjects_of(totals: DataFrame, top: int) -> tuple[int, list[Any]]:
 
 
 def report(args: argparse.Namespace, console: Console) -> None:
-    snapshot = open_stream(args.store, args.stream, args.account)
+    snapshot = open_stream(args.store, args.stream, args.account, args.domain)
     if snapshot.messages == 0:
         summary(console, snapshot, args, 0, 0, 0)
         return
@@ -130,6 +131,8 @@ def summary(console: Console, snapshot: StreamSnapshot, args: argparse.Namespace
     table = _table(console, f"Stream {snapshot.stream} of account {snapshot.account}", show_header=False)
     table.add_column()
     table.add_column(justify="right")
+    if snapshot.domain is not None:
+        table.add_row("domain", snapshot.domain)
     if args.subject:
         table.add_row("subject filter", args.subject)
     table.add_row("messages", f"{messages:,}")
@@ -174,7 +177,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = arguments(argv)
     try:
         plain = None if sys.stdout.isatty() else PLAIN_WIDTH
-        report(args, Console(width=plain))
+        report(args, Console(width=plain, markup=False, emoji=False))  # names from clients are shown as they are
     except (StorageError, SparkMissingError) as error:
         print(f"stream_report: {error}", file=sys.stderr)
         return 1

@@ -63,7 +63,11 @@ class JetStreamServer:
         Raises StorageError when the store cannot be used.
         """
         self.store = Store.open(
-            self.options.store_path, self.tick, sync=self.options.jetstream.sync_interval, log=self.log
+            self.options.store_path,
+            self.tick,
+            sync=self.options.jetstream.sync_interval,
+            domain=self.options.jetstream.domain,
+            log=self.log,
         )
         self.reservations = self._reservations()
         self._log_settings(self.reservations)

@@ -19,7 +19,7 @@ from jetbroker.store.cache.summary import Summary
 from jetbroker.store.compression.packer import PACKED_SEGMENT_BYTES, Packer
 from jetbroker.store.disk import Disk
 from jetbroker.store.faults import Fault, Faults, Retry
-from jetbroker.store.format.documents import clean_positions, header_meta, is_name
+from jetbroker.store.format.documents import clean_positions, header_meta, is_domain, is_name
 from jetbroker.store.format.names import decode_name, encode_name
 from jetbroker.store.log.commit import GroupCommit
 from jetbroker.store.log.creation import Creation
@@ -150,9 +150,12 @@ class Store:
         sync: float | None = None,
         disk: Disk | None = None,
         segment_bytes: int = DEFAULT_SEGMENT_BYTES,
+        domain: str = "",
         log: Logger | None = None,
     ) -> Store:
         """Open or make the store at `path` and lock it.
+
+        `domain` is JetStream's, "" for none: the store names it to those who read it without the broker.
 
         `sync` is the seconds between fdatasyncs; None means that every commit waits for its own. `log` is told when
         the disk begins to refuse, and when it works again.
@@ -163,7 +166,8 @@ class Store:
         lock_fd = _lock(path)
         try:
             with _refusals_named(path):
-                return cls(path, tick, disk, sync, segment_bytes, lock_fd, _check_version(path, disk), log)
+                epoch = _check_marker(path, disk, domain)
+                return cls(path, tick, disk, sync, segment_bytes, lock_fd, epoch, log)
         except BaseException:
             os.close(lock_fd)
             raise
@@ -570,8 +574,8 @@ def _check_place(directory: str, account: str, meta: dict[str, Any]) -> None:
         )
 
 
-def _check_version(path: str, disk: Disk) -> str:
-    """The store's epoch: a random id that its cache must name too."""
+def _check_marker(path: str, disk: Disk, domain: str) -> str:
+    """The store's epoch: a random id that its cache must name too. The marker names this domain from now on."""
     file = f"{path}/{STORE_FILE}"
     found: dict[str, Any] | None = {"format": STORE_FORMAT}
     if os.path.exists(file):
@@ -584,7 +588,11 @@ def _check_version(path: str, disk: Disk) -> str:
         raise StoreVersionError(
             f"{file}: the store has format {version}, this release knows up to {PACKED_STORE_FORMAT}"
         )
-    if not isinstance(found.get("epoch"), str):
-        found["epoch"] = disk.random_bytes(16).hex()
-        write_checked_json(disk, file, found)
-    return str(found["epoch"])
+    marker = {key: value for key, value in found.items() if key != "domain"}
+    if not isinstance(marker.get("epoch"), str):
+        marker["epoch"] = disk.random_bytes(16).hex()
+    if is_domain(domain):
+        marker["domain"] = domain
+    if marker != found:
+        write_checked_json(disk, file, marker)
+    return str(marker["epoch"])

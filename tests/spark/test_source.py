@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from jetbroker.store.offline.reader import open_stream
-from tests.support.stores import StreamWriter
+from spark_jobs.source import JetStreamDataSource
+from tests.support.stores import StreamWriter, write_store_marker
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 HEADERS = b"NATS/1.0\r\nTag: x\r\nTag: y\r\n\r\n"
@@ -41,6 +42,18 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("store")
     fill(directory).close()
     StreamWriter(directory, "EMPTY").close()
+    return directory
+
+
+@pytest.fixture(scope="module")
+def edge(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of domain "edge": five messages."""
+    directory = tmp_path_factory.mktemp("edge")
+    writer = StreamWriter(directory, "ORDERS")
+    for i in range(5):
+        writer.append(b"orders.edge.%d" % i, b"{}")
+    writer.close()
+    write_store_marker(directory, domain="edge")
     return directory
 
 
@@ -75,7 +88,7 @@ def test_rows_equal_what_the_reader_gives(load: Load, store: Path) -> None:
 def test_columns_have_the_promised_types(load: Load) -> None:
     assert load().schema.simpleString() == (
         "struct<stream:string,seq:bigint,time:timestamp,subject:string,headers:map<string,array<string>>,data:binary,"
-        "size:int>"
+        "size:int,domain:string>"
     )
     assert load(columns="size, seq").columns == ["size", "seq"]
 
@@ -113,6 +126,10 @@ CONDITIONS: dict[str, Callable[[int], bool]] = {
     "subject like 'orders.us%'": lambda seq: seq % 2 == 0,
     "subject like 'orders.e%' and seq <= 9": lambda seq: seq % 2 == 1 and seq <= 9,
     "subject != 'orders.eu.0' and size > 0": lambda seq: not (seq % 2 == 1 and seq % 5 == 1),
+    "domain is null": lambda seq: True,
+    "domain = 'edge'": lambda seq: False,
+    "domain <=> null and seq < 3": lambda seq: seq < 3,
+    "domain in ('edge', 'hub') or seq > 299": lambda seq: seq > 299,
 }
 
 
@@ -128,6 +145,76 @@ def test_filters_give_the_same_rows_pushed_or_not(spark: Any, load: Load, pushdo
         found[row["which"]].append(row["seq"])
     for condition, choose in CONDITIONS.items():
         assert sorted(found[condition]) == [seq for seq in expected() if choose(seq)], condition
+
+
+def of_edge(spark: Any, edge: Path, **options: str) -> Any:
+    return spark.read.format("jetstream").options(stream="ORDERS", **options).load(str(edge))
+
+
+def test_the_stores_of_several_domains_make_one_frame(spark: Any, load: Load, edge: Path) -> None:
+    frame = load(columns="domain,seq").unionByName(of_edge(spark, edge, domain="edge", columns="seq,domain"))
+    counts = {row["domain"]: row["count"] for row in frame.groupBy("domain").count().collect()}
+    assert counts == {"edge": 5, None: 289}
+    assert sequences(frame.where("domain = 'edge'")) == [1, 2, 3, 4, 5]
+
+
+DOMAIN_CONDITIONS = {
+    "domain = 'edge'": 5,
+    "domain in ('edge', 'hub')": 5,
+    "domain = 'edge' and domain = 'hub'": 0,
+    "domain in ('hub', 'core')": 0,
+    "domain != 'edge'": 0,
+    "domain is null": 0,
+    "domain is not null and domain like 'ed%'": 5,
+    "upper(domain) = 'EDGE'": 5,
+}
+
+
+@pytest.mark.parametrize("pushdown", ["true", "false"])
+def test_filters_on_the_domain_give_the_same_rows_pushed_or_not(spark: Any, edge: Path, pushdown: str) -> None:
+    from pyspark.sql import functions as f
+
+    spark.conf.set(PUSHDOWN, pushdown)
+    frames = [of_edge(spark, edge).where(each).select(f.lit(each).alias("which")) for each in DOMAIN_CONDITIONS]
+    found = dict.fromkeys(DOMAIN_CONDITIONS, 0)
+    for row in functools.reduce(lambda left, right: left.unionAll(right), frames).collect():
+        found[row["which"]] += 1
+    assert found == DOMAIN_CONDITIONS
+
+
+def test_a_filter_for_another_domain_plans_nothing(edge: Path) -> None:
+    from pyspark.sql.datasource import EqualTo, In, IsNull
+
+    for pushed, planned in (
+        (EqualTo(("domain",), "edge"), 1),
+        (EqualTo(("domain",), "hub"), 0),
+        (In(("domain",), ("hub", "edge")), 1),
+        (In(("domain",), ("hub",)), 0),
+        (IsNull(("domain",)), 0),
+    ):
+        source = JetStreamDataSource({"stream": "ORDERS", "path": str(edge)})
+        reader = source.reader(source.schema())
+        assert reader.pushFilters([pushed]) == [pushed]
+        assert len(reader.partitions()) == planned, pushed
+
+
+def test_a_store_that_is_not_of_the_domain_is_refused(spark: Any, load: Load, edge: Path) -> None:
+    from pyspark.errors import PySparkException
+
+    assert of_edge(spark, edge, domain="edge").count() == 5
+    with pytest.raises(PySparkException, match="is of domain 'edge', not 'hub'"):
+        of_edge(spark, edge, domain="hub").count()
+    with pytest.raises(PySparkException, match="names no domain, so it is not that of 'hub'"):
+        load(domain="hub").count()
+
+
+def test_a_domain_that_may_not_be_null(spark: Any, store: Path, edge: Path) -> None:
+    from pyspark.errors import PySparkException
+
+    frame = spark.read.format("jetstream").option("stream", "ORDERS").schema("seq long, domain string NOT NULL")
+    assert [row["domain"] for row in frame.load(str(edge)).collect()] == ["edge"] * 5
+    with pytest.raises(PySparkException, match="names no domain"):
+        frame.load(str(store)).collect()
 
 
 def test_an_empty_stream_has_no_rows(load: Load) -> None:

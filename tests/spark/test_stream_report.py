@@ -12,7 +12,7 @@ import pytest
 from spark_jobs.session import SparkMissingError, java_version
 from spark_jobs.stream_report import fitting_interval
 from tests.support.process import ROOT
-from tests.support.stores import StreamWriter
+from tests.support.stores import StreamWriter, write_store_marker
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 
@@ -29,7 +29,8 @@ def report(*arguments: str, cwd: Path, **environment: str) -> subprocess.Complet
 def store(tmp_path: Path) -> Path:
     writer = StreamWriter(tmp_path / "store", "ORDERS")
     for i in range(1200):
-        writer.append(b"orders.%d" % (i % 3), b"x" * (10 + i % 3))
+        # the report's library would take these brackets for markup
+        writer.append(b"orders.[/%d]" % (i % 3), b"x" * (10 + i % 3))
     writer.close()
     return tmp_path / "store"
 
@@ -39,15 +40,17 @@ def test_it_reports_messages_bytes_subjects_and_rates(store: Path, tmp_path: Pat
         java_version()
     except SparkMissingError as error:
         pytest.skip(str(error))
-    done = report(str(store), "ORDERS", "--interval", "1s", "--top", "2", cwd=tmp_path)
+    write_store_marker(store, domain="edge")
+    done = report(str(store), "ORDERS", "--domain", "edge", "--interval", "1s", "--top", "2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["domain", "edge"] in lines
     assert ["messages", "1,200"] in lines
     assert ["headers", "and", "payload", "13,200", "bytes"] in lines
     assert ["subjects", "3"] in lines
     assert ["2023-11-14", "22:13:20", "999", "999.0", "10,989", "#" * 30] in lines
-    assert ["orders.2", "400", "4,800", "2023-11-14", "22:13:21"] in lines
-    assert not any("orders.0" in line for line in lines)  # only the two largest
+    assert ["orders.[/2]", "400", "4,800", "2023-11-14", "22:13:21"] in lines
+    assert not any("orders.[/0]" in line for line in lines)  # only the two largest
     # Spark's own Python daemon may meet a broken pipe when Spark ends on a busy machine
     assert not any(word in done.stderr for word in ("WARN", "ERROR", "spark_jobs")), done.stderr
 
@@ -57,6 +60,9 @@ def test_missing_stores_and_streams_end_it_with_one_line(store: Path, tmp_path: 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("stream_report: no stream 'NOPE'")
     assert "ORDERS" in done.stderr
+    done = report(str(store), "ORDERS", "--domain", "edge", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "names no domain, so it is not that of 'edge'" in done.stderr
     done = report(str(tmp_path / "nowhere"), "ORDERS", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert "no such directory" in done.stderr

@@ -149,6 +149,17 @@ def test_a_store_with_packed_segments_is_marked_as_newer(tmp_path: Path) -> None
     run(scenario())
 
 
+def test_packing_leaves_the_domain_of_the_store(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        await open_store(str(tmp_path), domain="edge").close()
+        store, _ = await fill(tmp_path, 30, domain="edge")
+        assert b'"format":2' in (tmp_path / "jetbroker.json").read_bytes()
+        assert open_stream(tmp_path, "S").domain == "edge"
+        await store.close()
+
+    run(scenario())
+
+
 def test_every_crash_state_is_one_form_or_the_other(tmp_path: Path) -> None:
     """The store as it was at each call on the disk, while segments are packed and one is erased in."""
     states = tmp_path / "states"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from jetbroker.errors import StoreReadError, StoreVersionError
 from jetbroker.store.offline.columns import clip_ranges, merge_ranges, ranges_cover
-from jetbroker.store.offline.reader import COLUMNS, list_streams, open_stream
+from jetbroker.store.offline.reader import COLUMNS, Query, list_streams, open_stream
 from jetbroker.wire.subjects import matches
 from tests.support.stores import StreamWriter, write_store_marker
 
@@ -44,6 +44,7 @@ class Model:
                 "headers": HEADER_MAP if headers else [],
                 "data": payload,
                 "size": len(headers) + len(payload),
+                "domain": None,
             }
             for seq, (subject, headers, payload, time_ns) in sorted(self.live.items())
         ]
@@ -314,6 +315,35 @@ def test_both_folders_name_the_store_and_names_are_decoded(store: Path) -> None:
     assert list_streams(store) == [("A/B", "Größe.1")]
     assert open_stream(store / "jetstream", "Größe.1", "A/B").messages == 0
     assert open_stream(store, "Größe.1", "A/B").to_arrow().num_rows == 0
+
+
+def test_the_domain_of_a_store_stands_in_every_row(store: Path) -> None:
+    writer = StreamWriter(store, "ORDERS")
+    writer.append(b"a", b"1")
+    writer.seal()
+    writer.append(b"a", b"2")
+    writer.close()
+    write_store_marker(store, domain="edge")
+    snapshot = open_stream(store, "ORDERS", domain="edge")
+    assert snapshot.domain == "edge"
+    assert snapshot.to_arrow(["domain", "seq"]).to_pylist() == [
+        {"domain": "edge", "seq": 1},
+        {"domain": "edge", "seq": 2},
+    ]
+    assert snapshot.to_arrow().column_names == [*COLUMNS]
+    assert COLUMNS[-1] == "domain"
+    assert len(snapshot.plan(Query(domains=frozenset(["hub", "edge"])))) == 2
+    assert snapshot.plan(Query(domains=frozenset(["hub", None]))) == []
+
+
+def test_a_store_of_another_domain_is_refused(store: Path) -> None:
+    StreamWriter(store, "ORDERS").seal()
+    with pytest.raises(StoreReadError, match=r"names no domain, so it is not that of 'edge'"):
+        open_stream(store, "ORDERS", domain="edge")
+    write_store_marker(store, domain="hub")
+    with pytest.raises(StoreReadError, match=r"jetstream' is of domain 'hub', not 'edge'"):
+        open_stream(store, "ORDERS", domain="edge")
+    assert open_stream(store, "ORDERS").domain == "hub"
 
 
 def test_what_is_missing_is_said_clearly(store: Path, tmp_path: Path) -> None:

@@ -61,6 +61,21 @@ async def test_offline_equals_online_after_deletes_and_purges(tmp_path: Path) ->
         assert offline(tmp_path, "ORDERS") == served  # and back
 
 
+async def test_the_store_names_the_domain_of_the_configuration(tmp_path: Path) -> None:
+    config = tmp_path / "broker.conf"
+    for domain, named in (("edge", "edge"), ("hub", "hub"), ("", None)):
+        config.write_text(f'jetstream {{ store_dir: "{tmp_path}", domain: "{domain}" }}')
+        with process.jetbroker("-c", str(config)) as server:
+            client = await nats.connect(server.url)
+            await client.jetstream().add_stream(StreamConfig("ORDERS", subjects=["orders.>"]))
+            ack = await client.jetstream().publish("orders.new", b"1")
+            assert (ack.domain or None) == named
+            await client.close()
+            assert open_stream(tmp_path, "ORDERS", domain=domain).domain == named
+        column = open_stream(tmp_path, "ORDERS").to_arrow(["domain"])["domain"]
+        assert column.to_pylist() == [named] * ack.seq
+
+
 async def test_a_deleted_stream_and_a_memory_stream_are_not_there(tmp_path: Path) -> None:
     with process.jetbroker("-js", "-sd", str(tmp_path)) as server:
         client = await nats.connect(server.url)

@@ -33,11 +33,11 @@ def write_checked(path: Path, document: dict[str, Any]) -> None:
     path.write_bytes(text + b'\n{"crc":%d}\n' % crc32c(text))
 
 
-def write_store_marker(store_dir: Path, format_version: int = 1) -> Path:
-    """Makes `<store_dir>/jetstream` with its jetbroker.json; returns that folder."""
+def write_store_marker(store_dir: Path, format_version: int = 1, **more: object) -> Path:
+    """Makes `<store_dir>/jetstream` with its jetbroker.json, which may hold `more`; returns that folder."""
     root = store_dir / "jetstream"
     root.mkdir(parents=True, exist_ok=True)
-    write_checked(root / "jetbroker.json", {"format": format_version})
+    write_checked(root / "jetbroker.json", {"format": format_version, **more})
     return root
 
 

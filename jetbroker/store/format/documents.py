@@ -10,7 +10,7 @@ import json
 from typing import Any, TypeGuard
 
 from jetbroker.bounds import INT64_MAX, UINT64_MAX, decimal
-from jetbroker.limits import STREAM_LAST_SEQUENCE
+from jetbroker.limits import JS_NAME_BYTES, STREAM_LAST_SEQUENCE
 from jetbroker.store.format.names import encode_name
 from jetbroker.store.format.records import crc32c, decode_object
 
@@ -69,6 +69,19 @@ def consumer_head(document: dict[str, Any] | None) -> dict[str, Any] | None:
     if not all(isinstance(document.get(key, ""), str) for key in ("account", "stream")):
         return None
     return {"account": "", "stream": "", "created": 0, **document}
+
+
+def is_domain(value: object) -> TypeGuard[str]:
+    """A JetStream domain: one token of a subject. Short and printable, since readers put it into every row."""
+    if not isinstance(value, str) or not value.isprintable() or any(char in " .*>" for char in value):
+        return False
+    return 0 < len(value.encode()) <= JS_NAME_BYTES
+
+
+def store_domain(document: dict[str, Any] | None) -> str | None:
+    """The domain that a store names in its marker (jetbroker.json); None when it names none."""
+    domain = document.get("domain") if document is not None else None
+    return domain if is_domain(domain) else None
 
 
 def clean_positions(document: dict[str, Any] | None) -> dict[int, int]:

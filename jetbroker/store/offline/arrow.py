@@ -18,6 +18,7 @@ TYPES: dict[str, pa.DataType] = {
     "headers": pa.map_(pa.string(), pa.list_(pa.string())),
     "data": pa.binary(),
     "size": pa.int32(),
+    "domain": pa.string(),
 }
 WANT = {"subject": WANT_SUBJECT, "headers": WANT_HEADERS, "data": WANT_DATA}
 
@@ -38,10 +39,11 @@ def wanted(schema: pa.Schema) -> int:
     return flags
 
 
-def record_batch(schema: pa.Schema, stream: str, decoded: tuple[Any, ...]) -> pa.RecordBatch:
+def record_batch(schema: pa.Schema, stream: str, domain: str | None, decoded: tuple[Any, ...]) -> pa.RecordBatch:
     """A batch of exactly this schema from what SegmentColumns.batch returned."""
     _, rows, seqs, times, sizes, subjects, headers, (data_ends, data) = decoded
     fixed = {"seq": seqs, "time": times, "size": sizes}
+    same = {"stream": stream, "domain": domain}
     arrays = []
     for field in schema:
         if field.name in fixed:
@@ -53,7 +55,7 @@ def record_batch(schema: pa.Schema, stream: str, decoded: tuple[Any, ...]) -> pa
         elif field.name == "headers":
             arrays.append(_headers(field.type, rows, headers))
         else:
-            arrays.append(pa.repeat(pa.scalar(stream, field.type), rows))
+            arrays.append(pa.repeat(pa.scalar(same[field.name], field.type), rows))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from jetbroker.errors import StoreReadError, StoreVersionError
 from jetbroker.limits import READER_BATCH_ROWS
-from jetbroker.store.format.documents import decode_document, header_meta, segment_sequence, stream_meta
+from jetbroker.store.format.documents import decode_document, header_meta, segment_sequence, store_domain, stream_meta
 from jetbroker.store.format.names import decode_name, encode_name
 from jetbroker.store.format.records import FORMAT_VERSION, PREVIOUS_WAS_SEALED, SegmentHeader, decode_header
 from jetbroker.store.offline.columns import SegmentColumns, clip_ranges, merge_ranges
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-COLUMNS = ("stream", "seq", "time", "subject", "headers", "data", "size")
+COLUMNS = ("stream", "seq", "time", "subject", "headers", "data", "size", "domain")
 MAX_SEQ = 2**64 - 1
 MIN_TIME_NS = -(2**63)
 MAX_TIME_NS = 2**63 - 1
@@ -44,7 +44,8 @@ HEADER_PREFIX_BYTES = 64
 class Query:
     """What to read. Sequences and times are inclusive; times in ns since 1970; `subject` a NATS pattern, "" for all.
 
-    `verify` checks each record's CRC even where the footer of a sealed segment alone answers the query.
+    `verify` checks each record's CRC even where the footer of a sealed segment alone answers the query. `domains` are
+    those whose stores are read (None among them: stores that name none), None: all.
     """
 
     start_seq: int = 0
@@ -53,6 +54,7 @@ class Query:
     end_ns: int = MAX_TIME_NS
     subject: str = ""
     verify: bool = False
+    domains: frozenset[str | None] | None = None
 
     def __post_init__(self) -> None:
         if self.subject and not valid_subject(self.subject.encode()):
@@ -68,6 +70,7 @@ class SegmentPart:
 
     path: str
     stream: str
+    domain: str | None
     stream_id: int
     first_seq: int
     last_seq: int
@@ -84,11 +87,13 @@ class SegmentPart:
 class StreamSnapshot:
     """A stream at one point: `messages` live messages of `size` bytes (headers and payload), in `parts`.
 
-    `damaged` lists the (first, last) sequences that cannot be read, as far as known: reading adds to it.
+    `domain` is what its store names, None for none. `damaged` lists the (first, last) sequences that cannot be read, as
+    far as known: reading adds to it.
     """
 
     stream: str
     account: str
+    domain: str | None
     config: dict[str, Any]
     parts: list[SegmentPart]
     messages: int
@@ -99,6 +104,8 @@ class StreamSnapshot:
 
     def plan(self, query: Query) -> list[SegmentPart]:
         """The parts that may hold what is asked."""
+        if query.domains is not None and self.domain not in query.domains:
+            return []
         planned = [
             part
             for part in self.parts
@@ -159,7 +166,7 @@ def read_part(
         decoded = segment.batch(start, batch_rows, want, query.verify)
         start += decoded[0]
         if decoded[1]:
-            yield record_batch(schema, part.stream, decoded)
+            yield record_batch(schema, part.stream, part.domain, decoded)
     for first, last in segment.damaged[known:]:
         log.warning("stream %r: the record of sequence %d in %s is damaged, skipped", part.stream, first, part.path)
         if damaged is not None:
@@ -173,15 +180,23 @@ def is_literal(subject: str) -> bool:
 
 def list_streams(store_dir: str | os.PathLike[str]) -> list[tuple[str, str]]:
     """(account, stream) of every stream with files in the store, sorted."""
-    return sorted(_stream_directories(_store_root(store_dir)))
+    return sorted(_stream_directories(_store(store_dir)[0]))
 
 
-def open_stream(store_dir: str | os.PathLike[str], stream: str, account: str = "$G") -> StreamSnapshot:
+def open_stream(
+    store_dir: str | os.PathLike[str], stream: str, account: str = "$G", domain: str = ""
+) -> StreamSnapshot:
     """Fixes the present state of a stream for reading. `store_dir`: as configured, or its `jetstream` folder.
 
-    Raises StoreReadError when there is no such store or stream, StoreVersionError for a store of a newer release.
+    With a `domain`, only the store of this JetStream domain will do. Raises StoreReadError when there is no such store
+    or stream, StoreVersionError for a store of a newer release.
     """
-    root = _store_root(store_dir)
+    root, named = _store(store_dir)
+    if domain and domain != named:
+        what = (
+            f"is of domain {named!r}, not {domain!r}" if named else f"names no domain, so it is not that of {domain!r}"
+        )
+        raise StoreReadError(f"store {str(root)!r} {what}")
     directories = _stream_directories(root)
     directory = directories.get((account, stream))
     if directory is None:
@@ -193,15 +208,15 @@ def open_stream(store_dir: str | os.PathLike[str], stream: str, account: str = "
         raise StoreReadError(f"stream {stream!r} has memory storage: its messages are in no file")
     for _ in range(LISTING_ATTEMPTS):
         try:
-            return _snapshot(directory, stream, account, document)
+            return _snapshot(directory, stream, account, named, document)
         except FileNotFoundError:
             if not directory.is_dir():
                 raise StoreReadError(f"stream {stream!r} was deleted while it was opened") from None
     raise StoreReadError(f"the segments of stream {stream!r} change faster than they can be listed")
 
 
-def _store_root(store_dir: str | os.PathLike[str]) -> Path:
-    """The folder that holds jetbroker.json, checked for its version."""
+def _store(store_dir: str | os.PathLike[str]) -> tuple[Path, str | None]:
+    """The folder that holds jetbroker.json, checked for its version, and the domain that the store names."""
     given = Path(store_dir)
     for root in (given, given / "jetstream"):
         marker = root / "jetbroker.json"
@@ -210,12 +225,13 @@ def _store_root(store_dir: str | os.PathLike[str]) -> Path:
     else:
         what = "no store of jetbroker (jetbroker.json is missing)" if given.is_dir() else "no such directory"
         raise StoreReadError(f"{os.fspath(store_dir)!r}: {what}")
-    version = _json_document(marker).get("format", FORMAT_VERSION)
+    document = _json_document(marker)
+    version = document.get("format", FORMAT_VERSION)
     if type(version) is int and version > FORMAT_VERSION:
         raise StoreVersionError(
             f"store {str(root)!r} has format {version!r}, this release reads up to {FORMAT_VERSION}: update jetbroker"
         )
-    return root
+    return root, store_domain(document)
 
 
 def _stream_directories(root: Path) -> dict[tuple[str, str], Path]:
@@ -319,7 +335,9 @@ def _listing(directory: Path, stream: str, document: dict[str, Any]) -> tuple[li
     return own, stream_id or 0
 
 
-def _snapshot(directory: Path, stream: str, account: str, document: dict[str, Any]) -> StreamSnapshot:
+def _snapshot(
+    directory: Path, stream: str, account: str, domain: str | None, document: dict[str, Any]
+) -> StreamSnapshot:
     """Newest segment first: what deletes a message stands in its own segment or in a newer one.
 
     Sequences that are in no segment, and that no deletion accounts for, were in one that is missing.
@@ -349,7 +367,7 @@ def _snapshot(directory: Path, stream: str, account: str, document: dict[str, An
         messages, size, first_ns, last_ns = segment.summary()
         limit = None if segment.sealed else segment.valid_end
         parts.append(
-            SegmentPart(entry.path, stream, stream_id, entry.first_seq, segment.last_seq, start, limit,
+            SegmentPart(entry.path, stream, domain, stream_id, entry.first_seq, segment.last_seq, start, limit,
                         messages, size, first_ns, last_ns, own)
         )  # fmt: skip
         deleted = clip_ranges(deleted, 0, entry.first_seq - 1) if entry.first_seq else b""
@@ -360,6 +378,7 @@ def _snapshot(directory: Path, stream: str, account: str, document: dict[str, An
     return StreamSnapshot(
         stream,
         account,
+        domain,
         document.get("config", {}),
         [part for part in parts if part.messages],
         sum(part.messages for part in parts),
