@@ -32,6 +32,7 @@ class Requestor(Protocol):
     rtt_ns: int
     opened_at: float  # loop time
     identity: Identity
+    server: str  # "" for a client, else the name of the server at the other end of a link
 
 
 class ClientInfo:
@@ -67,10 +68,10 @@ class ClientInfo:
             info |= {"user": origin.user, "name": origin.name, "lang": origin.lang, "ver": origin.version}
         info["rtt"] = rtt_ns
         if any(hop.rule.share or hop.rule.exporter == self._system_account for hop in hops):
-            info["server"] = self._server_name
+            info["server"] = (origin.server if origin is not None and shared else "") or self._server_name
         if origin is not None and shared:
             info |= _token_facts(origin.identity.login)
-            info |= {"kind": "Client", "client_type": origin.kind}
+            info |= {"kind": "Leafnode"} if origin.server else {"kind": "Client", "client_type": origin.kind}
         return _go_json({key: value for key, value in info.items() if value})
 
     def _start(self, origin: Requestor, hop: ServiceReceiver) -> str:

@@ -33,8 +33,11 @@ cdef class Permissions:
     cdef bint may_publish(self, const char* subject, Py_ssize_t n) except -1
     # May a client subscribe to this (queue None: as a plain subscription)?
     cdef bint may_subscribe(self, bytes subject, bytes queue) except -1
+    # May a link ask for this? What is wider than what is allowed is asked for as it is: messages are judged one by one.
+    cdef bint may_be_told(self, bytes subject) except -1
     # Could this subscription, although allowed, match what a deny entry keeps from it?
     cdef bint overlaps_denied(self, bytes subject, bytes queue) except -1
+    cdef bint _overlaps(self, SubjectList entries, bytes subject) except -1
     # Is it wider than what allowed it (`foo.>` where `foo.*` is allowed, which nats-server accepts)?
     cdef bint is_wider(self, bytes subject, bytes queue) except -1
     # Must a message on this subject be kept from a subscription of this queue (None: a plain one)?

@@ -239,19 +239,31 @@ cdef class Permissions:
                 return False
         return True
 
+    cdef bint may_be_told(self, bytes subject) except -1:
+        self._charge(size_of(self.subscribe_allow) + size_of(self.subscribe_deny), 0)
+        if self.subscribe_deny is not None and self.subscribe_deny.matches(subject):
+            return False
+        return (self.subscribe_allow is None or self.subscribe_allow.matches(subject)
+                or has_wildcard(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
+                and self._overlaps(self.subscribe_allow, subject))
+
     cdef bint overlaps_denied(self, bytes subject, bytes queue) except -1:
         if self.subscribe_deny is None:
             return False
         if queue is None and not has_wildcard(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
             return False
-        self._charge(len(self.subscribe_deny.literals) + self.subscribe_deny.size(), PyBytes_GET_SIZE(subject))
-        for entry in self.subscribe_deny.literals:
+        return self._overlaps(self.subscribe_deny, subject)
+
+    cdef bint _overlaps(self, SubjectList entries, bytes subject) except -1:
+        """Is there a subject that both an entry and this one match?"""
+        self._charge(len(entries.literals) + entries.size(), PyBytes_GET_SIZE(subject))
+        for entry in entries.literals:
             if collide(entry, subject):
                 return True
-        for entry in self.subscribe_deny.patterns:
+        for entry in entries.patterns:
             if collide(entry, subject):
                 return True
-        for entry, _ in self.subscribe_deny.queued:
+        for entry, _ in entries.queued:
             if collide(entry, subject):
                 return True
         return False

@@ -507,6 +507,11 @@ cdef class ClientProtocol(Connection):
             self.unparsed.release()
 
     @property
+    def server(self) -> str:
+        """What is asked of whoever wants a service: a client is no server."""
+        return ""
+
+    @property
     def user(self) -> "str | None":
         """What it is called in the log and in monitoring, None without a login."""
         return self.identity.user

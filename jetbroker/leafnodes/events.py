@@ -42,5 +42,8 @@ class LinkEvents(Protocol):
     def link_violation(self, link: "Link", what: str, subject: bytes) -> None:
         """It is a spoke that has sent, or asked for, what it may not: `what` is Publish or Subscription."""
 
+    def link_wrong(self, link: "Link") -> None:
+        """It asked for what is no subject."""
+
     def link_at_limit(self, link: "Link") -> None:
         """It asked for more subjects than it may."""

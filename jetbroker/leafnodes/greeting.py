@@ -58,7 +58,7 @@ class Greeting:
 
     def after_connect(self, link: Link, account: Account) -> bytes:
         """Its login was good: what it may do, and whose it is here."""
-        user = link.remote.user
+        user = link.remote.permissions
         fields = self._of(link)
         if user is not None:
             for name, rules in (("import", user.subscribe), ("export", user.publish)):

@@ -124,10 +124,13 @@ class Hub:
         login = verdict.login
         if login is None:
             raise ProtocolError("Authorization Violation", verdict.reason, accused(self._claim(link, said), verdict))
-        self._check_server(link, said)
         peer = link.remote
         peer.account = self.leafs.accounts[login.account]
+        self.leafs.check_room(peer.account)
         peer.login = login
+        named = login.nkey or login.user if login.token is None else login.token.claims.subject
+        peer.user = said.nkey or said.user or named or None
+        self._check_server(link, said)
         peer.server, peer.cluster, peer.domain = said.server, said.cluster, said.domain
         peer.remote_account, peer.version = said.remote_account, said.version
         peer.denied = said.deny_publish
@@ -139,17 +142,25 @@ class Hub:
     def _check_server(self, link: Link, said: LinkConnect) -> None:
         """Raises ProtocolError for who came by mistake, and for a server that we cannot link to."""
         if said.lang:
-            raise ProtocolError(CLIENT_ON_LEAF_PORT, "Incorrect Port")
+            raise self._mistaken(link, CLIENT_ON_LEAF_PORT, "Incorrect Port")
         if " " in said.cluster:
-            raise ProtocolError(CLUSTER_WITH_BLANKS)
+            raise self._mistaken(link, CLUSTER_WITH_BLANKS, "Protocol Violation")
         if said.cluster and said.cluster == self.greeting.cluster:
-            raise ProtocolError(SAME_CLUSTER, "Cluster Names Identical")
+            raise self._mistaken(link, SAME_CLUSTER, "Cluster Names Identical")
         if said.gateway:
             text = f"Rejecting connection from gateway {quoted(said.gateway.encode())} on the leafnode port"
-            raise ProtocolError(text, "Wrong Gateway")
+            self.log.error(f"{self.leafs.who(link)} - {text}")
+            raise ProtocolError(text, "Wrong Gateway", "wrong gateway")
         least = self.options.leafnodes.min_version
-        if least and not is_at_least(said.version, least):
-            raise ProtocolError(f"{OLD} {quoted(least.encode())}", "Minimum Version Required")
+        if least and not is_at_least(said.version, least) and link.remote.account is not None:
+            link.send(self.greeting.after_connect(link, link.remote.account))
+            text = f"{OLD} {quoted(least.encode())}"
+            raise ProtocolError(text, "Minimum Version Required", text + link.remote.label)
+
+    def _mistaken(self, link: Link, text: str, reason: str) -> ProtocolError:
+        """nats-server tells twice of these, once with the login."""
+        self.log.error(f"{self.leafs.who(link)} - {text}")
+        return ProtocolError(text, reason, text + link.remote.label)
 
     # --- TLS ---
 

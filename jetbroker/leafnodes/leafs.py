@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from jetbroker import limits
 from jetbroker.accounts.account import Account
 from jetbroker.config.durations import format_duration
-from jetbroker.config.options import SYSTEM_ACCOUNT, Options
+from jetbroker.config.options import SYSTEM_ACCOUNT, UNLIMITED, AccountLimits, Options
 from jetbroker.connections.closed import ClosedConnections, Traffic
 from jetbroker.connections.events import Witness
 from jetbroker.connections.output import Shared
@@ -231,19 +231,23 @@ class Leafs:
 
     def link_connect(self, link: Link, raw: bytes) -> None:
         """CONNECT. Raises ProtocolError."""
+        if link.remote.dialled is not None:
+            raise ProtocolError("Authorization Violation", "Authentication Failure", "authentication error")
         if link.remote.stage is Stage.CONNECT_DUE:
             self.doors.connect(link, raw)
 
     def link_info(self, link: Link, raw: bytes) -> None:
-        """INFO: of the other side when we dialled; from who dialled us it means nothing. Raises ProtocolError."""
+        """INFO: of the other side when we dialled; who dialled us has nothing to say by it. Raises ProtocolError."""
         info = decode_link_info(raw)
         peer = link.remote
         if peer.dialled is None:
+            if info.connect_info:
+                link.close("Protocol Violation", "Authorization Violation")
             return
         if peer.stage is Stage.INFO_DUE:
             self._first_info(link, info)
             return
-        peer.dialled.discovered(info)
+        peer.dialled.discovered(link, info)
         if info.imports is not None or info.exports is not None:
             peer.imports, peer.exports = info.imports, info.exports
             if peer.stage is Stage.LIVE:
@@ -266,6 +270,7 @@ class Leafs:
             what = "dropped due to minimum version requirement"
         elif "Loop detected" in said and account is not None:
             self._looped(link)
+            link.close("Protocol Violation")
             return
         else:
             return
@@ -279,7 +284,7 @@ class Leafs:
 
     def link_looped(self, link: Link) -> None:
         """Our own mark of this account came back to us."""
-        link.send_error(self._looped(link))
+        link.close("Protocol Violation", self._looped(link))
 
     def _looped(self, link: Link) -> str:
         delay = self._delay(link, LOOP_DELAY)
@@ -287,8 +292,11 @@ class Leafs:
         name = "" if account is None else account.name
         text = f'Loop detected for leafnode account="{name}". Delaying attempt to reconnect for {delay}'
         self.log.error(f"{self.who(link)} - {text}")
-        link.close("Protocol Violation")
         return text
+
+    def link_wrong(self, link: Link) -> None:
+        """It asks for what is no subject."""
+        self.log.error(f"{self.who(link)} - Could not insert subscription: sublist: invalid subject")
 
     def link_violation(self, link: Link, what: str, subject: bytes) -> None:
         """A spoke sent, or asked for, what it may not: `what` is Publish or Subscription."""
@@ -334,12 +342,12 @@ class Leafs:
         peer.compression = "off" if info.compression else "not supported"
         peer.imports, peer.exports = info.imports, info.exports
         link.headers = info.headers and not self.options.no_header_support
-        peer.dialled.discovered(info)
+        peer.dialled.discovered(link, info)
         link.send(connect_line(peer.dialled.connect_fields(link, self.greeting)))
         self.log.debug(f"{self.who(link)} - Remote leafnode connect msg sent")
         peer.stage = Stage.ANSWER_DUE
         peer.await_until(self._loop.call_later(FINISH_SECONDS, self._never_answered, link))
-        if not info.info_on_connect:
+        if info.connect_info or not info.info_on_connect:
             self.finish(link)
 
     def _never_answered(self, link: Link) -> None:
@@ -356,8 +364,14 @@ class Leafs:
         account = peer.account
         if account is None:
             raise ProtocolError("Authorization Violation")
-        self._check_account(link, account)
+        if peer.dialled is None:
+            self._bound(link, account)
+        else:
+            self._check_cluster(link, account)
+            self.check_room(account)
         peer.domains = self._domains(peer, account)
+        if peer.domains.extended:
+            self.log.info(f"SYSTEM - {peer.domains.extended}")
         for line in peer.domains.notices:
             self.log.info(f"{self.who(link)} - {line}")
         for line in peer.domains.details:
@@ -367,7 +381,7 @@ class Leafs:
         peer.stage = Stage.LIVE
         if replaced is not None:
             text = "Duplicate Remote LeafNode Connection"
-            self.log.error(f"{self.who(replaced)} - {text}")
+            self.log.error(f"{self.who(replaced)} - {text}{replaced.remote.label}")
             replaced.close(text, text)
             self.log.warn(f"{self.who(link)} - Replacing connection from same server")
         if peer.dialled is None:
@@ -392,17 +406,36 @@ class Leafs:
         account = link.remote.account
         return account is not None and self._marks.get(account.name) == subject
 
-    def _check_account(self, link: Link, account: Account) -> None:
-        peer = link.remote
+    def _check_cluster(self, link: Link, account: Account) -> None:
+        """Who is our spoke in this account must not be our hub as well. Raises ProtocolError."""
         others = [other.remote for other in self.live.values() if other.remote.account is account]
-        if peer.dialled is not None and peer.cluster and peer.cluster in {p.cluster for p in others if not p.is_spoke}:
-            # who is our spoke in this account must not be our hub as well
-            link.send_error(self._looped(link))
+        cluster = link.remote.cluster
+        if cluster and cluster in {other.cluster for other in others if not other.is_spoke}:
+            link.close("Protocol Violation", self._looped(link))
             raise ProtocolError("")
-        configured = self.options.accounts.get(account.name)
-        most = -1 if configured is None else configured.limits.max_leafnodes
-        if 0 <= most <= len(others):
+
+    def check_room(self, account: Account) -> None:
+        """Raises ProtocolError when the account has as many links as it may."""
+        if 0 <= self._limits_of(account).max_leafnodes <= self.of_account(account):
             raise ProtocolError("maximum account active connections exceeded", "Maximum Account Connections Exceeded")
+
+    def _limits_of(self, account: Account) -> AccountLimits:
+        configured = self.options.accounts.get(account.name)
+        return AccountLimits() if configured is None else configured.limits
+
+    def _bound(self, link: Link, account: Account) -> None:
+        """The smallest one of server, account and user holds."""
+        options, bounds = self.options, self._limits_of(account)
+        payloads, subscriptions = [options.max_payload, bounds.max_payload], [bounds.max_subscriptions]
+        if options.max_subscriptions:
+            subscriptions.append(options.max_subscriptions)
+        login = link.remote.login
+        if login is not None and login.token is not None:
+            own = login.token.may.limits
+            payloads.append(own.payload)
+            subscriptions.append(own.subscriptions)
+        link.set_max_payload(_smallest(payloads))
+        link.most = _smallest(subscriptions)
 
     def _duplicate(self, link: Link, account: Account) -> Link | None:
         """The link that the same server had before, which has not ended yet for us."""
@@ -433,11 +466,16 @@ class Leafs:
 
     def _rules(self, peer: Peer) -> rules.Rules:
         if peer.dialled is None:
-            return rules.of_accepted(peer.user, peer.denied, peer.domains)
-        configured = peer.dialled.options
-        return rules.of_solicited(
-            peer.imports, peer.exports, configured.deny_imports, configured.deny_exports, peer.domains
-        )
+            found = rules.of_accepted(peer.permissions, peer.denied, peer.domains)
+        else:
+            configured = peer.dialled.options
+            found = rules.of_solicited(
+                peer.imports, peer.exports, configured.deny_imports, configured.deny_exports, peer.domains
+            )
+        is_system = peer.account is not None and peer.account.is_system
+        if peer.is_spoke or is_system:
+            return found
+        return rules.with_imports(found, has_jetstream=self.options.jetstream.enabled)
 
     # --- keep-alive ---
 
@@ -484,3 +522,8 @@ class Leafs:
             link.close("Stale Connection", "Stale Connection")
             return
         link.ping()
+
+
+def _smallest(bounds: list[int]) -> int:
+    """Of those that are bounds; a negative one is none."""
+    return min((bound for bound in bounds if bound >= 0), default=UNLIMITED)

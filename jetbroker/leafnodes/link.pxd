@@ -19,6 +19,7 @@ cdef class LinkOutput(LinkReceiver):
     cdef Responses responses           # replies that the other side may answer, None: it needs no leave
     cdef readonly bint is_spoke        # this server is the spoke of the link, the other one the hub
     cdef readonly bint isolated        # it is not told of what comes from other links
+    cdef frozenset imported            # what it is told of, whatever is allowed
     cdef bint headers                  # the other side understands HMSG
 
     cdef char* _write(self, char* w, const Message* msg, bytes subject, list queues) noexcept
@@ -37,6 +38,7 @@ cdef class Link(Connection):
     cdef readonly Ledger ledger        # of its account's interest, None until it is live
     cdef Permissions accepts           # what may come; None: everything
     cdef public object remote          # leafnodes.peer.Peer: what is known of the other side
+    cdef public Py_ssize_t most        # subjects that the other side may ask for, -1: any number
     cdef public str kind               # "nats" or "websocket"
     cdef LinkSubscriptions subscriptions   # what the other side asks for, None until it is live
 

@@ -68,6 +68,7 @@ cdef class LinkOutput(LinkReceiver):
     def __cinit__(self) -> None:
         self.output = ConnectionOutput()
         self.headers = True
+        self.imported = frozenset()
 
     cdef int send(self, const Message* msg, bytes subject, list queues) except -1:
         cdef ConnectionOutput output = self.output
@@ -166,14 +167,16 @@ cdef class LinkInterest(LinkView):
         cdef LinkOutput source = <LinkOutput?>other.link()
         if source.cluster and source.cluster == self.receiver.cluster:
             return False
-        if self.receiver.is_spoke:
-            return not source.is_spoke or (subject is not None and is_mark(subject))
-        return not self.receiver.isolated
+        if self.receiver.isolated:
+            return False
+        return not (self.receiver.is_spoke and source.is_spoke) or (subject is not None and is_mark(subject))
 
     cpdef bint may_tell(self, bytes subject) except -1:
         """By its permissions."""
+        if not self.receiver.is_spoke and (subject in self.receiver.imported or subject in self.ledger.statics):
+            return True
         return (self.receiver.allowed is None or is_mark(subject)
-                or self.receiver.allowed.may_subscribe(subject, None))
+                or self.receiver.allowed.may_be_told(subject))
 
     cpdef int write(self, bytes lines) except -1:
         """LS+ and LS-."""
@@ -205,6 +208,7 @@ cdef class Link(Connection):
         self.parser.headers = True
         self.parser.login_due = login_due
         self.kind = "nats"
+        self.most = shared.max_subscriptions or -1
 
     cdef int _happens(self, FlowEvent event) except -1:
         if event == CLOSES:
@@ -245,7 +249,7 @@ cdef class Link(Connection):
         receiver.cluster = self.remote.cluster or None
         self._take_rules(rules)
         self.ledger = ledger
-        self.subscriptions = LinkSubscriptions(router, receiver, self.shared.max_subscriptions or -1)
+        self.subscriptions = LinkSubscriptions(router, receiver, self.most)
         receiver.told = LinkInterest(receiver)
         ledger.add(receiver.told)
 
@@ -258,6 +262,7 @@ cdef class Link(Connection):
     def _take_rules(self, object rules) -> None:
         cdef LinkOutput receiver = self.receiver
         receiver.allowed = rules.link
+        receiver.imported = rules.imported
         self.accepts = rules.accepts
         receiver.responses = None
         if self.accepts is not None and self.accepts.has_responses:
@@ -300,7 +305,7 @@ cdef class Link(Connection):
     @property
     def user(self):
         """The user it has logged in as, as monitoring shows him; None: it has none, or this server has logged in."""
-        return self.remote.login_name
+        return self.remote.user
 
     @property
     def name(self) -> str:
@@ -316,6 +321,11 @@ cdef class Link(Connection):
     def version(self) -> str:
         """Of the server that dialled."""
         return self.remote.version if self.remote.dialled is None else ""
+
+    @property
+    def server(self) -> str:
+        """The name of the other server."""
+        return self.remote.server
 
     @property
     def permissions(self):
@@ -377,7 +387,8 @@ cdef class Link(Connection):
         if not (mark or subject.startswith((b"_GR_.", b"$GR.")) or self._may_ask(subject)):
             return self._refuse("Subscription", subject)
         if not has_valid_tokens(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
-            self._spend(ANSWER_UNITS)
+            self._spend(EVENT_UNITS)
+            self.shared.server.link_wrong(self)
             return self._error("Invalid Subscription")
         if not self.subscriptions.add(subject, queue, weight):
             self.shared.server.link_at_limit(self)

@@ -42,6 +42,7 @@ class Peer:
     compression: str = "not supported"
     isolated: bool = False
     login: Login | None = None  # when it dialled us
+    user: str | None = None  # its name, as monitoring and the log show it
     denied: list[str] = field(default_factory=list)  # what it does not want to get, when it dialled us
     imports: SubjectPermissions | None = None  # what its INFO allows, when we dialled
     exports: SubjectPermissions | None = None
@@ -51,14 +52,19 @@ class Peer:
     last_in: float = 0.0
 
     @property
-    def user(self) -> PermissionsOptions | None:
-        """The permissions of its login."""
+    def permissions(self) -> PermissionsOptions | None:
+        """Those of its login."""
         return None if self.login is None or self.login.permissions is None else self.login.permissions.options
 
     @property
-    def login_name(self) -> str | None:
-        """The user of its login, as monitoring shows him."""
-        return None if self.login is None else self.login.nkey or self.login.user or None
+    def label(self) -> str:
+        """Whose it is, behind a line of the log; "": that is not known yet."""
+        if self.account is None or self.login is None:
+            return ""
+        kind = "nkey" if self.login.nkey else "jwt" if self.login.token is not None else "user"
+        return (
+            f" - Account:{self.account.label} - {kind}:{self.user}" if self.user else f" - Account:{self.account.label}"
+        )
 
     @property
     def decorated(self) -> str:

@@ -11,6 +11,8 @@ from jetbroker import limits
 from jetbroker.addresses import joined
 from jetbroker.config.options import LeafRemote, LeafUrl, Options
 from jetbroker.errors import ProtocolError
+from jetbroker.forms.gotext import quoted
+from jetbroker.forms.gourl import parse_url
 from jetbroker.leafnodes.credentials import CredentialsError, signed_by_file, signed_by_seed
 from jetbroker.leafnodes.greeting import Greeting
 from jetbroker.leafnodes.handshake import LinkInfo
@@ -131,7 +133,6 @@ class Remote:
         link.remote.await_until(asyncio.get_running_loop().call_later(seconds, self._no_info, link))
 
     def _no_info(self, link: Link) -> None:
-        self.log.error(f"{self.leafs.who(link)} - Error reading INFO: i/o timeout")
         link.close("Read Error")
 
     def lost(self, link: Link) -> None:
@@ -143,7 +144,7 @@ class Remote:
             self.delay = pause + random.uniform(0.0, pause)
         self._lost.set()
 
-    def discovered(self, info: LinkInfo) -> None:
+    def discovered(self, link: Link, info: LinkInfo) -> None:
         """Other addresses of the same cluster are tried, too."""
         if self.options.ignore_discovered_servers:
             return
@@ -154,10 +155,15 @@ class Remote:
         known = {(url.host, _port(url)) for url in self._configured}
         more = []
         for text in found[: limits.LEAF_URLS]:
-            host, _, port = text.rpartition(":")
-            host = host.strip("[]")
-            if host and port.isdecimal() and 0 < int(port) < 65536 and (host, int(port)) not in known:
-                more.append(LeafUrl(scheme=scheme, host=host, port=int(port)))
+            try:
+                url = parse_url(f"{scheme}://{text}")
+            except ValueError as error:
+                where = f"Error parsing url {_quoted(text)}: parse {_quoted(f'{scheme}://{text}')}: {error}"
+                self.log.error(f"{self.leafs.who(link)} - {where}")
+                continue
+            host = url.host.strip("[]")
+            if host and url.port.isdecimal() and 0 < int(url.port) < 65536 and (host, int(url.port)) not in known:
+                more.append(LeafUrl(scheme=scheme, host=host, port=int(url.port)))
         self._urls = more + self._configured
 
     # --- CONNECT ---
@@ -215,6 +221,10 @@ class Remote:
 
 def _port(url: LeafUrl) -> int:
     return url.port or DEFAULT_PORTS.get(url.scheme, DEFAULT_PORT)
+
+
+def _quoted(text: str) -> str:
+    return quoted(text.encode())
 
 
 def _is_address(host: str) -> bool:

@@ -6,11 +6,21 @@ home (docs/LEAFNODES.md).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jetbroker.auth.permissions import Permissions
 from jetbroker.config.options import PermissionsOptions, SubjectPermissions
 
+# what every account imports
+_IMPORTED = frozenset(
+    (
+        b"$JS.API.>",
+        b"$SYS.REQ.ACCOUNT.PING.CONNZ",
+        b"$SYS.REQ.ACCOUNT.PING.STATZ",
+        b"$SYS.REQ.SERVER.PING.CONNZ",
+        b"$SYS.REQ.USER.INFO",
+    )
+)
 _OF_CLIENTS = ("$JS.API.>", "$KV.>", "$OBJ.>")
 _OF_SERVERS = ("$JSC.>", "$NRG.>", *_OF_CLIENTS)
 
@@ -20,20 +30,26 @@ class Rules:
     """`link.publish`: what may be sent over it; `link.subscribe`: what may be asked for. None: everything.
 
     `accepts` judges what arrives, as something that is published; None: by `link.subscribe` on a spoke, not at all on
-    a hub.
+    a hub. `imported` is what a hub tells of whatever is allowed, as of what is mapped: a spoke without JetStream may
+    ask for it.
     """
 
     link: Permissions | None
     accepts: Permissions | None
+    imported: frozenset[bytes] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Domains:
-    """What JetStream denies on a link: `both` ways, and what is `outgoing`; `notices` and `details` are for the log."""
+    """What JetStream denies on a link: `both` ways, and what is `outgoing`; the others are for the log.
+
+    `extended`: told by the system, not of the link: both sides are one JetStream.
+    """
 
     both: tuple[str, ...] = ()
     outgoing: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
+    extended: str = ""
     details: tuple[str, ...] = ()
 
 
@@ -97,7 +113,8 @@ def domains_of(
         notices += [f"System account connected from {peer}", "JetStream not extended, domains differ"]
         both = _OF_SERVERS
     elif is_system:
-        notices.append(f'Extending JetStream domain "{remote}" as System Account connected from server {peer}')
+        extended = f'Extending JetStream domain "{remote}" as System Account connected from server {peer}'
+        return Domains(extended=extended)
     else:
         both = _OF_CLIENTS
         if apart:
@@ -109,7 +126,12 @@ def domains_of(
         # against two servers of the same domain: what is for this one does not leave it
         outgoing = (f"$JS.{own}.API.>",)
         details.append(f'Adding deny "{outgoing[0]}" for outgoing messages to account "{account}"')
-    return Domains(both, outgoing, tuple(notices), tuple(details))
+    return Domains(both, outgoing, tuple(notices), details=tuple(details))
+
+
+def with_imports(rules: Rules, *, has_jetstream: bool) -> Rules:
+    """Of a hub, in an account that is not the system account."""
+    return replace(rules, imported=_IMPORTED if has_jetstream else _IMPORTED - {b"$JS.API.>"})
 
 
 def _with_denied(rules: SubjectPermissions | None, denied: Iterable[str]) -> SubjectPermissions | None:

@@ -18,7 +18,7 @@ from tests.support.inprocess import FakeClient, FakeTransport, World
 
 BLOCK = b"NATS/1.0\r\nA: b\r\n\r\n"
 ACK = b"$JS.ACK.S.C.1.1.1.1.0"
-OPEN = SimpleNamespace(link=None, accepts=None)
+OPEN = SimpleNamespace(link=None, accepts=None, imported=frozenset())
 
 
 class LinkServer(LinkEvents):
@@ -59,6 +59,9 @@ class LinkServer(LinkEvents):
     def link_violation(self, link: Link, what: str, subject: bytes) -> None:
         self.told.append(("violation", what, subject))
         link.close("Protocol Violation", f"Permissions Violation for {what} to {subject.decode()!r}")
+
+    def link_wrong(self, link: Link) -> None:
+        self.told.append(("wrong",))
 
     def link_at_limit(self, link: Link) -> None:
         self.told.append(("limit",))
@@ -160,7 +163,7 @@ def rules(
     if accepts is not None:
         answers = ResponsePermissions() if responses else None
         judge = Permissions(PermissionsOptions(publish=listed(accepts), responses=answers))
-    return SimpleNamespace(link=link, accepts=judge)
+    return SimpleNamespace(link=link, accepts=judge, imported=frozenset())
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.support.process import ROOT, STOP_TIMEOUT_S, ServerProcess
@@ -41,6 +41,12 @@ class Daemon(ServerProcess):
             if not self._grown.wait_for(lambda: found() is not None, LINE_TIMEOUT_S):
                 raise AssertionError(f"no line with {text!r} in:\n" + "\n".join(self.log[after:]))
             return found() or ""
+
+    def wait_until(self, reached: Callable[[Sequence[str]], bool], what: str) -> None:
+        """Wait until the log is as `reached` wants it."""
+        with self._grown:
+            if not self._grown.wait_for(lambda: reached(self.log), LINE_TIMEOUT_S):
+                raise AssertionError(f"{what} is not in:\n" + "\n".join(self.log))
 
     def send(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)

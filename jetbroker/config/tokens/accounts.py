@@ -28,7 +28,7 @@ def account_options(claims: AccountClaims) -> AccountOptions:
         exports=[_export(claims, entry) for entry in claims.exports],
         imports=[_import(claims, entry) for entry in claims.imports],
         mappings=[_mapping(claims, source) for source in claims.mappings],
-        limits=AccountLimits(allowed.connections, allowed.nats.subscriptions, allowed.nats.payload),
+        limits=AccountLimits(allowed.connections, allowed.nats.subscriptions, allowed.nats.payload, allowed.leafnodes),
         tag=claims.name,
     )
 

@@ -177,6 +177,7 @@ class AccountLimits:
     wildcard_exports: bool
     disallow_bearer: bool
     connections: int
+    leafnodes: int
     jetstream: JetStreamLimits
     tiers: dict[str, JetStreamLimits]
 
@@ -387,6 +388,7 @@ def _account_limits(block: Fields, *, old: bool) -> AccountLimits:
         wildcard_exports=block.flag("wildcards"),
         disallow_bearer=block.flag("disallow_bearer"),
         connections=block.integer("conn"),
+        leafnodes=block.integer("leaf"),
         jetstream=_jetstream_limits(none if old or tiers.raw else block),
         tiers={} if old else {name: _jetstream_limits(tiers.block(name)) for name in tiers.raw},
     )

@@ -192,6 +192,7 @@ class Api:
             "lang": origin.lang,
             "ver": origin.version,
             "rtt": getattr(origin, "rtt_ns", 0),
-            "server": self.host.server_info.server_name,
+            "server": origin.server or self.host.server_info.server_name,
         }
-        return {name: value for name, value in facts.items() if value} | {"kind": "Client", "client_type": "nats"}
+        kind = {"kind": "Leafnode"} if origin.server else {"kind": "Client", "client_type": "nats"}
+        return {name: value for name, value in facts.items() if value} | kind

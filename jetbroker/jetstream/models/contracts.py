@@ -76,3 +76,4 @@ class Origin(Protocol):
     version: str
     opened_at: float
     rtt_ns: int
+    server: str  # "" for a client, else the name of the server at the other end of a link
