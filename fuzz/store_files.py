@@ -122,7 +122,7 @@ async def play_store(folder: str, appended: bytes, problems: list[dict[str, Any]
     """Open, ask everything, append, close; returns what was appended."""
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: problems.append(context))
-    store = Store.open(folder, Tick(loop), sync=3600.0, disk=SampleDisk(), segment_bytes=SEGMENT_BYTES)
+    store = Store.open(folder, Tick(loop), sync=3600.0, disk=SampleDisk(), segment_bytes=SEGMENT_BYTES, domain="edge")
     if not store._cache.exists():
         store._cache.given_up = "no sample but one has a cache: to make one takes a quarter of the time"
     try:

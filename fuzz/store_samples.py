@@ -86,7 +86,7 @@ def state_entries() -> list[bytes]:
 
 async def _make(path: str, kind: str) -> int:
     tick = Tick(asyncio.get_running_loop())
-    store = Store.open(path, tick, sync=3600.0, disk=SampleDisk(), segment_bytes=SEGMENT_BYTES)
+    store = Store.open(path, tick, sync=3600.0, disk=SampleDisk(), segment_bytes=SEGMENT_BYTES, domain="edge")
     config = {"subjects": ["v.*"], "compression": "s2" if kind == "packed" else "none"}
     bystander = await store.create_stream(ACCOUNT, BYSTANDER, {"subjects": ["b"]}, "file", 1)
     for number in range(BYSTANDER_MESSAGES):
