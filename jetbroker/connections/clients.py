@@ -19,7 +19,7 @@ from jetbroker.connections.login import Logins
 from jetbroker.connections.memory import Footprint
 from jetbroker.connections.output import Shared
 from jetbroker.connections.tls_queue import TlsQueue
-from jetbroker.connections.trace import Tracer
+from jetbroker.connections.trace import tracer_of
 from jetbroker.connections.unauthenticated import Unauthenticated
 from jetbroker.errors import ProtocolError
 from jetbroker.forms.gotext import quoted
@@ -121,13 +121,9 @@ class Clients(ClientEvents):
 
     def follow_trace(self) -> None:
         """Log the clients' traffic as the options say: at the start, and when they have changed."""
-        options = self.options
-        traced = options.trace or options.trace_verbose
-        self.shared.tracer = (
-            Tracer(self.log, self.who, options.max_traced_msg_len, options.trace_headers) if traced else None
-        )
+        self.shared.tracer = tracer_of(self.options, self.log, self.who)
         for client in self.connected.values():
-            client.set_trace(traced)
+            client.set_trace(self.shared.tracer is not None)
 
     def set_max_control_line(self, size: int) -> None:
         """From now on, for those connected too; bytes."""

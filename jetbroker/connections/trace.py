@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jetbroker.forms.gotext import quoted
 
 if TYPE_CHECKING:
-    from jetbroker.connections.client import ClientProtocol
+    from jetbroker.config.options import Options
+    from jetbroker.connections.connection import Connection
     from jetbroker.logs.logger import Logger
 
 RECEIVED: Final = "<<-"
@@ -58,25 +59,25 @@ def _key(text: str) -> str:
 
 
 class Tracer:
-    """Writes the traffic of clients to the log. `max_payload` bytes of each message are shown; 0: all."""
+    """Writes the traffic of connections to the log. `max_payload` bytes of each message are shown; 0: all."""
 
     def __init__(
-        self, log: Logger, who: Callable[[ClientProtocol], str], max_payload: int = 0, headers_only: bool = False
+        self, log: Logger, who: Callable[[Any], str], max_payload: int = 0, headers_only: bool = False
     ) -> None:
         self._log = log
         self._who = who
         self.max_payload = max_payload
         self.headers_only = headers_only
 
-    def line(self, client: ClientProtocol, arrow: str, text: bytes) -> None:
+    def line(self, client: Connection, arrow: str, text: bytes) -> None:
         """A command that was received or sent, or (INTERNAL) something done because of one."""
         self._log.trace(f"{self._who(client)} - {arrow} [{text.decode('utf-8', 'backslashreplace')}]")
 
-    def connect(self, client: ClientProtocol, options: bytes) -> None:
+    def connect(self, client: Connection, options: bytes) -> None:
         """CONNECT was received; secrets are not shown."""
         self.line(client, RECEIVED, b"CONNECT " + redacted(options))
 
-    def payload(self, client: ClientProtocol, arrow: str, body: bytes, headers_len: int) -> None:
+    def payload(self, client: Connection, arrow: str, body: bytes, headers_len: int) -> None:
         """What a message holds; nothing for an empty one."""
         if self.headers_only:
             body = body[: max(headers_len - 4, 0)]  # the blank line, and the end of the one before
@@ -87,3 +88,10 @@ class Tracer:
         else:
             shown = quoted(body)
         self._log.trace(f"{self._who(client)} - {arrow} MSG_PAYLOAD: [{shown}]")
+
+
+def tracer_of(options: Options, log: Logger, who: Callable[[Any], str]) -> Tracer | None:
+    """As the options say; None: traffic is not logged."""
+    if not (options.trace or options.trace_verbose):
+        return None
+    return Tracer(log, who, options.max_traced_msg_len, options.trace_headers)

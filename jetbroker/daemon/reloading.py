@@ -154,6 +154,8 @@ class Reloader:
             except ConfigError as error:  # it could be opened a moment ago
                 broker.log.error(f"The log stays where it is: {error}")
             broker.clients.follow_trace()
+            if broker.leafnodes is not None:
+                broker.leafnodes.leafs.follow_trace()
 
     async def _follow_links(self, found: list[Change]) -> None:
         """Remotes that came and went, once there are the accounts for them."""

@@ -17,6 +17,9 @@ class LinkEvents(Protocol):
     def link_lost(self, link: "Link", error: Exception | None) -> None:
         """It is gone; its subscriptions are taken back behind this."""
 
+    def link_keeps(self, link: "Link", size: int) -> None:
+        """It has to log in, and keeps `size` bytes of a command that is not whole; 0: none any more."""
+
     def link_connect(self, link: "Link", raw: bytes) -> None:
         """CONNECT, its JSON. Raises ProtocolError."""
 

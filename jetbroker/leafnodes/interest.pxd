@@ -1,6 +1,6 @@
 """What links are told: the interest of an account, each link's part in it, and what each link has been told of it."""
 from cpython.object cimport PyObject
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from jetbroker.routing.links cimport LinkReceiver, Links
 from jetbroker.routing.router cimport Router
@@ -12,12 +12,22 @@ from jetbroker.wire.buffer cimport OutputBuffer
 cdef struct Entry:
     PyObject* subject                  # bytes, owned
     PyObject* queue                    # bytes, owned; NULL: plain interest
-    # Which part of `total` came over links. NULL: none, as for most. A LinkReceiver: `share` came over that one.
-    # A dict: {LinkReceiver: share}. Owned.
+    # Over which links a part of `total` came. NULL: none, as for most. A LinkReceiver, or Sources. Owned.
     PyObject* sources
     int64_t total                      # subscriptions, or members of the queue group
-    int64_t share
+    int64_t share                      # those of links
     uint32_t hash
+
+
+cdef class Sources:
+    """How much of an entry came over which links, where there are several of them."""
+    cdef dict shares                   # by link
+    cdef dict clusters                 # (is_spoke, cluster): the sum of its links
+    cdef int64_t[2] sums               # by is_spoke
+
+    cdef int add(self, LinkReceiver link, int64_t delta) except -1
+    # How much came over links of a kind without this one, and those of its cluster.
+    cdef int64_t of_others(self, bint is_spoke, LinkReceiver link) except? -1
 
 
 cdef class LinkView(TickTask):
@@ -33,10 +43,11 @@ cdef class LinkView(TickTask):
     cdef object walker                 # the task that does so in turns, None for most
     cdef bint anew                     # what was told is looked at, too: it may have to be taken back
     cdef OutputBuffer lines            # to be written
+    cdef uint64_t judged               # units of about 50 ns that permissions have taken
 
-    # Is this link told of this subject when it came over that other one?
-    cpdef bint hears(self, LinkReceiver other, bytes subject) except -1
-    # Do permissions allow to tell it?
+    # Is this link told of this subject when it came over links that this server is the spoke of (else: the hub)?
+    cpdef bint hears(self, bint of_hubs, bytes subject) except -1
+    # Do permissions allow to tell it? Adds what that takes to `judged`.
     cpdef bint may_tell(self, bytes subject) except -1
     # Does it have to send so much that the walk over all entries shall wait for resume()?
     cpdef bint is_behind(self) except -1

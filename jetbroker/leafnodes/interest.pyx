@@ -10,7 +10,7 @@ beginning, new entries stand at the end, and the last one takes the place of one
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memset
 
@@ -27,6 +27,8 @@ from jetbroker.turns import in_turns
 cdef size_t AT_ONCE = limits.INTEREST_AT_ONCE
 cdef Py_ssize_t LINES_BYTES = limits.INTEREST_LINES_BYTES
 cdef size_t STEP = 64                  # entries looked at between two looks at the clock
+cdef uint64_t STEP_UNITS = 4096        # or so much of what permissions take, in units of about 50 ns
+cdef long TOLD_UNITS = 8               # a link is told of a change
 cdef size_t FIRST_ROOM = 64
 
 
@@ -58,6 +60,38 @@ cdef inline int disown(PyObject* value) noexcept:
     return 0
 
 
+cdef class Sources:
+    """How much of an entry came over which links."""
+
+    def __cinit__(self) -> None:
+        self.shares = {}
+        self.clusters = {}
+
+    cdef int add(self, LinkReceiver link, int64_t delta) except -1:
+        change_count(self.shares, link, delta)
+        self.sums[link.is_spoke] += delta
+        if link.cluster is not None:
+            change_count(self.clusters, (link.is_spoke, link.cluster), delta)
+        return 0
+
+    cdef int64_t of_others(self, bint is_spoke, LinkReceiver link) except? -1:
+        cdef int64_t number = self.sums[is_spoke]
+        if number and link.cluster is not None:
+            return number - <int64_t>self.clusters.get((is_spoke, link.cluster), 0)
+        if number and link.is_spoke == is_spoke:
+            return number - <int64_t>self.shares.get(link, 0)
+        return number
+
+
+cdef inline int change_count(dict counts, object key, int64_t delta) except -1:
+    number = counts.get(key, 0) + delta
+    if number:
+        counts[key] = number
+    else:
+        del counts[key]
+    return 0
+
+
 cdef class LinkView(TickTask):
     """What one link sees of an account's interest, and what it has been told."""
 
@@ -73,8 +107,8 @@ cdef class LinkView(TickTask):
         """Is there something that this link has not been told yet?"""
         return self.cursor > 0
 
-    cpdef bint hears(self, LinkReceiver other, bytes subject) except -1:
-        """Is this link told of interest that came over another one?"""
+    cpdef bint hears(self, bint of_hubs, bytes subject) except -1:
+        """Is this link told of interest that came over other links?"""
         return True
 
     cpdef bint may_tell(self, bytes subject) except -1:
@@ -90,20 +124,24 @@ cdef class LinkView(TickTask):
         return False
 
     cdef bint sees(self, LinkReceiver source, bytes subject) except -1:
-        return source is not self.link and self.hears(source, subject)
+        return (source is not self.link and (source.cluster is None or source.cluster != self.link.cluster)
+                and self.hears(source.is_spoke, subject))
 
     cdef int64_t visible(self, Entry* entry) except? -1:
         """How much of the entry this link may see."""
-        cdef int64_t number = entry.total
+        cdef int64_t number = entry.total - entry.share
+        cdef int64_t others
+        cdef int is_spoke
         if entry.sources == NULL:
             return number
         sources = <object>entry.sources
         subject = <bytes>entry.subject
-        if not isinstance(sources, dict):
-            return number if self.sees(<LinkReceiver>sources, subject) else number - entry.share
-        for link, share in (<dict>sources).items():
-            if not self.sees(<LinkReceiver>link, subject):
-                number -= <int64_t>share
+        if not isinstance(sources, Sources):
+            return entry.total if self.sees(<LinkReceiver>sources, subject) else number
+        for is_spoke in range(2):
+            others = (<Sources>sources).of_others(is_spoke, self.link)
+            if others and self.hears(is_spoke, subject):
+                number += others
         return number
 
     # --- what was told ---
@@ -188,9 +226,12 @@ cdef class LinkView(TickTask):
     cdef int walk(self) except -1:
         """Tell it everything that it does not know yet: a few at once, the others in turns."""
         cdef size_t _slice
+        cdef uint64_t judged = self.judged
         for _slice in range(0, AT_ONCE, STEP):
             if self.is_behind() or not self.step():
                 return 0
+            if self.judged - judged > STEP_UNITS:
+                break
         if self.walker is None:
             self.walker = self.ledger.router.tick.loop.create_task(in_turns(self._steps()))
         return 0
@@ -203,7 +244,10 @@ cdef class LinkView(TickTask):
     cdef bint step(self) except -1:
         """Look at some more entries; False when that was all."""
         cdef size_t _entry
+        cdef uint64_t judged = self.judged
         for _entry in range(STEP):
+            if self.judged - judged > STEP_UNITS:
+                break
             if self.cursor == 0:
                 self.anew = False
                 return False
@@ -300,6 +344,7 @@ cdef class Ledger(Links):
         cdef uint32_t h = hash_entry(subject, queue)
         cdef Py_ssize_t at
         cdef LinkView view
+        cdef uint64_t judged = 0
         if delta == 0:
             return 0
         at = self.find(subject, queue, h)
@@ -309,44 +354,43 @@ cdef class Ledger(Links):
         if link is not None:
             self.share(&self.entries[at], link, delta)
         for view in self.views:
+            judged -= view.judged
             try:
                 # what it was told may come from when it saw more
                 if link is None or view.anew or view.sees(link, subject):
                     view.sync(at, True)
             except Exception as error:
                 self.router.tick.report(view, error)
+            judged += view.judged
         if self.views:
-            charge_publisher(len(self.views))
+            charge_publisher(len(self.views) * TOLD_UNITS + <long>judged)
         if self.entries[at].total <= 0:
             self.remove(at)
         return 0
 
     cdef int share(self, Entry* entry, LinkReceiver link, int64_t delta) except -1:
         """A link's part in an entry has changed."""
-        cdef object sources
+        cdef Sources several
+        entry.share += delta
         if entry.sources == NULL:
             entry.sources = owned(link)
-            entry.share = delta
             return 0
         sources = <object>entry.sources
         if sources is link:
-            entry.share += delta
             if entry.share == 0:
                 entry.sources = NULL
                 disown(<PyObject*>link)
             return 0
-        if not isinstance(sources, dict):
+        if not isinstance(sources, Sources):
+            several = Sources()
+            several.add(<LinkReceiver>sources, entry.share - delta)
             disown(entry.sources)
-            entry.sources = owned({sources: entry.share})
-            sources = <object>entry.sources
-        share = sources.get(link, 0) + delta
-        if share:
-            sources[link] = share
-            return 0
-        del sources[link]
-        if not sources:
+            entry.sources = owned(several)
+            sources = several
+        (<Sources>sources).add(link, delta)
+        if not (<Sources>sources).shares:
+            disown(entry.sources)
             entry.sources = NULL
-            disown(<PyObject*>sources)
         return 0
 
     # --- the table ---

@@ -20,6 +20,8 @@ from jetbroker.config.options import SYSTEM_ACCOUNT, UNLIMITED, AccountLimits, O
 from jetbroker.connections.closed import ClosedConnections, Traffic
 from jetbroker.connections.events import Witness
 from jetbroker.connections.output import Shared
+from jetbroker.connections.trace import tracer_of
+from jetbroker.connections.unauthenticated import Unauthenticated
 from jetbroker.errors import ProtocolError
 from jetbroker.forms.gotext import quoted
 from jetbroker.leafnodes import rules
@@ -86,6 +88,7 @@ class Leafs:
         self.live: dict[int, Link] = {}  # by cid
         self.opened: dict[int, Link] = {}  # those that are not live yet among them
         self.doors: Doors
+        self.unauthenticated: Unauthenticated
         self.stale = 0
         self.closed = ClosedConnections(0)
         self.closed_traffic: dict[str, Traffic] = {}  # of links that are gone, by account
@@ -97,6 +100,7 @@ class Leafs:
         self._ledgers: dict[str, Ledger] = {}
         self._marks: dict[str, bytes] = {}  # by account
         self._mapped: dict[str, set[bytes]] = {}  # sources of mappings, by account
+        self._limit_told: dict[str, float] = {}  # by account, loop time
         self._encryption: Encryption | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._stopping = False
@@ -107,6 +111,7 @@ class Leafs:
     def start(self) -> None:
         """Begin with pings; accounts have been made."""
         self.follow_accounts()
+        self.follow_trace()
         self._sweeper = self._loop.call_later(limits.SWEEP_SECONDS, self._sweep)
 
     async def stop(self) -> None:
@@ -173,12 +178,19 @@ class Leafs:
             self._encryption = Encryption(self._loop, self.log, self.who)
         return self._encryption
 
+    def follow_trace(self) -> None:
+        """Log the links' traffic as the options say: at the start, and when they have changed."""
+        self.shared.tracer = tracer_of(self.options, self.log, self.who)
+        for link in self.opened.values():
+            link.set_trace(self.shared.tracer is not None)
+
     # --- events of links ---
 
     def link_opened(self, link: Link) -> None:
         """The connection is there."""
         self.opened[link.cid] = link
         link.opened_at = self._loop.time()
+        link.set_trace(self.shared.tracer is not None)
         peer = link.remote
         suffix = f" for account: {peer.account.label}" if peer.account is not None else ""
         self.log.info(f"{self.who(link)} - Leafnode connection created{suffix} ")
@@ -209,6 +221,7 @@ class Leafs:
         peer = link.remote
         was_live = self.live.pop(link.cid, None) is not None
         self.opened.pop(link.cid, None)
+        self.unauthenticated.forget(link)
         peer.await_until(None)
         peer.stage = Stage.OVER
         reason = link.close_reason or ("Read Error" if error else "Client Closed")
@@ -228,6 +241,10 @@ class Leafs:
             self.witness.left(link, reason)
             if was_live:
                 self._changed()
+
+    def link_keeps(self, link: Link, size: int) -> None:
+        """Before its login it keeps `size` bytes."""
+        self.unauthenticated.keep(link, size)
 
     def link_connect(self, link: Link, raw: bytes) -> None:
         """CONNECT. Raises ProtocolError."""
@@ -249,13 +266,27 @@ class Leafs:
             return
         peer.dialled.discovered(link, info)
         if info.imports is not None or info.exports is not None:
-            peer.imports, peer.exports = info.imports, info.exports
-            if peer.stage is Stage.LIVE:
-                link.apply_rules(self._rules(peer))
+            if (peer.imports, peer.exports) != (info.imports, info.exports):
+                peer.imports, peer.exports = info.imports, info.exports
+                if peer.stage is Stage.LIVE and peer.timer is None:
+                    self._apply_rules(link)
         if peer.stage is Stage.ANSWER_DUE:
             peer.remote_account = info.remote_account
             if info.connect_info:
                 self.finish(link)
+
+    def _apply_rules(self, link: Link) -> None:
+        """What its hub allows has changed. All interest is judged anew then: what comes soon after that has to wait."""
+        peer = link.remote
+        peer.applied = peer.imports, peer.exports
+        link.apply_rules(self._rules(peer))
+        peer.await_until(self._loop.call_later(limits.LINK_INFO_SECONDS, self._apply_last, link))
+
+    def _apply_last(self, link: Link) -> None:
+        peer = link.remote
+        peer.timer = None
+        if peer.applied != (peer.imports, peer.exports):
+            self._apply_rules(link)
 
     def link_error(self, link: Link, text: bytes) -> None:
         """-ERR from the other side: it closes the connection."""
@@ -306,8 +337,11 @@ class Leafs:
         link.close("Protocol Violation", f"Permissions Violation for {what} to {shown}")
 
     def link_at_limit(self, link: Link) -> None:
-        """It asks for more subjects than it may."""
-        self.log.error(f"{self.who(link)} - maximum subscriptions exceeded")
+        """It asks for more subjects than it may. The log tells of it once in two seconds for each account."""
+        name, now = link.remote.account.name, self._loop.time()
+        if now >= self._limit_told.get(name, 0.0) + limits.LIMIT_REPORT_SECONDS:
+            self._limit_told[name] = now
+            self.log.error(f"{self.who(link)} - maximum subscriptions exceeded")
         link.send_error("maximum subscriptions exceeded")
 
     def link_stalled(self, link: Link) -> None:

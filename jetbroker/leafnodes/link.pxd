@@ -17,12 +17,12 @@ cdef class LinkOutput(LinkReceiver):
     cdef LinkInterest told             # what it is told of has to go out before a message does; None: not live
     cdef Permissions allowed           # what may be sent, and asked for; None: everything
     cdef Responses responses           # replies that the other side may answer, None: it needs no leave
-    cdef readonly bint is_spoke        # this server is the spoke of the link, the other one the hub
     cdef readonly bint isolated        # it is not told of what comes from other links
     cdef frozenset imported            # what it is told of, whatever is allowed
     cdef bint headers                  # the other side understands HMSG
 
     cdef char* _write(self, char* w, const Message* msg, bytes subject, list queues) noexcept
+    cdef int _trace_sent(self, const char* line, Py_ssize_t n, Py_ssize_t headers_len) except -1
     cdef bint _may_send(self, const Message* msg, bytes subject) except -1
 
 
@@ -46,4 +46,5 @@ cdef class Link(Connection):
     cdef int _refuse(self, str what, bytes subject) except -1
     cdef int _take(self, const Message* msg, list queues) except -1
     cdef int _take_delivery(self, const Message* msg, list queues, Py_ssize_t at) except -1
+    cdef int _trace_message(self, const Message* msg) except -1
     cdef int _spend_on_message(self, int count, bint looked_up) except -1

@@ -3,15 +3,15 @@
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint64_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memchr, memcmp, memcpy
 
 from jetbroker.auth.permissions cimport Permissions, Responses
 from jetbroker.clock cimport monotonic_ns
 from jetbroker.connections.connection cimport Connection
 from jetbroker.connections.input cimport CLOSES, FlowEvent
-from jetbroker.connections.output cimport LOOK_CLOSED, LOOK_FULL, ConnectionOutput, Shared
+from jetbroker.connections.output cimport LOOK_CLOSED, LOOK_FULL, LOOK_TRACE, ConnectionOutput, Shared
 from jetbroker.leafnodes.interest cimport Ledger, LinkView
-from jetbroker.leafnodes.subscriptions cimport LinkSubscriptions
+from jetbroker.leafnodes.subscriptions cimport LinkSubscriptions, name_of
 from jetbroker.routing.links cimport LinkReceiver
 from jetbroker.routing.router cimport Router, charge_publisher
 from jetbroker.routing.subscription cimport WITHHELD
@@ -21,11 +21,15 @@ from jetbroker.wire.message cimport Message
 from jetbroker.wire.subjects cimport has_valid_tokens, has_wildcard
 
 from jetbroker import limits
+from jetbroker.connections.trace import INTERNAL, RECEIVED, SENT
 from jetbroker.errors import ProtocolError
 
 cdef long LOOK_UP_UNITS = limits.LOOK_UP_UNITS
 cdef long ANSWER_UNITS = limits.ANSWER_UNITS
 cdef long EVENT_UNITS = limits.EVENT_UNITS
+cdef Py_ssize_t QUEUE_BYTES = limits.LINK_QUEUE_BYTES
+cdef int BYTES_PER_UNIT = 8            # of subjects and replies, which may be long here
+cdef long NAME_UNITS = 4               # a queue group that a message names
 cdef int ACK_DOTS = 8                  # in front of the last token of what a consumer wants its acks on
 
 
@@ -54,6 +58,17 @@ cdef Py_ssize_t shown_subject(const char* reply, Py_ssize_t n) noexcept nogil:
         elif reply[i] == c'@' and dots >= ACK_DOTS:
             return i + 1
     return 0
+
+
+cdef list names_that_fit(list queues):
+    """The first of these groups: a line must not get so long that the peer cuts the link."""
+    cdef Py_ssize_t size = 0
+    cdef Py_ssize_t i
+    for i in range(len(queues)):
+        size += PyBytes_GET_SIZE(<bytes>queues[i]) + 1
+        if size > QUEUE_BYTES:
+            return queues[:i]
+    return queues
 
 
 cdef inline char* put(char* w, const char* p, Py_ssize_t n) noexcept nogil:
@@ -91,12 +106,16 @@ cdef class LinkOutput(LinkReceiver):
             room = 64 + msg.subject_len * 2 + msg.reply_len + msg.body_len
             if subject is not None:
                 room += PyBytes_GET_SIZE(subject)
-            for queue in queues or ():
-                room += PyBytes_GET_SIZE(<bytes>queue) + 1
+            if queues is not None:
+                queues = names_that_fit(queues)
+                for queue in queues:
+                    room += PyBytes_GET_SIZE(<bytes>queue) + 1
             start = output.out.reserve(room)
             w = self._write(start, msg, subject, queues)
         output.out.size += w - start
         output.added(msg.body_len if self.headers else msg.body_len - msg.headers_len)
+        if output.look & LOOK_TRACE:
+            self._trace_sent(start, w - start, msg.headers_len if self.headers else 0)
         if self.responses is not None and msg.reply != NULL:
             self.responses.note(msg.reply, msg.reply_len, monotonic_ns())
         return 1
@@ -137,6 +156,14 @@ cdef class LinkOutput(LinkReceiver):
         w = put(w, msg.body + skipped, msg.body_len - skipped)
         return put(w, b"\r\n", 2)
 
+    cdef int _trace_sent(self, const char* line, Py_ssize_t n, Py_ssize_t headers_len) except -1:
+        cdef const char* body = <const char*>memchr(line, c'\n', n) + 1
+        cdef ConnectionOutput output = self.output
+        if output.shared.tracer is not None:
+            output.shared.tracer.line(output.protocol, SENT, line[:body - line - 2])
+            output.shared.tracer.payload(output.protocol, SENT, body[:n - (body - line) - 2], headers_len)
+        return 0
+
     cdef bint _may_send(self, const Message* msg, bytes subject) except -1:
         """What is not remembered takes of the publisher's turn."""
         cdef Permissions allowed = self.allowed
@@ -162,25 +189,33 @@ cdef class LinkInterest(LinkView):
         LinkView.__init__(self, receiver)
         self.receiver = receiver
 
-    cpdef bint hears(self, LinkReceiver other, bytes subject) except -1:
-        """A hub tells of its other spokes, a spoke of those whose hub it is; nobody of its own cluster."""
-        cdef LinkOutput source = <LinkOutput?>other.link()
-        if source.cluster and source.cluster == self.receiver.cluster:
-            return False
+    cpdef bint hears(self, bint of_hubs, bytes subject) except -1:
+        """A hub tells of its other spokes, a spoke of those whose hub it is."""
         if self.receiver.isolated:
             return False
-        return not (self.receiver.is_spoke and source.is_spoke) or (subject is not None and is_mark(subject))
+        return not (self.receiver.is_spoke and of_hubs) or is_mark(subject)
 
     cpdef bint may_tell(self, bytes subject) except -1:
         """By its permissions."""
+        cdef Permissions allowed = self.receiver.allowed
+        cdef uint64_t units
+        cdef bint verdict
         if not self.receiver.is_spoke and (subject in self.receiver.imported or subject in self.ledger.statics):
             return True
-        return (self.receiver.allowed is None or is_mark(subject)
-                or self.receiver.allowed.may_be_told(subject))
+        if allowed is None or is_mark(subject):
+            return True
+        units = allowed.units
+        verdict = allowed.may_be_told(subject)
+        self.judged += allowed.units - units
+        return verdict
 
     cpdef int write(self, bytes lines) except -1:
         """LS+ and LS-."""
-        return self.receiver.output.write(lines)
+        cdef ConnectionOutput output = self.receiver.output
+        if output.look & LOOK_TRACE and output.shared.tracer is not None:
+            for line in lines.split(b"\r\n")[:-1]:
+                output.shared.tracer.line(output.protocol, SENT, line)
+        return output.write(lines)
 
     cpdef bint is_behind(self) except -1:
         """The walk goes on when the other side has taken what there is."""
@@ -226,6 +261,8 @@ cdef class Link(Connection):
         if self.ledger is not None:
             self.ledger.forget(self.receiver.told)
             self.receiver.told = None
+            for sub in self.subscriptions.list_all() if self.output.look & LOOK_TRACE else ():
+                self._trace(INTERNAL, b"DELSUB " + name_of(sub.subject, sub.queue))
             self.subscriptions.retire_all()
         return 0
 
@@ -236,6 +273,16 @@ cdef class Link(Connection):
     cdef int has_to_wait(self) except -1:
         self.shared.server.link_stalled(self)
         return 0
+
+    cdef int keeps(self, Py_ssize_t size) except -1:
+        self.shared.server.link_keeps(self, size)
+        return 0
+
+    def cut_off(self) -> None:
+        """Close a link that keeps too much before its login, and give that back."""
+        self.close("Authentication Timeout", "Authentication Timeout")
+        if self.unparsed is not None:
+            self.unparsed.release()
 
     # --- for the broker ---
 
@@ -252,6 +299,18 @@ cdef class Link(Connection):
         self.subscriptions = LinkSubscriptions(router, receiver, self.most)
         receiver.told = LinkInterest(receiver)
         ledger.add(receiver.told)
+
+    def set_trace(self, bint traced) -> None:
+        """Log this link's traffic, or not any more."""
+        if traced:
+            self.output.look |= LOOK_TRACE
+        else:
+            self.output.look &= ~LOOK_TRACE
+
+    def ping(self) -> None:
+        """Send a PING; its answer gives the round trip time."""
+        self._trace(SENT, b"PING")
+        Connection.ping(self)
 
     def apply_rules(self, object rules) -> None:
         """Other permissions hold from now on."""
@@ -352,32 +411,40 @@ cdef class Link(Connection):
     # --- commands ---
 
     cdef int on_connect(self, bytes json) except -1:
-        self._spend(EVENT_UNITS)
+        if self.output.look & LOOK_TRACE and self.shared.tracer is not None:
+            self.shared.tracer.connect(self, json)
+        self._spend(EVENT_UNITS + len(json))
         self.parser.login_due = False
         self.shared.server.link_connect(self, json)
         return 0
 
     cdef int on_info(self, bytes json) except -1:
-        self._spend(EVENT_UNITS)
+        self._spend(EVENT_UNITS + len(json))
         self.shared.server.link_info(self, json)
         return 0
 
     cdef int on_error(self, bytes text) except -1:
-        self._spend(EVENT_UNITS)
+        self._spend(EVENT_UNITS + len(text))
         self.shared.server.link_error(self, text)
         return 0
 
     cdef int on_ping(self) except -1:
+        self._trace(RECEIVED, b"PING")
+        self._trace(SENT, b"PONG")
         self._spend(ANSWER_UNITS)
         return self.output.write(b"PONG\r\n")
 
     cdef int on_pong(self) except -1:
+        self._trace(RECEIVED, b"PONG")
         self.pings.unanswered = 0
         self.pings.answer()
         return 0
 
     cdef int on_leaf_subscribe(self, bytes subject, bytes queue, int weight) except -1:
         cdef bint mark = is_mark(subject)
+        if self.output.look & LOOK_TRACE:
+            self._trace(RECEIVED, b"LS+ " + (subject if queue is None else b"%b %b %d" % (subject, queue, weight)))
+        self.budget -= len(subject)
         self.heard_ns = monotonic_ns()
         if self.ledger is None:
             raise ProtocolError("Authorization Violation")
@@ -404,6 +471,10 @@ cdef class Link(Connection):
         self.heard_ns = monotonic_ns()
         if self.ledger is None:
             raise ProtocolError("Authorization Violation")
+        if self.output.look & LOOK_TRACE:
+            self._trace(RECEIVED, b"LS- " + name_of(subject, queue))
+            if self.subscriptions.knows(subject, queue):
+                self._trace(INTERNAL, b"DELSUB " + name_of(subject, queue))
         self.subscriptions.remove(subject, queue)
         return self._spend_on_interest(subject)
 
@@ -414,8 +485,13 @@ cdef class Link(Connection):
         cdef Py_ssize_t shown
         self.in_msgs += 1
         self.in_bytes += msg.body_len
+        if self.output.look & LOOK_TRACE:
+            self._trace_message(msg)
         if self.ledger is None:
             return 0
+        self.budget -= (msg.subject_len + msg.reply_len) // BYTES_PER_UNIT
+        if queues is not None:
+            self.budget -= len(queues) * NAME_UNITS
         if (self.accepts is not None or self.receiver.is_spoke and self.receiver.allowed is not None) \
                 and not self._may_come(msg):
             return self._refuse("Publish", PyBytes_FromStringAndSize(msg.subject, msg.subject_len))
@@ -424,6 +500,27 @@ cdef class Link(Connection):
             if shown:
                 return self._take_delivery(msg, queues, shown)
         return self._take(msg, queues)
+
+    def _trace(self, str arrow, bytes text) -> None:
+        if self.output.look & LOOK_TRACE and self.shared.tracer is not None:
+            self.shared.tracer.line(self, arrow, text)
+
+    cdef int _trace_message(self, const Message* msg) except -1:
+        """With its line as it came."""
+        cdef const char* start = msg.subject
+        cdef const char* end = msg.body - 1
+        end -= (end - 1)[0] == c'\r'
+        while start[-1] == c' ' or start[-1] == c'\t':
+            start -= 1
+        if self.shared.tracer is not None:
+            verb = start[-4:0].upper() if start[-1] & 0xDF == c'G' else b"PUB"
+            self._trace(RECEIVED, verb + b" " + msg.subject[:end - msg.subject])
+            self.shared.tracer.payload(self, RECEIVED, msg.body[:msg.body_len], msg.headers_len)
+        return self._spend(EVENT_UNITS)
+
+    cdef int _error(self, str text) except -1:
+        self._trace(SENT, b"-ERR " + text.encode("utf-8", "replace"))
+        return Connection._error(self, text)
 
     cdef bint _may_come(self, const Message* msg) except -1:
         """By the subject as it came, before any mapping."""

@@ -46,6 +46,7 @@ class Peer:
     denied: list[str] = field(default_factory=list)  # what it does not want to get, when it dialled us
     imports: SubjectPermissions | None = None  # what its INFO allows, when we dialled
     exports: SubjectPermissions | None = None
+    applied: tuple[SubjectPermissions | None, SubjectPermissions | None] = (None, None)  # of these, the last that hold
     domains: Domains = field(default_factory=Domains)
     timer: TimerHandle | None = None
     ping_due: float = 0.0  # loop time

@@ -17,6 +17,11 @@ cdef class LinkSubscriptions:
     cpdef bint add(self, bytes subject, bytes queue, int weight) except -1
     # LS-; harmless for what it did not ask for.
     cpdef int remove(self, bytes subject, bytes queue) except -1
+    cpdef bint knows(self, bytes subject, bytes queue) except -1
     cpdef list list_all(self)
     # The link is gone: all of them go, in turns when they are many.
     cpdef int retire_all(self) except -1
+
+
+# What it asks for as one word.
+cdef bytes name_of(bytes subject, bytes queue)

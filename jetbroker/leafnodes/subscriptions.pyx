@@ -38,6 +38,9 @@ cdef class LinkSubscriptions:
         sub = self.by_name.pop(name_of(subject, queue), None)
         return self.router.unsubscribe(<Subscription>sub) if sub is not None else 0
 
+    cpdef bint knows(self, bytes subject, bytes queue) except -1:
+        return name_of(subject, queue) in self.by_name
+
     cpdef list list_all(self):
         """Oldest first."""
         return list(self.by_name.values())
@@ -48,5 +51,5 @@ cdef class LinkSubscriptions:
         return retire(self.router, gone, 0)
 
 
-cdef inline bytes name_of(bytes subject, bytes queue):
+cdef bytes name_of(bytes subject, bytes queue):
     return subject if queue is None else subject + b" " + queue

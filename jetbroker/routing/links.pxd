@@ -12,6 +12,7 @@ cdef enum:
 cdef class LinkReceiver(Receiver):
     """One link. However many of its subscriptions match, it gets a message once, with the queue groups that take it."""
     cdef public object cluster         # name of the peer's cluster: its links do not get each other's messages; or None
+    cdef public bint is_spoke          # this server is the spoke of the link, the other one the hub
     cdef readonly bint ended           # its owner says so: no queue group chooses it any more
 
     # The link that is meant: itself, or the one that this stands for in another account's router.
@@ -70,6 +71,7 @@ cdef class LinkRoute:
     """The links that get a subject: the part of a Route that most of them do not have."""
     cdef list targets                  # [LinkTarget]
     cdef list groups                   # [LinkGroup]
+    cdef int cost                      # of drawing from many members, in units of about 50 ns; 0 for few
     cdef dict targets_by_link          # while it is made
     cdef dict groups_by_queue
 

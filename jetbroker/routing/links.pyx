@@ -5,6 +5,10 @@ from libc.stdint cimport uint64_t
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.wire.message cimport Message
 
+cdef enum:
+    DRAW_UNITS = 2                     # a member that may be drawn, in units of about 50 ns
+    FEW_DRAWS_UNITS = 16               # part of what each message costs
+
 
 cdef class LinkReceiver(Receiver):
     """One link."""
@@ -133,6 +137,8 @@ cdef class LinkRoute:
         cdef LinkGroup group
         for group in self.groups:
             group.here = groups.pop(group.queue, None)
+            self.cost += len(group.members) * DRAW_UNITS
+        self.cost = max(self.cost - FEW_DRAWS_UNITS, 0)
         self.targets_by_link = None
         self.groups_by_queue = None
         return 0

@@ -305,7 +305,7 @@ cdef class Router:
                 queues = <list>chosen.get(target)
             if queues is not None or (target.plain and passes(target.link, source)):
                 answer = together(answer, target.receiver.send(msg, subject, queues))
-        return answer
+        return answer + links.cost if answer > 0 else answer
 
     cdef int _deliver_queue(self, list group, Receiver skip, bint cached, const Message* msg) except -1:
         cdef Py_ssize_t n = PyList_GET_SIZE(group)

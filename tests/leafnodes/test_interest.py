@@ -14,7 +14,8 @@ from jetbroker.routing.router import Router
 from jetbroker.routing.subscription import Subscription
 from jetbroker.tick import Tick
 
-LINKS = 3
+KINDS = [(False, None), (True, None), (False, b"c"), (True, b"c")]  # is this server the spoke, and the cluster
+LINKS = len(KINDS)
 
 
 class View(LinkView):
@@ -22,15 +23,15 @@ class View(LinkView):
 
     def __init__(self, link: LinkReceiver) -> None:
         super().__init__(link)
-        self.deaf_to: set[LinkReceiver] = set()
+        self.deaf_to: set[bool] = set()
         self.denied: set[bytes] = set()
         self.behind = False
         self.written: list[bytes] = []
         self.lines: list[bytes] = []
         self.told: dict[tuple[bytes, ...], int] = {}
 
-    def hears(self, other: LinkReceiver, subject: bytes) -> bool:
-        return other not in self.deaf_to
+    def hears(self, of_hubs: bool, subject: bytes) -> bool:
+        return of_hubs not in self.deaf_to
 
     def may_tell(self, subject: bytes) -> bool:
         return subject not in self.denied
@@ -64,7 +65,9 @@ class Account:
         self.tick = Tick(self.loop)
         self.router = Router("$G", self.tick)
         self.client = RecordingReceiver()
-        self.links = [RecordingLink() for _ in range(LINKS)]
+        self.links = [RecordingLink(cluster) for _, cluster in KINDS]
+        for link, (is_spoke, _) in zip(self.links, KINDS, strict=True):
+            link.is_spoke = is_spoke
         self.views: dict[int, View] = {}
         self.subs: list[Subscription] = []
         self.statics: Counter[bytes] = Counter()
@@ -94,7 +97,9 @@ class Account:
         counts: Counter[tuple[bytes, ...]] = Counter()
         for sub in self.subs:
             link = sub.receiver if sub.receiver in self.links else None
-            if link is view.link or link in view.deaf_to or not sub.weight:
+            if link is view.link or not sub.weight:
+                continue
+            if link and (link.is_spoke in view.deaf_to or (link.cluster and link.cluster == view.link.cluster)):
                 continue
             counts[(sub.subject,) if sub.queue is None else (sub.subject, sub.queue)] += sub.weight
         for subject, times in self.statics.items():
@@ -133,7 +138,7 @@ class Account:
                 self.ledger.forget(self.views.pop(which))
             case ("permissions", which, denied, deaf_to) if which in self.views:
                 self.views[which].denied = denied
-                self.views[which].deaf_to = {self.links[i] for i in deaf_to}
+                self.views[which].deaf_to = deaf_to
                 self.ledger.retell(self.views[which])
             case ("static", subject):
                 self.statics[subject] += 1
@@ -183,7 +188,7 @@ steps = st.lists(
         st.tuples(st.just("weigh"), st.integers(0, 20), st.integers(1, 4)),
         st.tuples(st.just("link"), which),
         st.tuples(st.just("forget"), which),
-        st.tuples(st.just("permissions"), which, st.sets(subjects), st.sets(which)),
+        st.tuples(st.just("permissions"), which, st.sets(subjects), st.sets(st.booleans())),
         st.tuples(st.just("static"), subjects),
         st.tuples(st.just("remove static"), subjects),
         st.tuples(st.just("behind"), which, st.booleans()),

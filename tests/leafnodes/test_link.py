@@ -34,6 +34,9 @@ class LinkServer(LinkEvents):
     def link_lost(self, link: Link, error: Exception | None) -> None:
         self.told.append(("lost", link.close_reason))
 
+    def link_keeps(self, link: Link, size: int) -> None:
+        self.told.append(("keeps", size))
+
     def link_connect(self, link: Link, raw: bytes) -> None:
         self.told.append(("connect", raw))
 
