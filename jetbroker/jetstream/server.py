@@ -15,6 +15,7 @@ from jetbroker.config.options import SYSTEM_ACCOUNT, Options
 from jetbroker.forms.api_level import API_LEVEL
 from jetbroker.forms.sizes import friendly_bytes
 from jetbroker.jetstream.models.contracts import BatchLimits, ServerInfo, ServerReservations
+from jetbroker.jetstream.timing.bursts import Bursts
 from jetbroker.jetstream.timing.requests import RequestQueues
 from jetbroker.jetstream.timing.work_turns import WorkTurns
 from jetbroker.logs.logger import Logger
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from jetbroker.jetstream.api.dispatch import Api
 
 DEFAULT_SHARE = 0.75  # of the machine's memory and of the free disk, as nats-server takes
-LINKS_SECONDS = 0.05
 ENGINE = ("account", "api.dispatch", "publish.batches", "publish.schedule_headers", "publish.schedules")
 
 _NO_RESPONDERS = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n"
@@ -55,7 +55,7 @@ class JetStreamServer:
         self._waiting: list[_WaitingAccount] = []
         self._is_ready = False
         self._late_start: asyncio.Task[None] | None = None
-        self._links_heard: asyncio.TimerHandle | None = None
+        self._links = Bursts(tick.loop, self._follow_links)
 
     async def start(self, find_accounts: Callable[[list[str]], None] | None = None) -> None:
         """Open, recover, subscribe. `find_accounts` is given the names of all accounts that have something stored.
@@ -110,23 +110,20 @@ class JetStreamServer:
         self.start_waiting()
 
     def links_changed(self) -> None:
-        """A leafnode connection came or went: mirrors and sources may reach their origins, or no longer.
+        """A leafnode connection came or went, or what is reached over it: mirrors and sources may reach their origins.
 
-        Those of other accounts may reach theirs through an import. Many links that change at once are heard as one.
+        Those of other accounts may reach theirs through an import.
         """
-        if self._links_heard is None:
-            self._links_heard = self.tick.loop.call_later(LINKS_SECONDS, self._hear_links)
+        self._links.happened()
 
-    def _hear_links(self) -> None:
-        self._links_heard = None
+    def _follow_links(self) -> None:
         for jetstream in self.by_account.values():
             jetstream.links_changed()
 
     async def stop(self) -> None:
         """Stop every stream, then sync and close the store."""
         self.log.info("Initiating JetStream Shutdown...")
-        if self._links_heard is not None:
-            self._links_heard.cancel()
+        self._links.stop()
         if self._late_start is not None:
             await self._late_start
         for name, jetstream in self.by_account.items():

@@ -48,5 +48,8 @@ class LinkEvents(Protocol):
     def link_wrong(self, link: "Link") -> None:
         """It asked for what is no subject."""
 
+    def link_reaches(self, link: "Link") -> None:
+        """It asked for the API of a JetStream, or no longer does: it lies there, or behind the other server's links."""
+
     def link_at_limit(self, link: "Link") -> None:
         """It asked for more subjects than it may."""

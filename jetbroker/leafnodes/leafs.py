@@ -344,6 +344,10 @@ class Leafs:
             self.log.error(f"{self.who(link)} - maximum subscriptions exceeded")
         link.send_error("maximum subscriptions exceeded")
 
+    def link_reaches(self, link: Link) -> None:
+        """The API of a JetStream is reached over it, or no more: maybe it lies behind links of the other server."""
+        self._changed()
+
     def link_stalled(self, link: Link) -> None:
         """It sends faster than a receiver takes, and has to wait."""
 

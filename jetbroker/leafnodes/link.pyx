@@ -46,6 +46,11 @@ cdef inline bint is_mark(bytes subject):
     return subject.startswith(b"$LDS.")
 
 
+cdef inline bint is_api(bytes subject):
+    """Does it look like the API of a JetStream, by whatever prefix?"""
+    return b".API." in subject
+
+
 cdef Py_ssize_t shown_subject(const char* reply, Py_ssize_t n) noexcept nogil:
     """Where the stored subject begins in what a consumer wants its acks on, behind an @; 0: there is none."""
     cdef Py_ssize_t i
@@ -460,6 +465,8 @@ cdef class Link(Connection):
         if not self.subscriptions.add(subject, queue, weight):
             self.shared.server.link_at_limit(self)
             return self._spend(EVENT_UNITS)
+        if is_api(subject):
+            self.shared.server.link_reaches(self)
         return self._spend_on_interest(subject)
 
     def _may_ask(self, bytes subject) -> bool:
@@ -476,6 +483,8 @@ cdef class Link(Connection):
             if self.subscriptions.knows(subject, queue):
                 self._trace(INTERNAL, b"DELSUB " + name_of(subject, queue))
         self.subscriptions.remove(subject, queue)
+        if is_api(subject):
+            self.shared.server.link_reaches(self)
         return self._spend_on_interest(subject)
 
     cdef int on_publish(self, const Message* msg) except -1:

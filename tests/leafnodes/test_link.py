@@ -66,6 +66,9 @@ class LinkServer(LinkEvents):
     def link_wrong(self, link: Link) -> None:
         self.told.append(("wrong",))
 
+    def link_reaches(self, link: Link) -> None:
+        self.told.append(("reaches",))
+
     def link_at_limit(self, link: Link) -> None:
         self.told.append(("limit",))
 
@@ -384,6 +387,18 @@ def test_a_loop_is_told_of_and_so_is_a_limit() -> None:
     hub.hear(b"LS+ $LDS.hub\r\n")
     assert hub.server.told[-1] == ("looped",)
     assert [sub.subject for sub in hub.link.subscription_list()] == [b"a"]
+
+
+def test_the_api_of_a_jetstream_comes_and_goes() -> None:
+    hub = End("hub", spoke=False)
+    hub.begin()
+    for line in (b"LS+ $JS.far.API.CONSUMER.>", b"LS+ JS.acc@hub.API.INFO", b"LS- $JS.far.API.CONSUMER.>"):
+        told = len(hub.server.told)
+        hub.hear(line + b"\r\n")
+        assert hub.server.told[told:] == [("reaches",)]
+    told = len(hub.server.told)
+    hub.hear(b"LS+ API\r\nLS+ an.API\r\nLS- API\r\n")
+    assert hub.server.told[told:] == []
 
 
 def test_repeated_interest_counts_once_and_a_number_is_that_of_the_last_line() -> None:
