@@ -75,6 +75,7 @@ class LinkConnect:
     deny_publish: list[str] = field(default_factory=list)
     isolate: bool = False
     gateway: str = ""
+    compression: str = ""
     remote_account: str = ""
     protocol: int = 0
     lang: str = ""
@@ -125,6 +126,7 @@ def decode_link_connect(raw: bytes) -> LinkConnect:
         deny_publish=given.get("deny_pub", []),
         isolate=given.get("isolate", False),
         gateway=given.get("gateway", ""),
+        compression=given.get("compress_mode", ""),
         remote_account=given.get("remote_account", ""),
         protocol=given.get("protocol", 0),
         lang=lang,

@@ -133,6 +133,7 @@ class Hub:
         self._check_server(link, said)
         peer.server, peer.cluster, peer.domain = said.server, said.cluster, said.domain
         peer.remote_account, peer.version = said.remote_account, said.version
+        peer.compression = said.compression or "not supported"
         peer.denied = said.deny_publish
         peer.isolated = said.isolate or self.options.leafnodes.isolate_leafnode_interest
         peer.is_spoke = said.is_hub

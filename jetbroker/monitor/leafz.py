@@ -5,6 +5,7 @@ from typing import Any
 from jetbroker.addresses import split
 from jetbroker.config.options import LeafRemote
 from jetbroker.forms.gotext import duration_text
+from jetbroker.limits import TLS_TIMEOUT_SECONDS
 from jetbroker.monitor.query import Query
 from jetbroker.monitor.sources import Sources, go_float, now_text
 
@@ -44,10 +45,13 @@ def settings(sources: Sources) -> dict[str, Any]:
     block = sources.options.leafnodes
     if not block.enabled:
         return {}
-    found: dict[str, Any] = {"host": block.host or sources.options.host, "port": block.port}
-    found["auth_timeout"] = go_float(block.authorization.timeout)
+    found: dict[str, Any] = {}
+    if block.port:
+        found |= {"host": block.host or sources.options.host, "port": block.port}
+        found["auth_timeout"] = go_float(block.authorization.timeout)
+        found["tls_timeout"] = go_float(block.tls.timeout if block.tls is not None else TLS_TIMEOUT_SECONDS)
     if block.tls is not None:
-        found |= {"tls_timeout": go_float(block.tls.timeout), "tls_required": True, "tls_verify": block.tls.verify}
+        found |= {"tls_required": True, "tls_verify": block.tls.verify}
     found["remotes"] = [_remote(remote) for remote in block.remotes]
     found["write_deadline"] = round(block.write_deadline * 1e9)
     return {name: value for name, value in found.items() if value}

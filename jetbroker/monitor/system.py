@@ -143,6 +143,8 @@ class SystemServices:
 
             return await subscribers(client.account, body) if isinstance(client, ClientProtocol) else None
         if tokens[2] == "USER" and len(tokens) > 4:
+            if client is not None and not isinstance(client, ClientProtocol):
+                return None  # its own server knows who asks
             return self._enveloped(data=_known_of(client))
         if tokens[2] == "USER":
             ends_in = sources.clients.logins.seconds_left(client) if isinstance(client, ClientProtocol) else None

@@ -78,7 +78,7 @@ def _settings(sources: Sources) -> dict[str, Any]:
         "max_pending": options.max_pending,
         "cluster": {},
         "gateway": {},
-        "leaf": leafz.settings(sources),
+        "leaf": leafz.settings(sources) | _expiry(sources, options.leafnodes.tls),
         "mqtt": {},
         "websocket": _websocket(sources),
     }
