@@ -275,11 +275,12 @@ class Inflater:
 
 
 class FrameWriter:
-    """What goes to a client, as frames."""
+    """What goes to the other side, as frames."""
 
     def __init__(self, upgrade: Upgrade) -> None:
         self._compressed = upgrade.compressed
         self._frame_bytes = limits.WEBSOCKET_BROWSER_FRAME_BYTES if upgrade.browser else 0
+        self._masks = upgrade.masks
         self._compressed_frame_bytes = 0 if upgrade.whole_when_compressed else self._frame_bytes
         self._mark = _Mark()
 
@@ -289,7 +290,7 @@ class FrameWriter:
             return b"".join(self._compressed_frames(_deflate(data)))
         size = self._frame_bytes or len(data)
         pieces = (data[at : at + size] for at in range(0, len(data), size))
-        return b"".join(Frame(Opcode.BINARY, piece).serialize(mask=False) for piece in pieces)
+        return b"".join(Frame(Opcode.BINARY, piece).serialize(mask=self._masks) for piece in pieces)
 
     def _compressed_frames(self, data: bytes) -> Iterator[bytes]:
         """Fragments of one message: only the first is marked."""
@@ -297,31 +298,31 @@ class FrameWriter:
         for at in range(0, len(data), size):
             opcode = Opcode.CONT if at else Opcode.BINARY
             frame = Frame(opcode, data[at : at + size], fin=at + size >= len(data))
-            yield frame.serialize(mask=False, extensions=[] if at else [self._mark])
+            yield frame.serialize(mask=self._masks, extensions=[] if at else [self._mark])
 
 
-def pong(data: bytes) -> bytes:
+def pong(data: bytes, *, masked: bool = False) -> bytes:
     """The answer to a ping."""
-    return Frame(Opcode.PONG, data).serialize(mask=False)
+    return Frame(Opcode.PONG, data).serialize(mask=masked)
 
 
-def close_frame(code: int, text: str) -> bytes:
+def close_frame(code: int, text: str, *, masked: bool = False) -> bytes:
     """A close frame; long texts are cut."""
     body = text.encode("utf-8", "replace")
     if len(body) > CONTROL_BYTES - 2:
         body = body[: CONTROL_BYTES - 5].decode("utf-8", "ignore").encode() + b"..."
-    return Frame(Opcode.CLOSE, code.to_bytes(2, "big") + body).serialize(mask=False)
+    return Frame(Opcode.CLOSE, code.to_bytes(2, "big") + body).serialize(mask=masked)
 
 
-def close_frame_for(reason: str) -> bytes:
+def close_frame_for(reason: str, *, masked: bool = False) -> bytes:
     """The close frame that tells why a connection ended."""
-    return close_frame(_CODES.get(reason, CloseCode.INTERNAL_ERROR), reason)
+    return close_frame(_CODES.get(reason, CloseCode.INTERNAL_ERROR), reason, masked=masked)
 
 
-def close_answer(data: bytes) -> bytes:
-    """The answer to a client's close frame. Raises FrameError."""
+def close_answer(data: bytes, *, masked: bool = False) -> bytes:
+    """The answer to a close frame. Raises FrameError."""
     if not data:
-        return Frame(Opcode.CLOSE, b"").serialize(mask=False)
+        return Frame(Opcode.CLOSE, b"").serialize(mask=masked)
     if len(data) == 1:
         raise FrameError("close frame payload cannot be 1 byte")
     code = int.from_bytes(data[:2], "big")
@@ -329,9 +330,9 @@ def close_answer(data: bytes) -> bytes:
     if not 1000 <= code < 5000 or code in (1004, 1005, 1006, 1015) or 1016 <= code <= 2999:
         raise FrameError(f"invalid close status code {code}")
     try:
-        return close_frame(code, Close(code, bytes(data[2:]).decode()).reason)
+        return close_frame(code, Close(code, bytes(data[2:]).decode()).reason, masked=masked)
     except UnicodeDecodeError:
-        return close_frame(CloseCode.INVALID_DATA, "invalid utf8 body in close frame")
+        return close_frame(CloseCode.INVALID_DATA, "invalid utf8 body in close frame", masked=masked)
 
 
 def _deflate(data: bytes) -> bytes:

@@ -18,7 +18,8 @@ from jetbroker.config.options import WebsocketOptions
 from jetbroker.config.origins import Origin, host_and_port, parse_origin
 
 DEFLATE = "permessage-deflate"
-_DEFLATE_ANSWER = f"{DEFLATE}; server_no_context_takeover; client_no_context_takeover"
+DEFLATE_OFFER = f"{DEFLATE}; server_no_context_takeover; client_no_context_takeover"
+NO_MASKING = "Nats-No-Masking"
 _BROWSER = "Mozilla/"
 
 
@@ -33,7 +34,10 @@ class UpgradeRefused(Exception):
 
 @dataclass(slots=True)
 class Upgrade:
-    """An accepted request. `client_ip`: what a proxy says of the client, "" without; `cookies` by name."""
+    """An accepted request. `client_ip`: what a proxy says of the client, "" without; `cookies` by name.
+
+    `masked`: the other side has to mask its frames; `masks`: we do, who asked for the WebSocket.
+    """
 
     answer: bytes
     leaf: bool
@@ -43,6 +47,7 @@ class Upgrade:
     whole_when_compressed: bool  # this browser cannot read fragments of compressed messages
     client_ip: str
     cookies: dict[str, str] = field(default_factory=dict)
+    masks: bool = False
 
 
 class UpgradeRules:
@@ -69,8 +74,8 @@ class UpgradeRules:
         except ValueError as error:
             raise UpgradeRefused(HTTPStatus.FORBIDDEN, f"origin not allowed: {error}") from None
         compressed = self._compression and _offers_deflate(request)
-        masked = _first(request, b"nats-no-masking") != "true"
-        agent = _first(request, b"user-agent")
+        masked = first_value(request, NO_MASKING.lower().encode()) != "true"
+        agent = first_value(request, b"user-agent")
         browser = agent.startswith(_BROWSER)
         return Upgrade(
             self._answer(key, compressed, masked),
@@ -85,12 +90,12 @@ class UpgradeRules:
 
     def _check_headers(self, request: h11.Request) -> str:
         """The key of a request whose headers are right."""
-        if not _first(request, b"host"):
+        if not first_value(request, b"host"):
             raise UpgradeRefused(HTTPStatus.BAD_REQUEST, "'Host' missing in request")
         for name, wanted in (("Upgrade", "websocket"), ("Connection", "upgrade")):
             if wanted not in _tokens(request, name.lower().encode()):
                 raise UpgradeRefused(HTTPStatus.BAD_REQUEST, f"invalid value for header '{name}'")
-        key = _first(request, b"sec-websocket-key")
+        key = first_value(request, b"sec-websocket-key")
         if not key:
             raise UpgradeRefused(HTTPStatus.BAD_REQUEST, "key missing")
         try:
@@ -107,12 +112,12 @@ class UpgradeRules:
         """Raises ValueError. Only browsers send an origin: without one there is nothing to check."""
         if not self._same_origin and not self._origins:
             return
-        text = _first(request, b"origin") or _first(request, b"sec-websocket-origin")
+        text = first_value(request, b"origin") or first_value(request, b"sec-websocket-origin")
         if not text:
             return
         origin = parse_origin(text)
         if self._same_origin:
-            own = host_and_port(_first(request, b"host"), secure=self._secure)
+            own = host_and_port(first_value(request, b"host"), secure=self._secure)
             if origin != Origin("https" if self._secure else "http", *own):
                 raise ValueError("not same origin")
         if self._origins and origin not in self._origins:
@@ -126,9 +131,9 @@ class UpgradeRules:
             f"Sec-WebSocket-Accept: {accept_key(key)}",
         ]
         if compressed:
-            lines.append(f"Sec-WebSocket-Extensions: {_DEFLATE_ANSWER}")
+            lines.append(f"Sec-WebSocket-Extensions: {DEFLATE_OFFER}")
         if not masked:
-            lines.append("Nats-No-Masking: true")
+            lines.append(f"{NO_MASKING}: true")
         return ("\r\n".join(lines) + f"\r\n{self._headers}\r\n").encode("utf-8", "replace")
 
 
@@ -143,15 +148,20 @@ def clean_path(target: str) -> str:
     return "" if clean == path else clean + question + query
 
 
-def _first(request: h11.Request, name: bytes) -> str:
-    """A header's first value, "" without one."""
-    return next((value.decode("latin-1") for found, value in request.headers if found == name), "")
+def first_value(of: h11.Request | h11.InformationalResponse, name: bytes) -> str:
+    """A header's first value, "" without one; `name` in lower case."""
+    return next((value.decode("latin-1") for found, value in of.headers if found == name), "")
+
+
+def values(of: h11.Request | h11.InformationalResponse, name: bytes) -> list[str]:
+    """The comma-separated values of a header; `name` in lower case."""
+    found = (value.decode("latin-1") for header, value in of.headers if header == name)
+    return [token.strip(" \t") for value in found for token in value.split(",")]
 
 
 def _tokens(request: h11.Request, name: bytes) -> set[str]:
     """The comma-separated values of a header, in lower case."""
-    values = (value.decode("latin-1") for found, value in request.headers if found == name)
-    return {token.strip(" \t").lower() for value in values for token in value.split(",")}
+    return {value.lower() for value in values(request, name)}
 
 
 def _offers_deflate(request: h11.Request) -> bool:
@@ -160,7 +170,7 @@ def _offers_deflate(request: h11.Request) -> bool:
 
 
 def _proxied_ip(request: h11.Request) -> str:
-    text = _first(request, b"x-forwarded-for")
+    text = first_value(request, b"x-forwarded-for")
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
