@@ -5,6 +5,7 @@ and cipher suites are Go's, as everywhere in nats-server's output.
 """
 
 import hashlib
+import ipaddress
 import os
 import ssl
 from collections.abc import Callable
@@ -357,6 +358,7 @@ _ALERTS = {
 _UNKNOWN_AUTHORITY = (2, 18, 19, 20, 21)  # OpenSSL's X509_V_ERR_*: there is no way to an authority
 _NOT_IN_TIME = (9, 10)
 _WRONG_PURPOSE = 26
+_WRONG_NAME = (62, 64)  # a host's, an address
 
 
 def is_plain_http(error: Exception) -> bool:
@@ -384,6 +386,38 @@ def failure_text(error: Exception, addresses: str) -> tuple[str, bool]:
     if isinstance(error, OSError) and error.errno:
         return f"read tcp {addresses}: read: {os.strerror(error.errno).lower()}", False
     return str(error), False
+
+
+def refusal_text(error: ssl.SSLCertVerificationError, connection: ssl.SSLObject, name: str) -> str:
+    """Why it was we who refused, in Go's words, and what we were shown. `name` is that of the server we wanted."""
+    shown = _peer_certificates(connection)
+    text = _verify_text(error)
+    if error.verify_code in _WRONG_NAME and shown:
+        text = _mismatch_text(_parsed(shown[0]), name)
+    told = "; ".join(
+        f"{subject_text(_parsed(der).subject)} SHA-256: {hashlib.sha256(der).hexdigest()}" for der in shown
+    )
+    return f"tls: failed to verify certificate: {text}" + (f" ({told})" if told else "")
+
+
+def _mismatch_text(certificate: "x509.Certificate", name: str) -> str:
+    from cryptography import x509
+
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        names = x509.SubjectAlternativeName([])
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        valid = names.get_values_for_type(x509.DNSName)
+    else:
+        valid = [str(address) for address in names.get_values_for_type(x509.IPAddress)]
+        if not valid:
+            return f"x509: cannot validate certificate for {name} because it doesn't contain any IP SANs"
+    if not valid:
+        return f"x509: certificate is not valid for any names, but wanted to match {name}"
+    return f"x509: certificate is valid for {', '.join(valid)}, not {name}"
 
 
 def _verify_text(error: ssl.SSLCertVerificationError) -> str:

@@ -16,6 +16,8 @@ cdef class TlsLayer:
     cdef readonly object ssl           # ssl.SSLObject
     cdef object incoming               # ssl.MemoryBIO
     cdef object outgoing
+    cdef str server_name               # of the other side, which is the server then; None: we are
+    cdef object broken                 # what was wrong with the bytes of an open connection
     cdef object on_failure             # called with the exception when there is no handshake
     cdef object timer
     cdef double timeout

@@ -54,10 +54,12 @@ cdef class TlsLayer:
     """One connection. The protocol's connection_made comes after the handshake, connection_lost only if that came."""
 
     def __init__(self, TlsBuffers buffers not None, context: object, protocol: object, double timeout,
-                 on_failure: object) -> None:
+                 on_failure: object, str server_name=None) -> None:
         """`timeout` in seconds for the handshake, 0: somebody else takes care of it; `on_failure(exception)`: it
-        failed, an EOFError when the peer went away; the connection is being closed."""
+        failed, an EOFError when the peer went away; the connection is being closed. `server_name`: we are the client,
+        and the server's certificate has to fit this; None: we are the server."""
         self.buffers = buffers
+        self.server_name = server_name
         self.context = context
         self.timeout = timeout
         self.on_failure = on_failure
@@ -71,9 +73,12 @@ cdef class TlsLayer:
         self.fd = transport.get_extra_info("socket").fileno()
         self.incoming = ssl.MemoryBIO()
         self.outgoing = ssl.MemoryBIO()
-        self.ssl = self.context.wrap_bio(self.incoming, self.outgoing, server_side=True)
+        self.ssl = self.context.wrap_bio(self.incoming, self.outgoing, server_side=self.server_name is None,
+                                         server_hostname=self.server_name or None)
         if self.timeout > 0:
             self.timer = self.buffers.loop.call_later(self.timeout, self.fail, TimeoutError("i/o timeout"))
+        if self.server_name is not None:
+            self._shake_hands()
 
     def get_buffer(self, Py_ssize_t sizehint):
         return self.buffers.small if self.received < LARGE_AFTER else self.buffers.large
@@ -110,7 +115,7 @@ cdef class TlsLayer:
         self.ssl = self.incoming = self.outgoing = None
         self.protocol = None
         if self.opened:
-            protocol.connection_lost(exc)
+            protocol.connection_lost(exc or self.broken)
 
     def fail(self, error) -> None:
         """There will be no handshake, unless there was one: send the alert that is due, close."""
@@ -156,7 +161,8 @@ cdef class TlsLayer:
             except ssl.SSLZeroReturnError:
                 self.close()
                 return 0
-            except OSError:
+            except OSError as error:
+                self.broken = error
                 self._flush()
                 self.abort()
                 return 0

@@ -163,6 +163,8 @@ class Broker:
             self._links_changed,
             self.listeners.websocket_urls,
         )
+        if self.options.leafnodes.port:
+            self.listeners.links = self.leafnodes.hub.accept_websocket
         await self.leafnodes.start()
 
     def _links_changed(self) -> None:

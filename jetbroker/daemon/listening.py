@@ -2,6 +2,7 @@
 
 import hashlib
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from jetbroker.addresses import joined, reachable
@@ -17,7 +18,9 @@ from jetbroker.logs.logger import Logger
 if TYPE_CHECKING:
     import ssl
 
+    from jetbroker.connections.upgrade import Upgrade
     from jetbroker.connections.websocket import WebsocketListener
+    from jetbroker.connections.websocket_stream import Speaker
 
 
 class ListenError(JetbrokerError):
@@ -43,6 +46,7 @@ class Listeners:
         self._log = log
         self._listener = Listener(options, clients, log)
         self._websockets: WebsocketListener | None = None
+        self.links: Callable[[Upgrade], Speaker] | None = None  # what speaks in a WebSocket that is opened for a link
 
     async def start(self) -> None:
         """Listen: WebSockets first, so that what tests and tools wait for comes last. Raises ListenError."""
@@ -69,6 +73,7 @@ class Listeners:
         block = self._options.websocket
         context = _websocket_context(self._options)
         listener = WebsocketListener(block, self._clients, self._log, context)
+        listener.links = self.links
         try:
             await listener.start(block.host)
         except OSError as error:

@@ -52,7 +52,9 @@ class Greeting:
         """What greets a link that was accepted."""
         fields = self._of(link)
         fields["nonce"] = link.remote.nonce.decode()
-        if self.options.leafnodes.compression.mode != "not supported":
+        upgrade = link.remote.upgrade
+        deflates = upgrade is not None and upgrade.compressed  # nothing is compressed twice
+        if self.options.leafnodes.compression.mode != "not supported" and not deflates:
             fields["compression"] = "off"
         return info_line(fields)
 

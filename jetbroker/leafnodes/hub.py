@@ -22,6 +22,9 @@ from jetbroker.logs.logger import Logger
 if TYPE_CHECKING:
     import ssl
 
+    from jetbroker.connections.upgrade import Upgrade
+
+INSECURE = "TLS certificate chain and hostname of solicited leafnodes will not be verified. DO NOT USE IN PRODUCTION!"
 CLIENT_ON_LEAF_PORT = "attempted to connect to leaf node port"
 
 
@@ -52,6 +55,9 @@ class Hub:
         address = self.greeting.listens(self.port)
         if block.advertise:
             self.log.info(f"Advertise address for leafnode is set to {address}")
+        blocks = [block.tls, *(remote.tls for remote in block.remotes)]
+        if any(tls is not None and tls.insecure for tls in blocks):
+            self.log.warn(INSECURE)
 
     @staticmethod
     def context_for(options: Options) -> "ssl.SSLContext | None":
@@ -68,9 +74,6 @@ class Hub:
         if self._server is not None:
             self._server.close()
             self._server = None
-
-    def _accept(self) -> Link:
-        return self.leafs.new_link(Peer())
 
     # --- CONNECT ---
 
@@ -163,17 +166,36 @@ class Hub:
         self.log.error(f"{self.leafs.who(link)} - {text}")
         return ProtocolError(text, reason, text + link.remote.label)
 
-    # --- TLS ---
+    # --- how a link begins ---
 
-    def greet(self, link: Link) -> None:
-        """INFO goes first, unless the handshake does."""
+    def _accept(self) -> asyncio.BaseProtocol:
         tls = self.options.leafnodes.tls
         if self.context is None or tls is None:
-            self.leafs.greet(link)
-            return
-        first = tls.handshake_first is not None
-        if not first:
-            self.leafs.greet(link)
+            return self.leafs.new_link(Peer())
+        from jetbroker.leafnodes.encryption import Arrival, Terms
+
         seconds = tls.timeout or limits.TLS_TIMEOUT_SECONDS
-        done = self.leafs.greet if first else self.leafs.expect_connect
-        self.leafs.encryption.begin(link, self.context, seconds, None, done)
+        terms = Terms(self.context, seconds, tls.pinned_certs, first=tls.handshake_first is not None)
+        wait = tls.handshake_first or 0.0
+        link = self.leafs.new_link(Peer(greeted=False))
+        return Arrival(self.leafs.encryption, link, terms, wait, self.leafs.greet, self._encrypted)
+
+    def accept_websocket(self, upgrade: "Upgrade") -> Link:
+        """What speaks in a WebSocket that was opened for a link; TLS is the WebSocket's matter."""
+        link = self.leafs.new_link(Peer(upgrade=upgrade))
+        link.kind = WEBSOCKET
+        return link
+
+    def greet(self, link: Link) -> None:
+        """A link was accepted."""
+        if link.remote.upgrade is not None:
+            compressed = str(link.remote.upgrade.compressed).lower()
+            self.log.debug(f"{self.leafs.who(link)} - Leafnode compression={compressed}")
+        if link.remote.greeted:
+            self.leafs.greet(link)
+            self.leafs.expect_connect(link)
+
+    def _encrypted(self, link: Link, first: bool) -> None:
+        if first:
+            self.leafs.greet(link)
+        self.leafs.expect_connect(link)

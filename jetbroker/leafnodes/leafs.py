@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from jetbroker import limits
 from jetbroker.accounts.account import Account
+from jetbroker.auth.authenticator import WEBSOCKET
 from jetbroker.config.durations import format_duration
 from jetbroker.config.options import SYSTEM_ACCOUNT, UNLIMITED, AccountLimits, Options
 from jetbroker.connections.closed import ClosedConnections, Traffic
 from jetbroker.connections.events import Witness
 from jetbroker.connections.output import Shared
+from jetbroker.connections.tls_queue import TlsQueue
 from jetbroker.connections.trace import tracer_of
 from jetbroker.connections.unauthenticated import Unauthenticated
 from jetbroker.errors import ProtocolError
@@ -84,11 +86,12 @@ class Leafs:
         self.accounts = accounts
         self.greeting = greeting
         self.shared: Shared
+        self.unauthenticated: Unauthenticated
+        self.tls_queue: TlsQueue
         self.log = log
         self.live: dict[int, Link] = {}  # by cid
         self.opened: dict[int, Link] = {}  # those that are not live yet among them
         self.doors: Doors
-        self.unauthenticated: Unauthenticated
         self.stale = 0
         self.closed = ClosedConnections(0)
         self.closed_traffic: dict[str, Traffic] = {}  # of links that are gone, by account
@@ -162,8 +165,10 @@ class Leafs:
 
     def who(self, link: Link) -> str:
         """A link as the log names it."""
-        kind = "lid_ws" if link.kind == "websocket" else "lid"
-        return f"{link.peer} - {kind}:{link.cid}"
+        kind = "lid_ws" if link.kind == WEBSOCKET else "lid"
+        upgrade = link.remote.upgrade
+        proxied = f"{upgrade.client_ip}/" if upgrade is not None and upgrade.client_ip else ""
+        return f"{proxied}{link.peer} - {kind}:{link.cid}"
 
     def of_account(self, account: Account) -> int:
         """How many links an account has."""
@@ -175,7 +180,7 @@ class Leafs:
         if self._encryption is None:
             from jetbroker.leafnodes.encryption import Encryption
 
-            self._encryption = Encryption(self._loop, self.log, self.who)
+            self._encryption = Encryption(self._loop, self.log, self.who, self.tls_queue)
         return self._encryption
 
     def follow_trace(self) -> None:
@@ -202,14 +207,15 @@ class Leafs:
             self.doors.greet(link)
 
     def greet(self, link: Link) -> None:
-        """Send the first INFO; CONNECT has to come soon."""
+        """Send the first INFO."""
         link.remote.nonce = base64.urlsafe_b64encode(os.urandom(NONCE_RANDOM_BYTES)).rstrip(b"=")
         link.send(self.greeting.first(link))
-        self.expect_connect(link)
 
     def expect_connect(self, link: Link) -> None:
         """The time for CONNECT begins."""
-        timeout = self.options.leafnodes.authorization.timeout or LOGIN_SECONDS
+        leaf = self.options.leafnodes
+        usual = LOGIN_SECONDS if leaf.tls is None else (leaf.tls.timeout or limits.TLS_TIMEOUT_SECONDS) + 1.0
+        timeout = leaf.authorization.timeout or usual
         link.remote.await_until(self._loop.call_later(timeout, self._not_logged_in, link))
 
     def _not_logged_in(self, link: Link) -> None:
@@ -364,17 +370,18 @@ class Leafs:
             self._first_info(link, info)
         except ProtocolError as error:
             link.fail(error)
+        link.unpark()
 
     def _first_info(self, link: Link, info: LinkInfo) -> None:
         peer = link.remote
         if peer.dialled is None:
             return
+        if peer.dialled.encrypts(link, info):
+            return  # this INFO is handled inside of TLS
         if not info.cid or info.urls is None:
             raise ProtocolError("", "Incorrect Port", WRONG_PORT)
         if " " in info.cluster:
             raise ProtocolError(CLUSTER_WITH_BLANKS)
-        if peer.dialled.encrypts(link, info):
-            return  # the rest of this INFO is handled inside of TLS
         peer.server, peer.cluster, peer.domain, peer.nonce = info.server, info.cluster, info.domain, info.nonce
         peer.version = info.version
         peer.compression = "off" if info.compression else "not supported"

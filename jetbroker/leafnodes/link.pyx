@@ -15,7 +15,7 @@ from jetbroker.leafnodes.subscriptions cimport LinkSubscriptions, name_of
 from jetbroker.routing.links cimport LinkReceiver
 from jetbroker.routing.router cimport Router, charge_publisher
 from jetbroker.routing.subscription cimport WITHHELD
-from jetbroker.wire.buffer cimport format_uint
+from jetbroker.wire.buffer cimport OutputBuffer, format_uint
 from jetbroker.wire.leaf_parser cimport LeafParser
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.subjects cimport has_valid_tokens, has_wildcard
@@ -283,12 +283,6 @@ cdef class Link(Connection):
         self.shared.server.link_keeps(self, size)
         return 0
 
-    def cut_off(self) -> None:
-        """Close a link that keeps too much before its login, and give that back."""
-        self.close("Authentication Timeout", "Authentication Timeout")
-        if self.unparsed is not None:
-            self.unparsed.release()
-
     # --- for the broker ---
 
     def begin(self, Router router not None, Ledger ledger not None, object rules, bint is_spoke) -> None:
@@ -342,9 +336,24 @@ cdef class Link(Connection):
         self.receiver.headers = self.parser.headers = value
 
     @property
-    def login_due(self) -> bool:
-        """The first thing it says has to be CONNECT."""
+    def login_pending(self) -> bool:
+        """True while the other side still has to log in."""
         return self.parser.login_due
+
+    def cut_off(self) -> None:
+        """Close a connection that keeps too much before its login, and give that back."""
+        self.close("Authentication Timeout", "Authentication Timeout")
+        if self.unparsed is not None:
+            self.unparsed.release()
+
+    def take_rest(self) -> bytes:
+        """Of a parked link: what has come behind the command that parked it. It is handled elsewhere."""
+        cdef OutputBuffer left = self.unparsed
+        if left is None or left.size == 0:
+            return b""
+        rest = left.data[:left.size]
+        left.release()
+        return rest
 
     @property
     def is_spoke(self) -> bool:

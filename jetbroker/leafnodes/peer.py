@@ -11,6 +11,7 @@ from jetbroker.config.options import PermissionsOptions, SubjectPermissions
 from jetbroker.leafnodes.rules import Domains
 
 if TYPE_CHECKING:
+    from jetbroker.connections.upgrade import Upgrade
     from jetbroker.leafnodes.remote import Remote
 
 
@@ -32,6 +33,8 @@ class Peer:
     dialled: "Remote | None" = None
     account: Account | None = None  # ours, that the link belongs to; known from the start when we dialled
     stage: Stage = Stage.CONNECT_DUE
+    upgrade: "Upgrade | None" = None  # over a WebSocket: what was agreed on when it began
+    greeted: bool = True  # an accepted one gets its first INFO at once: no TLS handshake goes before that
     is_spoke: bool = False  # we are the spoke of this link
     nonce: bytes = b""
     server: str = ""

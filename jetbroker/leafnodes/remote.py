@@ -5,10 +5,11 @@ import random
 from collections.abc import Callable
 from functools import partial
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from jetbroker import limits
-from jetbroker.addresses import joined
+from jetbroker.addresses import joined, of_socket
+from jetbroker.auth.authenticator import WEBSOCKET
 from jetbroker.config.options import LeafRemote, LeafUrl, Options
 from jetbroker.errors import ProtocolError
 from jetbroker.forms.gotext import quoted
@@ -22,10 +23,9 @@ from jetbroker.leafnodes.peer import Peer, Stage
 from jetbroker.logs.logger import Logger
 
 if TYPE_CHECKING:
-    import ssl
-
-DEFAULT_PORT = 7422
-DEFAULT_PORTS = {"ws": 80, "wss": 443}
+    from jetbroker.connections.tls_layer import TlsLayer
+    from jetbroker.connections.upgrade import Upgrade
+    from jetbroker.leafnodes.encryption import Handshake
 
 
 class Remote:
@@ -85,7 +85,7 @@ class Remote:
         pause = self.server.leafnodes.reconnect or limits.LEAF_RECONNECT_SECONDS
         while True:
             url = self._next_url()
-            address = joined(url.host, _port(url))
+            address = joined(url.host, url.port)
             self.log.debug(f'Trying to connect as leafnode to remote server on "{address}"')
             try:
                 await self._connect(url)
@@ -121,18 +121,39 @@ class Remote:
         peer.isolated = self.options.isolate_leafnode_interest or self.server.leafnodes.isolate_leafnode_interest
         self._lost.clear()
         link = self.leafs.new_link(peer)
+        if url.is_websocket:
+            link.kind = WEBSOCKET
         async with asyncio.timeout(seconds):
-            await loop.create_connection(lambda: link, url.host, _port(url))
+            await loop.create_connection(lambda: self._protocol(link, url), url.host, url.port)
+
+    def _protocol(self, link: Link, url: LeafUrl) -> asyncio.BaseProtocol:
+        if url.is_websocket:
+            return Dialled(link, partial(self._begin_websocket, link, url))
+        return Dialled(link, partial(self._begin_with_tls, link)) if self._begins_with_tls else link
+
+    def _begin_with_tls(self, link: Link, socket: asyncio.Transport) -> None:
+        handshake = self._handshake(link, lambda _: self._expect_info(link))
+        if handshake is not None:
+            handshake.start()
+            handshake.shake(socket, b"")
 
     # --- what its link tells ---
 
     def opened(self, link: Link) -> None:
-        """It is there: its INFO has to come soon."""
+        """It is there."""
         self.link = link
+        if link.kind != WEBSOCKET and not self._begins_with_tls:
+            self._expect_info(link)
+
+    def _expect_info(self, link: Link) -> None:
         seconds = self.options.first_info_timeout or limits.LEAF_FIRST_INFO_SECONDS
         link.remote.await_until(asyncio.get_running_loop().call_later(seconds, self._no_info, link))
 
     def _no_info(self, link: Link) -> None:
+        if link.kind == WEBSOCKET and link.remote.upgrade is None:
+            ours, theirs = (of_socket(link.transport.get_extra_info(end)) for end in ("sockname", "peername"))
+            self._no_websocket(link, f"read tcp {ours}->{theirs}: i/o timeout")
+            return
         link.close("Read Error")
 
     def lost(self, link: Link) -> None:
@@ -149,10 +170,13 @@ class Remote:
         if self.options.ignore_discovered_servers:
             return
         over_websocket = self._configured[0].is_websocket
-        scheme, found = ("ws", info.websocket_urls) if over_websocket else ("nats-leaf", info.urls)
+        over_tls = any(url.scheme == "wss" for url in self._configured)
+        scheme, found = ("nats-leaf", info.urls)
+        if over_websocket:
+            scheme, found = ("wss" if over_tls else "ws", info.websocket_urls)
         if not found:
             return
-        known = {(url.host, _port(url)) for url in self._configured}
+        known = {(url.host, url.port) for url in self._configured}
         more = []
         for text in found[: limits.LEAF_URLS]:
             try:
@@ -194,15 +218,40 @@ class Remote:
     # --- TLS ---
 
     def encrypts(self, link: Link, info: LinkInfo) -> bool:
-        """Begin with TLS when one of both sides asks for it; the INFO counts once that is done."""
-        if link.tls is not None or not (info.tls_required or self.options.tls is not None or self._is_tls_url):
+        """TLS comes next when one of both sides asks for it; this INFO counts once that is done."""
+        if link.kind == WEBSOCKET or link.tls is not None or not (info.tls_required or self._wants_tls):
             return False
-        tls = self.options.tls
-        seconds = (tls.timeout if tls is not None else 0.0) or limits.TLS_TIMEOUT_SECONDS
-        self.leafs.encryption.begin(
-            link, self._context(), seconds, self._tls_name(), partial(self.leafs.go_on, info=info)
-        )
+        link.remote.await_until(None)
+        link.park()  # what came behind INFO is not looked at: it belongs to TLS
+        asyncio.get_running_loop().call_soon(self._encrypt, link, info)
         return True
+
+    def _encrypt(self, link: Link, info: LinkInfo) -> None:
+        handshake = None if link.closed else self._handshake(link, lambda _: self.leafs.go_on(link, info))
+        if handshake is not None:
+            handshake.start()
+            handshake.shake(link.transport, link.take_rest())
+
+    def _handshake(
+        self, link: Link, done: "Callable[[TlsLayer], None]", failed: Callable[[], None] | None = None
+    ) -> "Handshake | None":
+        """None: there can be none with these options, the link is closed."""
+        from jetbroker.connections.tls import TlsError, client_context
+        from jetbroker.leafnodes.encryption import FAILED, Handshake, Terms
+
+        tls, own = self.options.tls, self.server.leafnodes.tls
+        shared = self.leafs.encryption
+        try:
+            context = client_context(tls)
+        except TlsError as error:
+            shared.error(link, str(error))
+            link.close(FAILED)
+            return None
+        seconds = (tls.timeout if tls is not None else 0.0) or limits.TLS_TIMEOUT_SECONDS
+        pinned = frozenset() if own is None else own.pinned_certs
+        return Handshake(
+            shared, link, Terms(context, seconds, pinned, self._tls_name(), self._begins_with_tls), done, failed
+        )
 
     def _tls_name(self) -> str:
         """Of the server that was dialled; addresses that were discovered go by the name that is configured."""
@@ -210,17 +259,70 @@ class Remote:
         return next((host for host in hosts if not _is_address(host)), hosts[0])
 
     @property
-    def _is_tls_url(self) -> bool:
-        return self._current is not None and self._current.scheme in ("tls", "wss")
+    def _wants_tls(self) -> bool:
+        return self.options.tls is not None or any(url.scheme in ("tls", "wss") for url in self._configured)
 
-    def _context(self) -> "ssl.SSLContext":
-        from jetbroker.connections.tls import client_context
+    @property
+    def _begins_with_tls(self) -> bool:
+        return self.options.tls is not None and self.options.tls.handshake_first is not None
 
-        return client_context(self.options.tls)
+    # --- WebSocket ---
+
+    def _begin_websocket(self, link: Link, url: LeafUrl, socket: asyncio.Transport) -> None:
+        """With TLS or without: a request next."""
+        from jetbroker.connections.websocket_stream import Surroundings, message_bytes
+        from jetbroker.leafnodes.solicited_websocket import SolicitedWebsocket, UpgradeAnswer
+
+        surroundings = Surroundings(
+            asyncio.get_running_loop(), self.leafs.unauthenticated, lambda: message_bytes(self.server.max_payload)
+        )
+        below = SolicitedWebsocket(
+            link,
+            UpgradeAnswer(url, self.options),
+            surroundings,
+            partial(self._websocket_opened, link),
+            partial(self._no_websocket, link),
+        )
+
+        def ask(transport: "asyncio.Transport | TlsLayer") -> None:
+            self._expect_info(link)
+            transport.set_protocol(below)
+            below.connection_made(cast(asyncio.Transport, transport))
+
+        if not self._wants_tls:
+            ask(socket)
+            return
+        handshake = self._handshake(link, ask, lambda: self._no_websocket(link, "connection closed"))
+        if handshake is not None:
+            handshake.start()
+            handshake.shake(socket, b"")
+
+    def _websocket_opened(self, link: Link, upgrade: "Upgrade") -> None:
+        link.remote.upgrade = upgrade
+        compressed, masks = (str(given).lower() for given in (upgrade.compressed, upgrade.masks))
+        self.log.debug(f"{self.leafs.who(link)} - Leafnode compression={compressed} masking={masks}")
+
+    def _no_websocket(self, link: Link, why: str) -> None:
+        self.log.error(f"{self.leafs.who(link)} - Error soliciting websocket connection: {why}")
+        link.close("Read Error")
 
 
-def _port(url: LeafUrl) -> int:
-    return url.port or DEFAULT_PORTS.get(url.scheme, DEFAULT_PORT)
+class Dialled(asyncio.Protocol):
+    """A connection whose link does not speak at once: `begin` puts something else in the place of this."""
+
+    def __init__(self, link: Link, begin: Callable[[asyncio.Transport], None]) -> None:
+        self._link = link
+        self._begin = begin
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It is there."""
+        self._link.connection_made(transport)
+        if not self._link.closed:
+            self._begin(cast(asyncio.Transport, transport))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """It could not even begin."""
+        self._link.connection_lost(error)
 
 
 def _quoted(text: str) -> str:

@@ -43,7 +43,7 @@ class Leafnodes:
         self.shared = Shared(tick, self.leafs, clients.shared.turn)
         self.leafs.shared = self.shared
         self.leafs.closed, self.leafs.witness = clients.closed, clients.witness
-        self.leafs.unauthenticated = clients.unauthenticated
+        self.leafs.unauthenticated, self.leafs.tls_queue = clients.unauthenticated, clients.tls_queue
         self.shared.max_pending = options.max_pending
         self.shared.max_payload = options.max_payload
         self.shared.max_subscriptions = options.max_subscriptions
