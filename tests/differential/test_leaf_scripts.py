@@ -97,6 +97,23 @@ def of_a_link(draw: st.DrawFn) -> Step:
     return says(who, f"{what} {subject} {GROUPS[who]}{weight}")
 
 
+def asked_once(steps: list[Step]) -> list[Step]:
+    """Without plain interest that a link tells again: nats-server counts it twice, and never takes it back."""
+    held: set[tuple[str, bytes]] = set()
+    kept = []
+    for step in steps:
+        data = step.data if isinstance(step.data, bytes) else b""
+        verb, _, rest = data.rstrip().partition(b" ")
+        if verb == b"LS+" and b" " not in rest:
+            if (step.who, rest) in held:
+                continue
+            held.add((step.who, rest))
+        elif verb == b"LS-":
+            held.discard((step.who, rest))
+        kept.append(step)
+    return kept
+
+
 def member(line: str) -> str:
     """Which member of a queue group gets a message is the server's to choose."""
     return re.sub(r"^(MSG \S+) Q\d", r"\1 Q", line)
@@ -145,5 +162,5 @@ def heard(server: Daemon, port: int, listener: Listener, steps: list[Step]) -> l
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.one_of(of_a_client(), of_a_link()), min_size=5, max_size=25))
 def test_told_and_delivered(pair: Pair, steps: list[Step]) -> None:
-    theirs, ours = (heard(*server, steps) for server in pair.servers)
+    theirs, ours = (heard(*server, asked_once(steps)) for server in pair.servers)
     assert ours == theirs
