@@ -42,7 +42,14 @@ HUBS = [
     Conversation("a message before its time", [client("SUB foo 1"), first(), hub("LMSG foo 1", "x"), second()]),
     Conversation(
         "other permissions",
-        [*UP, client("SUB foo 1", "SUB bar 2"), second({"import": {"deny": ["foo"]}}), hub(), second({"import": {}})],
+        [
+            *UP,
+            client("SUB foo 1", "SUB bar 2"),
+            second({"import": {"deny": ["foo"]}}),
+            hub(),
+            second({"import": {}}),
+            hub(),
+        ],
     ),
 ]
 
