@@ -294,6 +294,18 @@ def test_what_comes_in_clear_behind_info_is_never_a_command(made: Certificates, 
                 assert b"PONG" not in to_end(connection)
 
 
+def test_a_tls_url_never_goes_on_in_clear(tmp_path: Path) -> None:
+    pair = Pair((JETBROKER, JETBROKER), tmp_path, hub(""), spoke(url="tls://leaf:secret@127.0.0.1:{leaf_port}"))
+    try:
+        pair.hub.start()
+        pair.spoke.start()
+        pair.spoke.wait_for("TLS leafnode handshake error: tls: first record does not look like a TLS handshake")
+        assert not any("connect msg sent" in line for line in pair.spoke.log)
+    finally:
+        for one in pair.servers:
+            one.kill()
+
+
 def test_who_never_ends_a_handshake_is_cut_off(made: Certificates, tmp_path: Path) -> None:
     with Listening(tmp_path, hub(made.tls_block("timeout: 0.5"))) as listening:
         for hello in (b"", b"\x16\x03\x01"):
