@@ -45,10 +45,8 @@ HUBS = [
         [
             *UP,
             client("SUB foo 1", "SUB bar 2"),
-            second({"import": {"deny": ["foo"]}}),
-            hub(),
-            second({"import": {}}),
-            hub(),
+            second({"import": {"deny": ["foo"]}}, until="LS- foo"),
+            second({"import": {}}, until="LS+ foo"),  # soon after the one before: it has to wait
         ],
     ),
 ]
