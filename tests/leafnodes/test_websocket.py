@@ -150,11 +150,12 @@ def test_no_link_as_at_nats_server(name: str, made: Certificates, tmp_path: Path
 class Answering:
     """What a spoke dials, and a connection of it."""
 
-    def __init__(self, kind: str, folder: Path, more: str = "") -> None:
+    def __init__(self, kind: str, folder: Path, more: str = "", reconnect: str = "30s") -> None:
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.listening.settimeout(10)
         path = folder / f"{kind}.conf"
-        path.write_text(spoke(more=more).replace("{leaf_port}", str(self.listening.getsockname()[1])))
+        config = spoke(more=more).replace('"30s"', f'"{reconnect}"')
+        path.write_text(config.replace("{leaf_port}", str(self.listening.getsockname()[1])))
         self.spoke: Daemon = server(kind, path)
 
     def __enter__(self) -> Answering:
@@ -253,6 +254,21 @@ def test_the_request_asks_for_what_is_configured(tmp_path: Path) -> None:
         assert it.header("Host") == f"127.0.0.1:{it.listening.getsockname()[1]}"
         assert it.header("Nats-No-Masking") == "true"
         assert "permessage-deflate" in it.header("Sec-WebSocket-Extensions")
+
+
+def test_other_websocket_ports_of_the_hub_are_dialled_next(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        other.settimeout(10)
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        urls = f'"leafnode_urls":["127.0.0.1:1"],"ws_connect_urls":["{address}"],'.encode()
+        with Answering(JETBROKER, tmp_path, reconnect="100ms") as it:
+            info = INFO.replace(b'"leafnode_urls":[],', urls)
+            it.connection.sendall(it.agreement() + frame(2, info, masked=False))
+            it.spoke.wait_for("connect msg sent")
+            it.connection.close()
+            connection, _ = other.accept()
+            with connection:
+                assert until(connection, b"\r\n\r\n").startswith(b"GET /leafnode HTTP/1.1\r\n")
 
 
 # --- a hub and frames by hand ---
