@@ -35,11 +35,18 @@ class Requestor(Protocol):
     server: str  # "" for a client, else the name of the server at the other end of a link
 
 
+class ThisServer(Protocol):
+    """How this server is named; `cluster` is "" when it has none."""
+
+    server_name: str
+    cluster: str
+
+
 class ClientInfo:
     """Describes requestors. One for all imports of a broker."""
 
-    def __init__(self, server_name: str, system_account: str) -> None:
-        self._server_name = server_name
+    def __init__(self, server: ThisServer, system_account: str) -> None:
+        self._server = server
         self._system_account = system_account
         self._last: tuple[object, int, object] | None = None
         self._last_text = b""
@@ -68,7 +75,8 @@ class ClientInfo:
             info |= {"user": origin.user, "name": origin.name, "lang": origin.lang, "ver": origin.version}
         info["rtt"] = rtt_ns
         if any(hop.rule.share or hop.rule.exporter == self._system_account for hop in hops):
-            info["server"] = (origin.server if origin is not None and shared else "") or self._server_name
+            info["server"] = (origin.server if origin is not None and shared else "") or self._server.server_name
+            info["cluster"] = self._server.cluster
         if origin is not None and shared:
             info |= _token_facts(origin.identity.login)
             info |= {"kind": "Leafnode"} if origin.server else {"kind": "Client", "client_type": origin.kind}

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from jetbroker.accounts.account import Account
-from jetbroker.accounts.client_info import ClientInfo
+from jetbroker.accounts.client_info import ClientInfo, ThisServer
 from jetbroker.accounts.graph import AccountGraph, Graph, ServiceImport, StreamImport
 from jetbroker.accounts.services import Responses, ServiceReceiver
 from jetbroker.accounts.streams import LinkShadow, Shadow, add_shadow, remove_shadow, shadow_subject, weigh_shadow
@@ -96,8 +96,8 @@ class Imports:
 class Sharing:
     """What the accounts of a broker give each other."""
 
-    def __init__(self, server_name: str, system_account: str) -> None:
-        self._describe = ClientInfo(server_name, system_account)
+    def __init__(self, server: ThisServer, system_account: str) -> None:
+        self._describe = ClientInfo(server, system_account)
         self._imports: dict[str, Imports] = {}
 
     def apply(self, accounts: dict[str, Account], graph: Graph, only: Collection[str] | None = None) -> None:

@@ -262,7 +262,7 @@ class Broker:
                 return
             from jetbroker.accounts.sharing import Sharing  # most brokers do without
 
-            self._sharing = Sharing(self.info.server_name, self.options.system_account or SYSTEM_ACCOUNT)
+            self._sharing = Sharing(self.info, self.options.system_account or SYSTEM_ACCOUNT)
         self._sharing.apply(self.accounts, graph, only)
 
     def _monitored(self) -> "Sources":

@@ -6,6 +6,7 @@ import asyncio
 import os
 import string
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -40,7 +41,7 @@ class Bench:
         self.loop = asyncio.new_event_loop()
         self.tick = Tick(self.loop)
         self.accounts = {name: Account(name, self.tick) for name in names}
-        self.sharing = Sharing("server", "$SYS")
+        self.sharing = Sharing(SimpleNamespace(server_name="server", cluster=""), "$SYS")
 
     def apply(self, options: Options) -> Graph:
         graph = check(options)

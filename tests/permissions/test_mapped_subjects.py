@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -90,7 +91,7 @@ class Accounts:
                 ),
             }
         )
-        Sharing("server", "$SYS").apply(self.accounts, check(options))
+        Sharing(SimpleNamespace(server_name="server", cluster=""), "$SYS").apply(self.accounts, check(options))
         for account, has_domain in zip(self.accounts.values(), domains, strict=True):
             account.router.domain = domain_mappings("hub") if has_domain else None
 

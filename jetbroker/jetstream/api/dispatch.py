@@ -193,6 +193,7 @@ class Api:
             "ver": origin.version,
             "rtt": getattr(origin, "rtt_ns", 0),
             "server": origin.server or self.host.server_info.server_name,
+            "cluster": self.host.server_info.cluster,
         }
         kind = {"kind": "Leafnode"} if origin.server else {"kind": "Client", "client_type": "nats"}
         return {name: value for name, value in facts.items() if value} | kind
