@@ -206,7 +206,7 @@ def _row(row: "Row", asked: Options, room: int) -> tuple[dict[str, Any], int]:
         shown["stop"] = format_time(row.stopped_ns)
         shown["reason"] = row.reason
     shown |= {
-        "rtt": duration_text(_shown_rtt_ns(row.rtt_ns)),
+        "rtt": duration_text(shown_rtt_ns(row.rtt_ns)),
         "uptime": uptime_text(end - started),
         "idle": uptime_text(end - active),
         "pending_bytes": row.pending_bytes,
@@ -251,7 +251,8 @@ def _list_subscriptions(shown: dict[str, Any], row: "Row", form: str, room: int)
     return len(subs)
 
 
-def _shown_rtt_ns(rtt_ns: int) -> int:
+def shown_rtt_ns(rtt_ns: int) -> int:
+    """Below a millisecond in whole microseconds."""
     return rtt_ns if rtt_ns >= MILLISECOND else rtt_ns // MICROSECOND * MICROSECOND
 
 

@@ -6,6 +6,7 @@ from jetbroker.addresses import split
 from jetbroker.config.options import LeafRemote
 from jetbroker.forms.gotext import duration_text
 from jetbroker.limits import TLS_TIMEOUT_SECONDS
+from jetbroker.monitor.connz import shown_rtt_ns
 from jetbroker.monitor.query import Query
 from jetbroker.monitor.sources import Sources, go_float, now_text
 
@@ -28,7 +29,7 @@ def _row(link: Any, with_subjects: bool) -> dict[str, Any]:
         "account": peer.account.name,
         "ip": host,
         "port": int(port or 0),
-        "rtt": duration_text(link.pings.rtt_ns),
+        "rtt": duration_text(shown_rtt_ns(link.pings.rtt_ns)),
         "in_msgs": link.in_msgs,
         "out_msgs": link.out_msgs,
         "in_bytes": link.in_bytes,
