@@ -7,6 +7,7 @@ from jetbroker.connections.output cimport ConnectionOutput
 from jetbroker.leafnodes.interest cimport Ledger, LinkView
 from jetbroker.leafnodes.subscriptions cimport LinkSubscriptions
 from jetbroker.routing.links cimport LinkReceiver
+from jetbroker.routing.router cimport Route
 from jetbroker.wire.message cimport Message
 
 
@@ -40,8 +41,10 @@ cdef class Link(Connection):
     cdef public object remote          # leafnodes.peer.Peer: what is known of the other side
     cdef public Py_ssize_t most        # subjects that the other side may ask for, -1: any number
     cdef public str kind               # "nats" or "websocket"
+    cdef Route last_route              # of the last message that may come and is mapped by nothing, or None
     cdef LinkSubscriptions subscriptions   # what the other side asks for, None until it is live
 
+    cdef bint _goes_as_the_last(self, const Message* msg) noexcept
     cdef bint _may_come(self, const Message* msg) except -1
     cdef int _refuse(self, str what, bytes subject) except -1
     cdef int _take(self, const Message* msg, list queues) except -1

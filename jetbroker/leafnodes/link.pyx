@@ -13,7 +13,7 @@ from jetbroker.connections.output cimport LOOK_CLOSED, LOOK_FULL, LOOK_TRACE, Co
 from jetbroker.leafnodes.interest cimport Ledger, LinkView
 from jetbroker.leafnodes.subscriptions cimport LinkSubscriptions, name_of
 from jetbroker.routing.links cimport LinkReceiver
-from jetbroker.routing.router cimport Router, charge_publisher
+from jetbroker.routing.router cimport Route, Router, charge_publisher
 from jetbroker.routing.subscription cimport WITHHELD
 from jetbroker.wire.buffer cimport OutputBuffer, format_uint
 from jetbroker.wire.leaf_parser cimport LeafParser
@@ -319,6 +319,7 @@ cdef class Link(Connection):
 
     def _take_rules(self, object rules) -> None:
         cdef LinkOutput receiver = self.receiver
+        self.last_route = None
         receiver.allowed = rules.link
         receiver.imported = rules.imported
         self.accepts = rules.accepts
@@ -510,6 +511,9 @@ cdef class Link(Connection):
         self.budget -= (msg.subject_len + msg.reply_len) // BYTES_PER_UNIT
         if queues is not None:
             self.budget -= len(queues) * NAME_UNITS
+        if self._goes_as_the_last(msg):
+            return self._spend_on_message(
+                self.router.deliver_from_link(self.receiver, queues, self.last_route, msg), False)
         if (self.accepts is not None or self.receiver.is_spoke and self.receiver.allowed is not None) \
                 and not self._may_come(msg):
             return self._refuse("Publish", PyBytes_FromStringAndSize(msg.subject, msg.subject_len))
@@ -539,6 +543,13 @@ cdef class Link(Connection):
     cdef int _error(self, str text) except -1:
         self._trace(SENT, b"-ERR " + text.encode("utf-8", "replace"))
         return Connection._error(self, text)
+
+    cdef bint _goes_as_the_last(self, const Message* msg) noexcept:
+        cdef Route route = self.last_route
+        return (route is not None and not route.stale and self.router.mappings is None
+                and PyBytes_GET_SIZE(route.subject) == msg.subject_len
+                and memcmp(PyBytes_AS_STRING(route.subject), msg.subject, msg.subject_len) == 0
+                and (msg.reply == NULL or msg.reply[0] != c'$'))
 
     cdef bint _may_come(self, const Message* msg) except -1:
         """By the subject as it came, before any mapping."""
@@ -572,8 +583,12 @@ cdef class Link(Connection):
         cdef int count = 0
         if router.mappings is not None or (router.domain is not None and msg.subject[0] == c'$'):
             subject = router.mapped(msg.subject, msg.subject_len)
-        if subject is None:
+        if subject is None and (self.receiver.responses is not None or msg.subject[0] == c'_'
+                                or msg.subject[0] == c'$'):
             count = router.publish_from_link(self.receiver, queues, msg)
+        elif subject is None:
+            self.last_route = router.route(msg.subject, msg.subject_len)
+            count = router.deliver_from_link(self.receiver, queues, self.last_route, msg)
         elif subject:  # else lost in a mapping
             mapped = msg[0]
             mapped.subject = PyBytes_AS_STRING(subject)

@@ -119,6 +119,8 @@ cdef class Router:
     # names, None for no group. Where mappings have changed its subject, groups are not named: publish() it with the
     # link as `skip`.
     cdef int publish_from_link(self, LinkReceiver link, list queues, const Message* msg) except -1
+    # The same for a route the caller has at hand.
+    cdef int deliver_from_link(self, LinkReceiver link, list queues, Route route, const Message* msg) except -1
     # The same of what a consumer of the other server delivers: `route` is where it goes, msg.subject is shown.
     cdef int send_from_link(self, LinkReceiver link, list queues, Route route, const Message* msg) except -1
     cdef int _pass_on(self, Route route, LinkReceiver link, list queues, bytes subject, const Message* msg) except -1

@@ -430,6 +430,9 @@ cdef class Router:
             return self._pass_on(self._build(msg.subject, msg.subject_len), link, queues, None, msg)
         return self._pass_on(self.route(msg.subject, msg.subject_len), link, queues, None, msg)
 
+    cdef int deliver_from_link(self, LinkReceiver link, list queues, Route route, const Message* msg) except -1:
+        return self._pass_on(route, link, queues, None, msg)
+
     cdef int send_from_link(self, LinkReceiver link, list queues, Route route, const Message* msg) except -1:
         cdef Route before = self.sending
         self.sending = route

@@ -482,3 +482,20 @@ def test_a_link_that_takes_nothing_is_cut_off() -> None:
     assert hub.link.closed
     assert hub.link.close_reason == "Slow Consumer (Pending Bytes)"
     assert hub.shared.slow_consumers == 1
+
+
+def test_a_subject_that_comes_again_and_again_is_looked_at_anew_when_something_has_changed() -> None:
+    hub = End("hub", spoke=False)
+    hub.begin()
+    first, later = hub.client(), hub.client()
+    first.say(b"SUB a 1\r\n")
+    for _ in range(2):
+        hub.hear(b"LMSG a 1\r\nx\r\n")
+    assert first.heard() == b"MSG a 1 1\r\nx\r\n" * 2
+    later.say(b"SUB a 2\r\n")
+    hub.hear(b"LMSG a 1\r\ny\r\n")
+    assert (first.heard(), later.heard()) == (b"MSG a 1 1\r\ny\r\n", b"MSG a 2 1\r\ny\r\n")
+    hub.link.apply_rules(rules(accepts={"allow": ["b"]}))
+    hub.hear(b"LMSG a 1\r\nz\r\n")
+    assert hub.server.told[-1] == ("violation", "Publish", b"a")
+    assert first.heard() == b""
