@@ -270,13 +270,16 @@ cdef class Permissions:
 
     cdef bint is_wider(self, bytes subject, bytes queue) except -1:
         cdef SubjectList allowed = self.subscribe_allow
-        if allowed is None or not (subject == b">" or subject.endswith(b".>")):
+        if allowed is None:
+            return False
+        if queue is not None and allowed.queued and has_wildcard(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
+            return True  # with a queue name the entries that name one decide: let each message be looked at
+        if not (subject == b">" or subject.endswith(b".>")):
             return False
         self._charge(allowed.size(), PyBytes_GET_SIZE(subject))
         for entry in allowed.patterns:
             if subset(subject, entry):
-                # with a queue name the entries that name one decide: let each message be looked at
-                return queue is not None and bool(allowed.queued)
+                return False
         return True
 
     cdef bint denies(self, const char* subject, Py_ssize_t n, bytes queue) except -1:

@@ -73,7 +73,8 @@ def format_url(url: Url) -> str:
     if url.user is not None:
         password = "" if url.password is None else f":{quote(url.password, _SAFE_IN_USER)}"
         login = f"{quote(url.user, _SAFE_IN_USER)}{password}@"
-    port = f":{url.port}" if url.port else ""
+    ends_in_colon = ":" in url.host and not url.host.startswith("[")  # what stands behind the last one is the port
+    port = f":{url.port}" if url.port or ends_in_colon else ""
     host = f"{quote(url.host, _SAFE_IN_HOST)}{port}"
     slashes = "//" if login or host or (scheme and url.rest) else ""
     return f"{scheme}{slashes}{login}{host}{url.rest}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jetbroker.forms.gourl import Url, format_url, parse_url
@@ -55,6 +55,8 @@ PARTS = st.text(st.sampled_from("ab:/@?#%25[]!é &=.-"), max_size=12)
 
 
 @given(st.one_of(PARTS, PARTS.map("nats://".__add__), PARTS.map("nats://u:p@h/".__add__)))
+@example("nats://::")
+@example("nats://:.:")
 def test_whatever_is_written_is_read_as_the_same(text: str) -> None:
     try:
         url = parse_url(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from jetbroker.config.options import PermissionsOptions, SubjectPermissions
@@ -83,6 +83,7 @@ def received(client: FakeClient) -> list[tuple[str, str]]:
 
 @settings(max_examples=300, deadline=None)
 @given(rules=RULES, wanted=WANTED)
+@example(rules=SubjectPermissions([">", "a q.x"], []), wanted=[("*", "q")])
 def test_what_is_delivered_is_what_the_rules_say(
     rules: SubjectPermissions, wanted: list[tuple[str, str | None]]
 ) -> None:
