@@ -58,7 +58,7 @@ class LinkInfo:
 
 @dataclass(slots=True)
 class LinkConnect:
-    """A CONNECT of the soliciting side; `lang` is a client's."""
+    """A CONNECT of the soliciting side; `lang` and the wish for an account are a client's."""
 
     version: str = ""
     nkey: str = ""
@@ -79,6 +79,7 @@ class LinkConnect:
     remote_account: str = ""
     protocol: int = 0
     lang: str = ""
+    names_account: bool = False
 
 
 def decode_link_info(raw: bytes) -> LinkInfo:
@@ -108,7 +109,7 @@ def decode_link_info(raw: bytes) -> LinkInfo:
 
 def decode_link_connect(raw: bytes) -> LinkConnect:
     """Raises ProtocolError where Go would fail: it reads a CONNECT as a client's first, then as a server's."""
-    lang = decode_connect(raw).lang
+    as_client = decode_connect(raw)
     given = read_struct(raw, "leafConnectInfo", _CONNECT)
     return LinkConnect(
         version=given.get("version", ""),
@@ -129,7 +130,8 @@ def decode_link_connect(raw: bytes) -> LinkConnect:
         compression=given.get("compress_mode", ""),
         remote_account=given.get("remote_account", ""),
         protocol=given.get("protocol", 0),
-        lang=lang,
+        lang=as_client.lang,
+        names_account=bool(as_client.account or as_client.new_account),
     )
 
 

@@ -125,7 +125,7 @@ class Hub:
         for line in verdict.told:
             tell(f"{self.leafs.who(link)} - {line}")
         login = verdict.login
-        if login is None:
+        if login is None or said.names_account:
             raise ProtocolError("Authorization Violation", verdict.reason, accused(self._claim(link, said), verdict))
         peer = link.remote
         peer.account = self.leafs.accounts[login.account]

@@ -43,6 +43,7 @@ HANDSHAKES = [
     Conversation("cluster with blanks", [leaf(connect(cluster="a b"), until=END)]),
     Conversation("cluster with a tab", [leaf(connect(cluster="a\tb"))]),
     Conversation("gateway", [leaf(connect(gateway="g"), until=END)]),
+    Conversation("an account, as clients once could", [leaf(connect(account="x"), until=END)]),
     Conversation("hub on the other side", [leaf(connect(is_hub=True))]),
     Conversation("isolated", [leaf(connect(isolate=True))]),
     Conversation("old version", [leaf(connect(version="2.0.0"))]),
