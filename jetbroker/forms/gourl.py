@@ -71,13 +71,17 @@ def format_url(url: Url) -> str:
         return f"{scheme}{url.opaque}{url.rest}"
     login = ""
     if url.user is not None:
-        password = "" if url.password is None else f":{quote(url.password, _SAFE_IN_USER)}"
-        login = f"{quote(url.user, _SAFE_IN_USER)}{password}@"
+        password = "" if url.password is None else f":{_quoted(url.password, _SAFE_IN_USER)}"
+        login = f"{_quoted(url.user, _SAFE_IN_USER)}{password}@"
     ends_in_colon = ":" in url.host and not url.host.startswith("[")  # what stands behind the last one is the port
     port = f":{url.port}" if url.port or ends_in_colon else ""
-    host = f"{quote(url.host, _SAFE_IN_HOST)}{port}"
+    host = f"{_quoted(url.host, _SAFE_IN_HOST)}{port}"
     slashes = "//" if login or host or (scheme and url.rest) else ""
     return f"{scheme}{slashes}{login}{host}{url.rest}"
+
+
+def _quoted(text: str, safe: str) -> str:
+    return quote(text, safe, errors="surrogateescape")
 
 
 def _unescaped(text: str) -> str:
@@ -90,7 +94,7 @@ def _unescaped(text: str) -> str:
 def _path(text: str) -> str:
     """As it is written, if that can stay."""
     plain = _unescaped(text)
-    return text if _WRITTEN_PATH.fullmatch(text) else quote(plain, _SAFE_IN_PATH, errors="surrogateescape")
+    return text if _WRITTEN_PATH.fullmatch(text) else _quoted(plain, _SAFE_IN_PATH)
 
 
 def _login(text: str) -> tuple[str, str | None]:

@@ -55,6 +55,8 @@ PARTS = st.text(st.sampled_from("ab:/@?#%25[]!é &=.-"), max_size=12)
 
 
 @given(st.one_of(PARTS, PARTS.map("nats://".__add__), PARTS.map("nats://u:p@h/".__add__)))
+@example("nats://%a2")
+@example("nats://%a2:%a2@h")
 @example("nats://::")
 @example("nats://:.:")
 def test_whatever_is_written_is_read_as_the_same(text: str) -> None:
