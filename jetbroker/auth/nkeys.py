@@ -4,11 +4,18 @@ import asyncio
 import base64
 import binascii
 import importlib
+import os
 from functools import cached_property
 
 from jetbroker.config.nkeys import CURVE, encode
 
+NONCE_RANDOM_BYTES = 11
 _URL_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+
+def new_nonce() -> bytes:
+    """What INFO gives a connection to sign."""
+    return base64.urlsafe_b64encode(os.urandom(NONCE_RANDOM_BYTES)).rstrip(b"=")
 
 
 def decode_signature(text: str) -> bytes | None:

@@ -4,8 +4,6 @@ A reload judges everybody again (:meth:`Logins.replace`).
 """
 
 import asyncio
-import base64
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -15,6 +13,7 @@ from jetbroker import limits
 from jetbroker.accounts.account import Account
 from jetbroker.addresses import split
 from jetbroker.auth.authenticator import FAILED, NOBODY, Authenticator, Claim, Login, Renewal, Verdict
+from jetbroker.auth.nkeys import new_nonce
 from jetbroker.auth.password_queue import PasswordQueue
 from jetbroker.auth.passwords import Check
 from jetbroker.config.options import GLOBAL_ACCOUNT, UNLIMITED, AccountLimits, Options
@@ -29,8 +28,6 @@ from jetbroker.logs.logger import Logger
 
 if TYPE_CHECKING:
     from jetbroker.auth.tokens import UserToken
-
-NONCE_RANDOM_BYTES = 11
 
 Judge = Callable[[ClientProtocol, Verdict], None]
 
@@ -66,7 +63,7 @@ class Logins:
     def greet(self, client: ClientProtocol) -> None:
         """Before the first INFO: something to sign, when anybody logs in so."""
         if self.authenticator.nonce_required:
-            client.identity.nonce = base64.urlsafe_b64encode(os.urandom(NONCE_RANDOM_BYTES)).rstrip(b"=")
+            client.identity.nonce = new_nonce()
 
     def expect(self, client: ClientProtocol) -> None:
         """Start the clock of a client that has to log in."""

@@ -14,11 +14,12 @@ from jetbroker.accounts.account import Account
 from jetbroker.config.options import SYSTEM_ACCOUNT, Options
 from jetbroker.forms.api_level import API_LEVEL
 from jetbroker.forms.sizes import friendly_bytes
-from jetbroker.jetstream.models.contracts import BatchLimits, ServerInfo, ServerReservations
+from jetbroker.jetstream.models.contracts import BatchLimits, Origin, ServerInfo, ServerReservations
 from jetbroker.jetstream.timing.bursts import Bursts
 from jetbroker.jetstream.timing.requests import RequestQueues
 from jetbroker.jetstream.timing.work_turns import WorkTurns
 from jetbroker.logs.logger import Logger
+from jetbroker.routing.links import LinkReceiver
 from jetbroker.routing.mapping import domain_mappings
 from jetbroker.routing.router import CallbackReceiver, Router
 from jetbroker.routing.subscription import Subscription
@@ -256,26 +257,26 @@ class _WaitingAccount:
 
     def __init__(self, account: Account, tick: Tick) -> None:
         self.account = account
-        self._requests: list[tuple[bytes, bytes | None, bytes, bytes]] = []
-        receiver = CallbackReceiver(tick, lambda *request: self._requests.append(request[:4]))
+        self._requests: list[tuple[bytes, bytes | None, bytes, bytes, Origin | None]] = []
+        receiver = CallbackReceiver(tick, lambda *request: self._requests.append(request))
         self._subscription: Subscription = account.router.subscribe(receiver, b"$JS.API.>")
 
     def release(self) -> None:
         """Hand the requests on; 503 to those nobody answers (pulls and direct gets of what there is not).
 
-        Only to the broker's own receivers: clients that listen had them when they came.
+        Only to the broker's own receivers: clients that listen and links had them when they came.
         """
         router = self.account.router
         router.unsubscribe(self._subscription)
-        for subject, reply, headers, payload in self._requests:
+        for subject, reply, headers, payload, origin in self._requests:
             own = Router(router.account_name, router.tick)
             told = False
             for subscription in router.matching(subject):
-                if subscription.sid:
+                if subscription.sid or isinstance(subscription.receiver, LinkReceiver):
                     told = True
                 else:
                     own.subscribe(subscription.receiver, subject)
-            if not own.publish_bytes(subject, reply, headers, payload) and not told and reply:
+            if not own.publish_for(origin, subject, reply, headers, payload) and not told and reply:
                 router.publish_bytes(reply, None, _NO_RESPONDERS % subject, b"")
 
 

@@ -72,10 +72,6 @@ class Greeting:
             fields["acc_is_sys"] = True
         return info_line(fields)
 
-    def lame_duck(self, link: Link) -> bytes:
-        """This server is about to go."""
-        return info_line(self._of(link) | {"ldm": True})
-
     def connect_fields(self, link: Link) -> dict[str, Any]:
         """What a CONNECT of ours says of this server."""
         account = link.remote.account

@@ -38,7 +38,6 @@ class LinkInfo:
 
     server: str = ""
     version: str = ""
-    proto: int = 0
     headers: bool = False
     tls_required: bool = False
     cid: int = 0
@@ -46,7 +45,6 @@ class LinkInfo:
     cluster: str = ""
     domain: str = ""
     compression: str = ""
-    lame_duck: bool = False
     connect_info: bool = False
     info_on_connect: bool = False
     remote_account: str = ""
@@ -77,7 +75,6 @@ class LinkConnect:
     gateway: str = ""
     compression: str = ""
     remote_account: str = ""
-    protocol: int = 0
     lang: str = ""
     names_account: bool = False
 
@@ -88,7 +85,6 @@ def decode_link_info(raw: bytes) -> LinkInfo:
     return LinkInfo(
         server=given.get("server_name") or given.get("server_id", ""),
         version=given.get("version", ""),
-        proto=given.get("proto", 0),
         headers=given.get("headers", False),
         tls_required=given.get("tls_required", False),
         cid=given.get("client_id", 0),
@@ -96,7 +92,6 @@ def decode_link_info(raw: bytes) -> LinkInfo:
         cluster=given.get("cluster", ""),
         domain=given.get("domain", ""),
         compression=given.get("compression", ""),
-        lame_duck=given.get("ldm", False),
         connect_info=given.get("connect_info", False),
         info_on_connect=given.get("info_on_connect", False),
         remote_account=given.get("remote_account", ""),
@@ -129,7 +124,6 @@ def decode_link_connect(raw: bytes) -> LinkConnect:
         gateway=given.get("gateway", ""),
         compression=given.get("compress_mode", ""),
         remote_account=given.get("remote_account", ""),
-        protocol=given.get("protocol", 0),
         lang=as_client.lang,
         names_account=bool(as_client.account or as_client.new_account),
     )

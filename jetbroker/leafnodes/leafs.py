@@ -5,8 +5,6 @@ says what first. Rules: docs/LEAFNODES.md.
 """
 
 import asyncio
-import base64
-import os
 import random
 import secrets
 import string
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from jetbroker import limits
 from jetbroker.accounts.account import Account
 from jetbroker.auth.authenticator import WEBSOCKET
+from jetbroker.auth.nkeys import new_nonce
 from jetbroker.config.durations import format_duration
 from jetbroker.config.options import SYSTEM_ACCOUNT, UNLIMITED, AccountLimits, Options
 from jetbroker.connections.closed import ClosedConnections, Traffic
@@ -43,7 +42,6 @@ LOOP_DELAY = SAME_CLUSTER_DELAY = VIOLATION_DELAY = 30.0
 OLD_DELAY = 5.0
 LOGIN_SECONDS = FINISH_SECONDS = 2.0
 FIRST_PING_SECONDS = 1.0
-NONCE_RANDOM_BYTES = 11
 MARK_CHARACTERS = 22
 MARK_LETTERS = string.digits + string.ascii_letters
 SAME_CLUSTER = "remote leafnode has same cluster name"
@@ -208,7 +206,7 @@ class Leafs:
 
     def greet(self, link: Link) -> None:
         """Send the first INFO."""
-        link.remote.nonce = base64.urlsafe_b64encode(os.urandom(NONCE_RANDOM_BYTES)).rstrip(b"=")
+        link.remote.nonce = new_nonce()
         link.send(self.greeting.first(link))
 
     def expect_connect(self, link: Link) -> None:

@@ -53,7 +53,6 @@ class Peer:
     domains: Domains = field(default_factory=Domains)
     timer: TimerHandle | None = None
     ping_due: float = 0.0  # loop time
-    last_in: float = 0.0
 
     @property
     def permissions(self) -> PermissionsOptions | None:

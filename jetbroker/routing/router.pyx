@@ -614,6 +614,14 @@ cdef class Router:
         (<Sublist>self.sublist).collect(offset, offset + count, found)
         return found
 
+    def publish_for(self, object origin, bytes subject not None, bytes reply, bytes headers, bytes payload) -> int:
+        """:meth:`publish_bytes` of what `origin` published some time ago: its work is charged to it."""
+        set_origin(origin)
+        try:
+            return self.publish_bytes(subject, reply, headers, payload)
+        finally:
+            set_origin(None)
+
     def matching(self, bytes subject not None) -> list:
         """Every subscription a message on this literal subject may reach, all members of queue groups included."""
         cdef list nodes = []

@@ -79,7 +79,8 @@ class Api:
         """Subscribe and begin to answer."""
         receiver = CallbackReceiver(self.host.tick, self._received)
         for subject in _SUBJECTS:
-            self._subscriptions.append(self.host.router.subscribe(receiver, (PREFIX + subject).encode()))
+            # other servers are told of all of the API at once, below
+            self._subscriptions.append(self.host.router.subscribe(receiver, (PREFIX + subject).encode(), weight=0))
         self._subscriptions.append(self.host.router.subscribe(SilentReceiver(), f"{PREFIX}>".encode()))
         self.requests.start()
 
