@@ -35,12 +35,12 @@ class JetStreamBlock:
     def _limits(self, key: str, node: Node) -> None:
         found = self._map(node, "JetStreamLimits")
         if found is not None:
-            self.report.fill(self.options, found, {}, {"batch": self._batches}, keys.JETSTREAM_LIMITS_UNSUPPORTED)
+            self.report.fill(self.options.limits, found, keys.JETSTREAM_LIMITS, {"batch": self._batches})
 
     def _batches(self, key: str, node: Node) -> None:
         found = self._map(node, "batch limits")
         if found is not None:
-            self.report.fill(self.options.batches, found, keys.JETSTREAM_BATCHES, {})
+            self.report.fill(self.options.limits.batches, found, keys.JETSTREAM_BATCHES, {})
 
     def _map(self, node: Node, what: str) -> dict[str, Node] | None:
         if isinstance(node.value, dict):

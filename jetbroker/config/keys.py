@@ -208,6 +208,16 @@ JETSTREAM: Table = {
     "strict": ("strict", values.strict_flag),
     "max_buffered_msgs": ("max_buffered_msgs", values.limit),
     "max_buffered_size": ("max_buffered_size", values.storage_size),
+    "request_queue_limit": ("request_queue_limit", values.limit),
+    "info_queue_limit": ("info_queue_limit", values.limit),
+    "max_outstanding_catchup": ("max_outstanding_catchup", values.storage_size),
+}
+
+JETSTREAM_LIMITS: Table = {
+    "max_request_batch": ("max_request_batch", values.integer),
+    "max_ack_pending": ("max_ack_pending", values.integer),
+    "max_ha_assets": ("max_ha_assets", values.integer),
+    "duplicate_window": ("duplicate_window", values.duration),
 }
 
 JETSTREAM_BATCHES: Table = {
@@ -237,11 +247,9 @@ TLS_UNSUPPORTED = frozenset(
     "ocsp_peer cert_store cert_match_by cert_match cert_match_skip_invalid ca_certs_match".split()
 )
 ACCOUNT_JETSTREAM_UNSUPPORTED = frozenset(("cluster_traffic",))
-JETSTREAM_LIMITS_UNSUPPORTED = frozenset("duplicate_window max_ack_pending max_ha_assets max_request_batch".split())
 JETSTREAM_UNSUPPORTED = frozenset(
     (
-        "cipher ek encryption_key extension_hint info_queue_limit key max_concurrent_io "
-        "max_outstanding_catchup meta_compact meta_compact_size meta_compact_sync prev_encryption_key prev_key "
-        "request_queue_limit tpm unique_tag"
+        "cipher ek encryption_key extension_hint key max_concurrent_io meta_compact meta_compact_size "
+        "meta_compact_sync prev_ek prev_encryption_key prev_key tpm unique_tag"
     ).split()
 )

@@ -414,6 +414,20 @@ class BatchOptions:
 
 
 @dataclass(slots=True)
+class LimitOptions:
+    """`jetstream { limits {} }`, for all accounts; 0 and below: no limit.
+
+    `duplicate_window` in seconds. `max_ha_assets` bounds what has replicas: a server without a cluster has none.
+    """
+
+    max_request_batch: int = 0
+    max_ack_pending: int = 0
+    max_ha_assets: int = 0
+    duplicate_window: float = 0.0
+    batches: BatchOptions = field(default_factory=BatchOptions)
+
+
+@dataclass(slots=True)
 class JetStreamOptions:
     """`jetstream {}`. Sizes in bytes; -1: taken from the machine (75% of memory, 75% of the free disk)."""
 
@@ -426,7 +440,16 @@ class JetStreamOptions:
     strict: bool = True  # refuse API requests with unknown fields
     max_buffered_msgs: int = 0  # accepted, without effect yet (checks.warnings says so)
     max_buffered_size: int = 0  # the same
-    batches: BatchOptions = field(default_factory=BatchOptions)
+    request_queue_limit: int = 0  # requests of an account that may wait; 0 and below: nats-server's 10,000
+    info_queue_limit: int = 0  # INFO, NAMES and LIST; 0 and below: as many as others
+    max_outstanding_catchup: int = 0  # of clusters: without effect
+    limits: LimitOptions = field(default_factory=LimitOptions)
+
+    @property
+    def queue_limits(self) -> tuple[int, int]:
+        """How many requests of an account may wait: those that change something, and those that ask."""
+        most = self.request_queue_limit if self.request_queue_limit > 0 else limits.JS_API_QUEUE_REQUESTS
+        return most, self.info_queue_limit if self.info_queue_limit > 0 else most
 
 
 @dataclass(slots=True)

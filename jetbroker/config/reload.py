@@ -314,10 +314,13 @@ def _bounds(field: str, name: str) -> Row:
 
 
 def _jetstream_limits(options: Options) -> str:
-    """As nats-server shows all of them; those before the batches' are not built."""
-    batches = options.jetstream.batches
-    numbers = f"{batches.max_inflight_per_stream} {batches.max_inflight_total} {batches.max_msgs}"
-    return f"{{0 0 0 0s {numbers} {format_duration(batches.timeout)}}}"
+    """As nats-server shows all of them."""
+    all_of = options.jetstream.limits
+    batches = all_of.batches
+    numbers = f"{all_of.max_request_batch} {all_of.max_ack_pending} {all_of.max_ha_assets}"
+    of_batches = f"{batches.max_inflight_per_stream} {batches.max_inflight_total} {batches.max_msgs}"
+    durations = format_duration(all_of.duplicate_window), format_duration(batches.timeout)
+    return f"{{{numbers} {durations[0]} {of_batches} {durations[1]}}}"
 
 
 _ROWS: tuple[Row, ...] = (
@@ -365,9 +368,14 @@ _ROWS: tuple[Row, ...] = (
     _bounds("max_memory_store", "max_mem_store"),
     _bounds("max_file_store", "max_file_store"),
     _plain("jetstream.domain", "JetStreamDomain"),
+    Row("jetstream.limits", "JetStreamLimits", _jetstream_limits),
+    _plain("jetstream.max_outstanding_catchup", "JetStreamMaxCatchup"),
+    Row(
+        "jetstream.request_queue_limit", "JetStreamRequestQueueLimit", lambda options: options.jetstream.queue_limits[0]
+    ),
+    Row("jetstream.info_queue_limit", "JetStreamInfoQueueLimit", lambda options: options.jetstream.queue_limits[1]),
     _plain("jetstream.max_buffered_msgs", "StreamMaxBufferedMsgs"),
     _plain("jetstream.max_buffered_size", "StreamMaxBufferedSize"),
-    Row("jetstream.limits", "JetStreamLimits", _jetstream_limits),
     Row("jetstream.store_dir", "StoreDir", _attribute("jetstream.store_dir"), differs=_store_dir_differs),
     Row("jetstream.sync_interval", "SyncInterval", _sync_interval),
     Row("jetstream.sync_always", "SyncAlways", _sync_always),

@@ -11,7 +11,7 @@ from functools import partial
 
 from jetbroker import limits
 from jetbroker.config.durations import format_duration
-from jetbroker.config.options import TIER, AccountJetStreamOptions
+from jetbroker.config.options import AccountJetStreamOptions
 from jetbroker.errors import StorageError
 from jetbroker.forms.gotext import Timestamp
 from jetbroker.jetstream.consumers.consumer import Consumer, filter_steps
@@ -27,12 +27,17 @@ from jetbroker.jetstream.models.consumer_config import (
     refuse_unsupported_consumer,
     sourcing_consumer_config,
 )
-from jetbroker.jetstream.models.contracts import AccountLimits, ServerReservations
+from jetbroker.jetstream.models.contracts import AccountLimits, ServerLimits, ServerReservations
 from jetbroker.jetstream.models.errors import api_error
 from jetbroker.jetstream.models.metadata import consumer_level, stored_metadata
 from jetbroker.jetstream.models.names import ORIGIN_POSITIONS, random_name
 from jetbroker.jetstream.models.offline import OfflineError, reason_of, stored_consumer_config, stored_stream_config
-from jetbroker.jetstream.models.stream_config import check_stream_config, check_stream_update, refuse_unsupported_stream
+from jetbroker.jetstream.models.stream_config import (
+    check_creation,
+    check_stream_config,
+    check_stream_update,
+    refuse_unsupported_stream,
+)
 from jetbroker.jetstream.models.subject_index import SubjectIndex, TooManySteps
 from jetbroker.jetstream.sourcing.origins import Origins
 from jetbroker.jetstream.streams.removals import enforce_limits
@@ -49,8 +54,8 @@ SHUTDOWN = "Server Shutdown"
 KEPT = "its files are kept until"  # what is offline is deleted
 
 
-def account_limits(options: AccountJetStreamOptions) -> AccountLimits:
-    """The limits an account's options stand for."""
+def account_limits(options: AccountJetStreamOptions, server: ServerLimits) -> AccountLimits:
+    """The limits an account's options stand for, beside the server's."""
     return AccountLimits(
         max_memory=options.max_memory,
         max_storage=options.max_store,
@@ -60,12 +65,13 @@ def account_limits(options: AccountJetStreamOptions) -> AccountLimits:
         memory_max_stream_bytes=options.memory_max_stream_bytes,
         storage_max_stream_bytes=options.store_max_stream_bytes,
         max_bytes_required=options.max_bytes_required,
+        server=server,
     )
 
 
-def tier_limits(options: AccountJetStreamOptions | None) -> dict[str, AccountLimits]:
+def tier_limits(options: AccountJetStreamOptions | None, server: ServerLimits) -> dict[str, AccountLimits]:
     """Limits by replicas; empty: the account's are for all."""
-    return {} if options is None else {name: account_limits(tier) for name, tier in options.tiers.items()}
+    return {} if options is None else {name: account_limits(tier, server) for name, tier in options.tiers.items()}
 
 
 class JetStream:
@@ -90,11 +96,12 @@ class JetStream:
         self.account_name = host.account_name
         self.store = store
         self.enabled = options is not None and options.enabled
-        self.tiers = tier_limits(options)
+        server = server or ServerReservations()
+        self.tiers = tier_limits(options, server.limits)
         self.strict = strict
         self.streams: dict[str, Stream] = {}
-        own_limits = account_limits(options) if options is not None else AccountLimits()
-        self.usage = AccountUsage(self.streams, own_limits, server or ServerReservations())
+        own_limits = account_limits(options, server.limits) if options is not None else AccountLimits()
+        self.usage = AccountUsage(self.streams, own_limits, server)
         self.offline: dict[str, str] = {}  # streams that could not be brought back, and why
         self.subjects = SubjectIndex()
         self.requests = RequestQueue(
@@ -111,8 +118,9 @@ class JetStream:
 
     def follow(self, options: AccountJetStreamOptions) -> None:
         """Other limits hold from now on; what is beyond them stays."""
-        self.usage.limits = account_limits(options)
-        self.tiers = tier_limits(options)
+        server = self.usage.server.limits
+        self.usage.limits = account_limits(options, server)
+        self.tiers = tier_limits(options, server)
 
     def stop(self) -> None:
         """Stop every consumer and stream. The logs stay open for the store to close."""
@@ -206,6 +214,8 @@ class JetStream:
 
     async def create_stream(self, config: StreamConfig, *, pedantic: bool = False) -> Stream:
         """The stream of this configuration, made when there is none. Raises ApiError."""
+        check_creation(config)
+        self._check_tier(config)
         config = await in_turns(
             check_stream_config(config, self.usage.limits, pedantic=pedantic, find_stream=self.config_of)
         )
@@ -215,12 +225,8 @@ class JetStream:
                 raise api_error("stream_name_exist")
             return existing
         self._refuse_offline(config.name)
-        if self.tiers and TIER not in self.tiers:
-            raise api_error("no_limits")
-        if 0 <= self.usage.limits.max_streams <= len(self.streams) + len(self.offline):
-            raise api_error("maximum_streams_limit")
-        await self._check_overlap(config)
         self.usage.check_reservation(config, None)
+        await self._check_overlap(config)
         refuse_unsupported_stream(config)
         created_ns = time.time_ns()
         own_subjects = await in_turns(subject_filter_steps([subject.encode() for subject in config.subjects]))
@@ -244,6 +250,12 @@ class JetStream:
         self.host.advisories.stream("CREATED", config.name, "create")
         return stream
 
+    def _check_tier(self, config: StreamConfig) -> None:
+        if self.tiers and f"R{config.num_replicas or 1}" not in self.tiers:
+            raise api_error("no_limits")
+        if not (self.tiers and config.num_replicas > 1):  # which are refused further on, and are not counted here
+            self.usage.check_counts(config, len(self.offline))
+
     def _try_stream(self, config: StreamConfig, own_subjects: SubjectFilter) -> None:
         """Nothing is written of a configuration that no stream can be built from."""
         Stream(self.host, self.usage, config, MemoryLog(self.host.tick), 0, own_subjects)
@@ -258,10 +270,10 @@ class JetStream:
         )
         old = stream.config
         check_stream_update(old, config)
+        self.usage.check_reservation(config, old)
         refuse_unsupported_stream(config)
         if config.subjects != old.subjects:
             await self._check_overlap(config)
-        self.usage.check_reservation(config, old)
         self._check_consumer_limits(stream, config)
         self._try_stream(config, stream.own_subjects)  # which are made, and tried, when it is applied
         try:
@@ -535,17 +547,16 @@ class JetStream:
 
     def _check_consumer_count(self, stream: Stream, config: ConsumerConfig) -> None:
         """What mirrors and sources make does not count against the limits, but where there are any it is bounded."""
-        in_stream = stream.config.max_consumers
-        in_account = self.usage.limits.max_consumers
+        most = stream.config.max_consumers
+        if most <= 0 or 0 < self.usage.limits.max_consumers < most:
+            most = self.usage.limits.max_consumers  # of each stream, as in nats-server
         others = [other.config for other in stream.consumers.values()]
         sourcing = sum(other.direct or other.sourcing for other in others)
         if config.direct or config.sourcing:
-            if (in_stream > 0 or in_account >= 0) and sourcing >= limits.JS_SOURCING_CONSUMERS:
+            if most > 0 and sourcing >= limits.JS_SOURCING_CONSUMERS:
                 raise api_error("maximum_consumers_limit")
             return
-        if 0 < in_stream <= len(others) - sourcing + len(stream.offline):
-            raise api_error("maximum_consumers_limit")
-        if in_account >= 0 and self.usage.consumer_count() >= in_account:
+        if 0 < most <= len(others) - sourcing + len(stream.offline):
             raise api_error("maximum_consumers_limit")
 
     def _check_consumer_limits(self, stream: Stream, config: StreamConfig) -> None:

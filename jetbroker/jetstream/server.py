@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from jetbroker.accounts.account import Account
 from jetbroker.config.options import SYSTEM_ACCOUNT, Options
 from jetbroker.forms.api_level import API_LEVEL
+from jetbroker.forms.gotext import SECOND
 from jetbroker.forms.sizes import friendly_bytes
-from jetbroker.jetstream.models.contracts import BatchLimits, Origin, ServerInfo, ServerReservations
+from jetbroker.jetstream.models.contracts import BatchLimits, Origin, ServerInfo, ServerLimits, ServerReservations
 from jetbroker.jetstream.timing.bursts import Bursts
 from jetbroker.jetstream.timing.requests import RequestQueues
 from jetbroker.jetstream.timing.work_turns import WorkTurns
@@ -47,7 +48,7 @@ class JetStreamServer:
         self.accounts = accounts
         self.info = ServerInfo(**facts)
         self.reservations = ServerReservations()
-        self._requests = RequestQueues()
+        self._requests = RequestQueues(*options.jetstream.queue_limits)
         self._turns = WorkTurns(tick)
         self.log = log
         self.store: Store | None = None
@@ -207,14 +208,20 @@ class JetStreamServer:
         if storage < 0:
             disk = os.statvfs(self.options.store_path)  # what shutil gives, without its imports
             storage = int(disk.f_bavail * disk.f_frsize * DEFAULT_SHARE)
-        wanted, usual = self.options.jetstream.batches, BatchLimits()
+        configured = self.options.jetstream.limits
+        wanted, usual = configured.batches, BatchLimits()
         batches = BatchLimits(
             messages=wanted.max_msgs if wanted.max_msgs > 0 else usual.messages,
             per_stream=wanted.max_inflight_per_stream if wanted.max_inflight_per_stream > 0 else usual.per_stream,
             total=wanted.max_inflight_total if wanted.max_inflight_total > 0 else usual.total,
             idle_seconds=wanted.timeout if wanted.timeout > 0 else usual.idle_seconds,
         )
-        return ServerReservations(max_memory=memory, max_storage=storage, batches=batches)
+        allowed = ServerLimits(
+            max_request_batch=max(configured.max_request_batch, 0),
+            max_ack_pending=max(configured.max_ack_pending, 0),
+            duplicate_window=max(round(configured.duplicate_window * SECOND), 0),
+        )
+        return ServerReservations(max_memory=memory, max_storage=storage, limits=allowed, batches=batches)
 
     def _log_settings(self, server: ServerReservations) -> None:
         wanted = self.options.jetstream

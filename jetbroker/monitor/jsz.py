@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
 from jetbroker.forms.api_level import API_LEVEL
-from jetbroker.forms.gotext import format_time
+from jetbroker.forms.gotext import SECOND, format_time
 from jetbroker.monitor.query import Query
 from jetbroker.monitor.sources import Room, Sources, now_text, paced, page
 from jetbroker.turns import in_turns
@@ -38,7 +38,7 @@ async def jsz(sources: Sources, query: Query) -> dict[str, Any]:
     if server is None:
         answer |= {"disabled": True, "config": {"max_memory": 0, "max_storage": 0}}
     else:
-        answer |= {"config": _config(server), "limits": {}}
+        answer |= {"config": _config(server), "limits": _limits(server)}
     found = [stream for jetstream in enabled for stream in jetstream.streams.values()]
     answer |= {
         "streams": len(found) + sum(len(jetstream.offline) for jetstream in enabled),
@@ -65,7 +65,7 @@ def server_summary(sources: Sources) -> dict[str, Any]:
     server = sources.jetstream
     if server is None:
         return {}
-    return {"config": _config(server), "stats": _stats(server, API_LEVEL), "limits": {}}
+    return {"config": _config(server), "stats": _stats(server, API_LEVEL), "limits": _limits(server)}
 
 
 def _enabled(server: "JetStreamServer | None") -> "list[JetStream]":
@@ -89,6 +89,23 @@ def _config(server: "JetStreamServer") -> dict[str, Any]:
     if options.strict:
         shown["strict"] = True
     return shown
+
+
+def _limits(server: "JetStreamServer") -> dict[str, int]:
+    """As configured; what is not is left out."""
+    wanted = server.options.jetstream.limits
+    batches = wanted.batches
+    shown = {
+        "max_request_batch": wanted.max_request_batch,
+        "max_ack_pending": wanted.max_ack_pending,
+        "max_ha_assets": wanted.max_ha_assets,
+        "max_duplicate_window": round(wanted.duplicate_window * SECOND),
+        "max_batch_inflight_per_stream": batches.max_inflight_per_stream,
+        "max_batch_inflight_total": batches.max_inflight_total,
+        "max_batch_size": batches.max_msgs,
+        "max_batch_timeout": round(batches.timeout * SECOND),
+    }
+    return {name: value for name, value in shown.items() if value}
 
 
 def _stats(server: "JetStreamServer | None", level: int) -> dict[str, Any]:

@@ -158,6 +158,18 @@ EDITS: dict[str, list[str]] = {
         'jetstream {store_dir: "DIR/js", max_mem: 20M, max_file: 1G, sync_interval: "1m", max_buffered_msgs: 5}\n',
         "",
     ],
+    "jetstream limits": [
+        'jetstream {store_dir: "DIR/js", sync_interval: "1m"}\n',
+        'jetstream {store_dir: "DIR/js", sync_interval: "1m", limits {max_ack_pending: 5, max_request_batch: 6}}\n',
+        'jetstream {store_dir: "DIR/js", sync_interval: "1m", limits {max_ha_assets: 7, duplicate_window: "90s"}}\n',
+        'jetstream {store_dir: "DIR/js", sync_interval: "1m", limits {batch {max_msgs: 3, timeout: "1m"}}}\n',
+        'jetstream {store_dir: "DIR/js", sync_interval: "1m", limits {max_ack_pending: 0}}\n',
+        'jetstream {store_dir: "DIR/js", sync_interval: "1m", request_queue_limit: 10000}\n',
+        'jetstream {store_dir: "DIR/js", sync_interval: "1m", info_queue_limit: 9}\n',
+        'jetstream {store_dir: "DIR/js", sync_interval: "1m", max_outstanding_catchup: 64M}\n',
+        'jetstream {store_dir: "DIR/js", sync_interval: "1m", max_outstanding_catchup: "64X"}\n',
+        'jetstream {store_dir: "DIR/js", sync_interval: "1m", request_queue_limit: 5000, limits {max_streams: 4}}\n',
+    ],
     "jetstream dynamic": [
         'jetstream {store_dir: "DIR/js", sync_interval: "1m"}\n',
         'jetstream {store_dir: "DIR/js", max_mem: 20M, sync_interval: "1m"}\n',

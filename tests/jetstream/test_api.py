@@ -255,13 +255,15 @@ async def test_limits_of_an_account(limited: process.ServerProcess) -> None:
     assert await api.error("STREAM.CREATE.T", stream("T", max_bytes=6_000)) == 10047
     assert await api.error("STREAM.UPDATE.S", stream(max_bytes=11_000)) == 10047
     await api.good("STREAM.UPDATE.S", stream(max_bytes=10_000))
+    assert await api.error("STREAM.CREATE.T", stream("T")) == 10047  # every byte is reserved
+    await api.good("STREAM.UPDATE.S", stream(max_bytes=9_999))
     await api.good("STREAM.CREATE.T", stream("T"))
     assert await api.error("STREAM.CREATE.U", stream("U")) == 10027
-    for name, stream_name in (("C", "S"), ("D", "T")):
+    for name, stream_name in (("C", "S"), ("D", "S"), ("D", "T")):
         await api.good(f"CONSUMER.CREATE.{stream_name}.{name}", consumer(name, stream_name))
     assert await api.error("CONSUMER.CREATE.S.E", consumer("E")) == 10026
     info = await api.good("INFO")
-    assert (info["streams"], info["consumers"], info["reserved_storage"]) == (2, 2, 10_000)
+    assert (info["streams"], info["consumers"], info["reserved_storage"]) == (2, 3, 9_999)
     assert info["limits"]["max_streams"] == 2
     assert info["domain"] == "hub"
     for name in "ST":

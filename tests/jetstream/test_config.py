@@ -20,10 +20,15 @@ from jetbroker.jetstream.models.consumer_config import (
     default_consumer_config,
     refuse_unsupported_consumer,
 )
-from jetbroker.jetstream.models.contracts import AccountLimits
+from jetbroker.jetstream.models.contracts import AccountLimits, ServerLimits
 from jetbroker.jetstream.models.errors import ApiError, api_error
 from jetbroker.jetstream.models.metadata import shown_metadata
-from jetbroker.jetstream.models.stream_config import check_stream_config, check_stream_update, refuse_unsupported_stream
+from jetbroker.jetstream.models.stream_config import (
+    check_creation,
+    check_stream_config,
+    check_stream_update,
+    refuse_unsupported_stream,
+)
 from jetbroker.jetstream.models.subject_index import SubjectIndex
 from jetbroker.turns import at_once
 from jetbroker.wire.subjects import collide, subset
@@ -61,8 +66,6 @@ STREAMS: list[tuple[dict[str, Any], int, str]] = [
     ({"num_replicas": -1}, 10133, "replicas count cannot be negative"),
     ({"num_replicas": 3}, 10074, "replicas > 1 not supported in non-clustered mode"),
     ({"num_replicas": 6}, 10052, "maximum replicas is 5"),
-    ({"sealed": True}, 10052, "stream configuration for create can not be sealed"),
-    ({"mirror_direct": True}, 10052, "stream has no mirror but does have mirror direct"),
     ({"allow_rollup_hdrs": True, "deny_purge": True}, 10052, "roll-ups require the purge permission"),
     ({"placement": {"preferred": "x"}}, 10052, "preferred server not permitted in placement"),
     ({"republish": {"dest": "s.a"}}, 10052, "stream configuration for republish destination forms a cycle"),
@@ -74,6 +77,16 @@ def test_streams_are_refused(fields: dict[str, Any], code: int, text: str) -> No
     with pytest.raises(ApiError) as caught:
         stream(**fields)
     assert refused(caught) == (code, text)
+
+
+@pytest.mark.parametrize(("field", "text"), [
+    ("sealed", "stream configuration for create can not be sealed"),
+    ("mirror_direct", "stream has no mirror but does have mirror direct"),
+])  # fmt: skip
+def test_new_streams_are_refused(field: str, text: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        check_creation(StreamConfig.from_json({"name": "a.b", field: True}))
+    assert refused(caught) == (10052, text)
 
 
 def test_defaults_of_a_stream() -> None:
@@ -96,7 +109,7 @@ def test_server_and_account_limits_of_a_stream() -> None:
         (AccountLimits(max_bytes_required=True), {}, 10113),
         (AccountLimits(storage_max_stream_bytes=100), {"max_bytes": 101}, 10122),
         (AccountLimits(memory_max_stream_bytes=100), {"max_bytes": 101, "storage": "memory"}, 10122),
-        (AccountLimits(duplicate_window=60 * SECOND), {"duplicate_window": 61 * SECOND}, 10052),
+        (AccountLimits(server=ServerLimits(duplicate_window=60 * SECOND)), {"duplicate_window": 61 * SECOND}, 10052),
     ):
         with pytest.raises(ApiError) as caught:
             at_once(check_stream_config(StreamConfig.from_json({"name": "S"} | fields), account))

@@ -87,6 +87,21 @@ async def test_the_account_with_most_loses_requests_when_the_server_keeps_too_mu
     assert sorted(done) == ["other", "q1", "q2"]
 
 
+async def test_each_lane_takes_as_many_requests_as_are_configured() -> None:
+    told: list[int] = []
+    queue = RequestQueue(pytest.fail, RequestQueues(changes=3, infos=2))
+    queue.tell_dropped = told.append
+    for client in range(3):
+        queue.add(noted([], "change"), client, 1, is_info=False)
+    queue.add(noted([], "info"), 7, 1, is_info=True)
+    queue.add(noted([], "info"), 7, 1, is_info=True)
+    assert (told, queue.inflight) == ([], 5)
+    queue.add(noted([], "info"), 8, 1, is_info=True)
+    assert (told, queue.inflight) == ([2], 4)
+    queue.add(noted([], "change"), 9, 1, is_info=False)
+    assert (told, queue.inflight) == ([2, 1], 4)
+
+
 async def test_what_is_dropped_at_the_end_is_not_kept() -> None:
     queues = RequestQueues()
     queue = RequestQueue(pytest.fail, queues)

@@ -102,8 +102,8 @@ async def account_info(js: JetStream, request: Request) -> dict[str, Any]:
         "streams": len(js.streams) + len(js.offline),
         "consumers": js.usage.consumer_count(),
     }
-    nothing = AccountLimits(**dict.fromkeys(_COUNTED, 0), max_bytes_required=False)
-    reply: dict[str, Any] = {**used, "limits": _limits(nothing if js.tiers else js.usage.limits)}
+    nothing = {**dict.fromkeys(_COUNTED, 0), "max_bytes_required": False}
+    reply: dict[str, Any] = {**used, "limits": nothing if js.tiers else _limits(js.usage.limits)}
     if js.host.server_info.domain:
         reply["domain"] = js.host.server_info.domain
     reply["api"] = {"level": API_LEVEL, "total": js.requests.total, "errors": js.requests.errors}

@@ -36,9 +36,9 @@ class AccountUsage:
         """Bytes stored by the account's streams of this storage."""
         return sum(stream.log.bytes for stream in self.streams.values() if stream.config.storage == storage)
 
-    def reserved_bytes(self, storage: str) -> int:
-        """Sum of max_bytes of the account's streams of this storage."""
-        configs = (stream.config for stream in self.streams.values())
+    def reserved_bytes(self, storage: str, but: str = "") -> int:
+        """Sum of max_bytes of the account's streams of this storage; `but`: the name of one that does not count."""
+        configs = (stream.config for name, stream in self.streams.items() if name != but)
         return sum(config.max_bytes for config in configs if config.storage == storage and config.max_bytes > 0)
 
     def limits_of(self, storage: str) -> tuple[int, int]:
@@ -56,14 +56,31 @@ class AccountUsage:
         else:
             self.server.reserved_memory += sign * config.max_bytes
 
+    def check_counts(self, config: StreamConfig, offline: int) -> None:
+        """A stream must be allowed beside the others, `offline` of them, with its consumers. Raises ApiError."""
+        others = len(self.streams) - (config.name in self.streams) + offline
+        if 0 < self.limits.max_streams <= others:
+            raise api_error("maximum_streams_limit")
+        self._check_consumers(config)
+
     def check_reservation(self, config: StreamConfig, old: StreamConfig | None) -> None:
-        """All max_bytes together must fit the account and the server. Raises ApiError."""
-        if config.max_bytes <= 0 or (old is not None and config.max_bytes <= old.max_bytes):
-            return
+        """All max_bytes together must fit the account and the server; a stream without needs a byte. Raises ApiError.
+
+        `old`: what the stream is configured as today.
+        """
+        self._check_consumers(config)
         is_file = config.storage == "file"
         of_account, of_server = self.limits_of(config.storage)
-        more = config.max_bytes - (old.max_bytes if old is not None and old.max_bytes > 0 else 0)
+        wanted = config.max_bytes if config.max_bytes >= 0 else 1
+        more = wanted
+        if old is not None:
+            wanted = max(config.max_bytes, 0)
+            more = max(wanted - max(old.max_bytes, 0), 0)
         reserved = self.server.reserved_storage if is_file else self.server.reserved_memory
-        too_much = 0 <= of_account < self.reserved_bytes(config.storage) + more
+        too_much = 0 <= of_account < self.reserved_bytes(config.storage, but=config.name) + wanted
         if too_much or 0 <= of_server < reserved + more:
             raise api_error("storage_resources_exceeded" if is_file else "memory_resources_exceeded")
+
+    def _check_consumers(self, config: StreamConfig) -> None:
+        if 0 < self.limits.max_consumers < config.max_consumers:
+            raise api_error("maximum_consumers_limit")

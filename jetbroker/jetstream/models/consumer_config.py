@@ -83,6 +83,10 @@ def default_consumer_config(
         config.inactive_threshold = stream.consumer_limits.inactive_threshold
     if not config.deliver_subject and config.max_waiting == 0:
         config.max_waiting = limits.JS_MAX_WAITING_PULLS
+    if not config.deliver_subject and config.max_batch == 0 and account.server.max_request_batch > 0:
+        if pedantic:
+            raise api_error("pedantic", err="max_request_batch must be set if it's JetStream limits are set")
+        config.max_batch = account.server.max_request_batch
     if config.priority_policy == "pinned_client" and config.priority_timeout == 0:
         config.priority_timeout = PIN_TIMEOUT
     config.metadata = stored_metadata(config.metadata, consumer_level(config))
@@ -116,9 +120,8 @@ def _default_max_ack_pending(
             raise api_error("pedantic", err="max_ack_pending must be set if it's configured in stream limits")
         config.max_ack_pending = stream.consumer_limits.max_ack_pending
     elif config.ack_policy != "none":
-        config.max_ack_pending = limits.JS_MAX_ACK_PENDING
-        if account.max_ack_pending > 0:
-            config.max_ack_pending = min(config.max_ack_pending, account.max_ack_pending)
+        caps = (limits.JS_MAX_ACK_PENDING, account.server.max_ack_pending, account.max_ack_pending)
+        config.max_ack_pending = min(cap for cap in caps if cap > 0)
 
 
 def check_consumer_config(config: ConsumerConfig, stream: StreamConfig, account: AccountLimits) -> Steps[None]:
@@ -133,6 +136,7 @@ def check_consumer_config(config: ConsumerConfig, stream: StreamConfig, account:
         yield from _check_push(config, stream)
     else:
         _check_pull(config, stream, account)
+    _check_caps(config, stream, account)
     if config.direct:
         if not config.deliver_subject:
             raise api_error("consumer_direct_requires_push")
@@ -146,7 +150,6 @@ def check_consumer_config(config: ConsumerConfig, stream: StreamConfig, account:
         raise api_error("consumer_with_flow_control_needs_heartbeats")
     if metadata_bytes(config.metadata) > limits.JS_METADATA_BYTES:
         raise api_error("consumer_metadata_length", limit=f"{limits.JS_METADATA_BYTES // 1024}KB")
-    _check_caps(config, stream, account)
     _check_priority_groups(config)
     if stream.retention == "workqueue" and not config.direct and not config.sourcing:
         if config.ack_policy not in ("explicit", "flow_control"):
@@ -270,8 +273,8 @@ def _check_pull(config: ConsumerConfig, stream: StreamConfig, account: AccountLi
         raise api_error("consumer_pull_requires_ack")
     if 0 < config.max_expires < MILLISECOND:
         raise api_error("consumer_max_request_expires_too_small")
-    if 0 < account.max_request_batch < config.max_batch:
-        raise api_error("consumer_max_request_batch_exceeded", limit=account.max_request_batch)
+    if 0 < account.server.max_request_batch < config.max_batch:
+        raise api_error("consumer_max_request_batch_exceeded", limit=account.server.max_request_batch)
 
 
 def _check_ack_flow_control(config: ConsumerConfig) -> None:
@@ -343,7 +346,7 @@ def _check_sampling(text: str) -> None:
 
 
 def _check_caps(config: ConsumerConfig, stream: StreamConfig, account: AccountLimits) -> None:
-    for cap in (stream.consumer_limits.max_ack_pending, account.max_ack_pending):
+    for cap in (account.server.max_ack_pending, account.max_ack_pending, stream.consumer_limits.max_ack_pending):
         if 0 < cap < config.max_ack_pending:
             raise api_error("consumer_max_pending_ack_excess", limit=cap)
     threshold = stream.consumer_limits.inactive_threshold

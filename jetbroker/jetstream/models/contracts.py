@@ -33,6 +33,15 @@ class BatchLimits:
     idle_seconds: float = 10.0
 
 
+@dataclass(frozen=True)
+class ServerLimits:
+    """Of every account's streams and consumers, as the server's configuration says; 0: none. `duplicate_window`: ns."""
+
+    max_request_batch: int = 0
+    max_ack_pending: int = 0
+    duplicate_window: int = 0
+
+
 @dataclass
 class ServerReservations:
     """What all accounts of the server share. Sizes in bytes; -1: unlimited.
@@ -44,6 +53,7 @@ class ServerReservations:
     max_storage: int = UNLIMITED
     reserved_memory: int = 0
     reserved_storage: int = 0
+    limits: ServerLimits = ServerLimits()
     batches: BatchLimits = BatchLimits()
     open_batches: int = 0
     staged_bytes: int = 0
@@ -51,7 +61,7 @@ class ServerReservations:
 
 @dataclass
 class AccountLimits:
-    """Limits of one account. -1: unlimited; duplicate_window (ns) and max_request_batch: 0, no limit."""
+    """Limits of one account, -1: unlimited; and `server`: those that all accounts have."""
 
     max_memory: int = UNLIMITED
     max_storage: int = UNLIMITED
@@ -61,8 +71,7 @@ class AccountLimits:
     memory_max_stream_bytes: int = UNLIMITED
     storage_max_stream_bytes: int = UNLIMITED
     max_bytes_required: bool = False
-    duplicate_window: int = 0
-    max_request_batch: int = 0
+    server: ServerLimits = ServerLimits()
 
 
 class Origin(Protocol):

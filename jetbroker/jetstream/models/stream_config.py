@@ -29,6 +29,14 @@ def _refuse(text: str) -> ApiError:
     return api_error("stream_invalid_config", err=text)
 
 
+def check_creation(config: StreamConfig) -> None:
+    """What a new stream cannot be, whatever else is wrong with its configuration. Raises ApiError."""
+    if config.sealed:
+        raise _refuse("stream configuration for create can not be sealed")
+    if config.mirror_direct and config.mirror is None:
+        raise _refuse("stream has no mirror but does have mirror direct")
+
+
 def check_stream_config(
     config: StreamConfig,
     account: AccountLimits,
@@ -47,8 +55,8 @@ def check_stream_config(
     if config.first_seq > limits.STREAM_SKIP_SEQUENCE:
         raise _refuse(f"first sequence can not be larger than {limits.STREAM_SKIP_SEQUENCE}")
     _check_replicas(config)
-    _check_times(config, account)
-    _check_policies(config, pedantic, creating)
+    _check_times(config, account, pedantic)
+    _check_policies(config, pedantic)
     config.metadata = stored_metadata(config.metadata, stream_level(config))
     if metadata_bytes(config.metadata) > limits.JS_METADATA_BYTES:
         raise _refuse(f"stream metadata exceeds maximum size of {limits.JS_METADATA_BYTES} bytes")
@@ -56,11 +64,8 @@ def check_stream_config(
     yield from _check_subjects(config)
     _check_transforms(config)
     yield from _check_republish(config, pedantic)
-    if creating:
-        if config.sealed:
-            raise _refuse("stream configuration for create can not be sealed")
-        if config.num_replicas > 1:
-            raise api_error("stream_replicas_not_supported")
+    if creating and config.num_replicas > 1:
+        raise api_error("stream_replicas_not_supported")
     _check_max_bytes(config, account)
     return config
 
@@ -139,15 +144,27 @@ def _check_replicas(config: StreamConfig) -> None:
     config.num_replicas = config.num_replicas or 1
 
 
-def _check_times(config: StreamConfig, account: AccountLimits) -> None:
+def _default_window(max_age: int, server_limit: int, pedantic: bool) -> int:
+    window = DEFAULT_DUPLICATE_WINDOW
+    if 0 < server_limit < window:
+        if pedantic:
+            raise api_error("pedantic", err="duplicate window limits are higher than current limits")
+        window = server_limit
+    if 0 < max_age < window:
+        if pedantic:
+            raise api_error("pedantic", err="duplicate window cannot be bigger than max age")
+        window = max_age
+    return window
+
+
+def _check_times(config: StreamConfig, account: AccountLimits, pedantic: bool) -> None:
     if config.max_age < 0:
         raise _refuse("max age can not be negative")
     if 0 < config.max_age < _SHORTEST:
         raise _refuse("max age needs to be >= 100ms")
-    server_limit = account.duplicate_window
+    server_limit = account.server.duplicate_window
     if config.duplicate_window == 0 and config.mirror is None and not config.sources:
-        bounds = [DEFAULT_DUPLICATE_WINDOW, config.max_age, server_limit]
-        config.duplicate_window = min(bound for bound in bounds if bound > 0)
+        config.duplicate_window = _default_window(config.max_age, server_limit, pedantic)
     if config.duplicate_window < 0:
         raise _refuse("duplicates window can not be negative")
     if config.max_age and config.duplicate_window > config.max_age:
@@ -159,7 +176,7 @@ def _check_times(config: StreamConfig, account: AccountLimits) -> None:
         raise _refuse("duplicates window needs to be >= 100ms")
 
 
-def _check_policies(config: StreamConfig, pedantic: bool, creating: bool) -> None:
+def _check_policies(config: StreamConfig, pedantic: bool) -> None:
     if config.discard_new_per_subject:
         if config.discard != "new":
             raise _refuse("discard new per subject requires discard new policy to be set")
@@ -177,8 +194,6 @@ def _check_policies(config: StreamConfig, pedantic: bool, creating: bool) -> Non
             raise _refuse("async persist mode is not supported on replicated streams")
         if config.allow_atomic:
             raise _refuse("async persist mode is not supported with atomic batch publish")
-    if creating and config.mirror_direct and config.mirror is None:
-        raise _refuse("stream has no mirror but does have mirror direct")
     if config.placement is not None:
         if config.placement.preferred:
             raise _refuse("preferred server not permitted in placement")

@@ -17,9 +17,11 @@ _STOP_SECONDS = 2.0  # answers that wait for the disk get as long at the end
 
 
 class RequestQueues:
-    """Those of all accounts."""
+    """Those of all accounts. So many requests of an account that change something may wait, so many others."""
 
-    def __init__(self) -> None:
+    def __init__(self, changes: int = limits.JS_API_QUEUE_REQUESTS, infos: int = limits.JS_API_QUEUE_REQUESTS) -> None:
+        self.changes = changes
+        self.infos = infos
         self.kept = Kept()
         self.open: set[RequestQueue] = set()
 
@@ -119,7 +121,8 @@ class RequestQueue:
 
     def _make_room(self, lane: Lane, client: int, size: int) -> int:
         """As nats-server: better none in time than all too late; but only of the client that has too many."""
-        if lane.jobs + len(self._answers) >= limits.JS_API_QUEUE_REQUESTS:
+        most = self._queues.infos if lane is self._infos else self._queues.changes
+        if lane.jobs + len(self._answers) >= most:
             return lane.drop_largest(by_bytes=False)
         if lane.bytes_of(client) + size > limits.JS_API_CLIENT_BYTES:
             return lane.drop(client)
