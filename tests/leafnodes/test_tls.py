@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import signal
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -20,7 +21,7 @@ from tests.support import certificates
 from tests.support.certificates import Authority, Certificates
 from tests.support.pairs import JETBROKER, NATS_SERVER, PAIRS, Pair, server, told
 from tests.support.process import find_nats_server, free_port
-from tests.support.tls import dial, to_end, until
+from tests.support.tls import dial, secured, to_end, until
 
 LOGIN = "authorization { user: leaf, password: secret, account: A }"
 ACCOUNTS = "accounts { A: { users: [ {user: a, password: a} ] } }\n"
@@ -220,9 +221,13 @@ class Listening:
 
     def __init__(self, folder: Path, config: str) -> None:
         self.port = free_port()
-        path = folder / "hub.conf"
-        path.write_text(config.replace("{leaf_port}", str(self.port)))
-        self.daemon = server(JETBROKER, path)
+        self._path = folder / "hub.conf"
+        self.configure(config)
+        self.daemon = server(JETBROKER, self._path)
+
+    def configure(self, config: str) -> None:
+        """What the next start or reload reads."""
+        self._path.write_text(config.replace("{leaf_port}", str(self.port)))
 
     def __enter__(self) -> Listening:
         self.daemon.start()
@@ -333,6 +338,29 @@ def test_half_a_connect_of_many_is_bounded_in_memory(tmp_path: Path) -> None:
         finally:
             for connection in connections:
                 connection.close()
+
+
+def test_a_reload_shows_the_new_certificate_to_those_who_come_and_keeps_those_who_are_there(
+    made: Certificates, tmp_path: Path
+) -> None:
+    with Listening(tmp_path, hub(made.tls_block("handshake_first: true"))) as listening:
+        daemon = listening.daemon
+        with dial(listening.port) as first:
+            here = secured(first, made.client_context())
+            here.sendall(CONNECT + b"PING\r\n")
+            until(here, b"PONG\r\n")
+            renewed = made.ca.sign("renewed", dns=["localhost"])
+            listening.configure(hub(made.tls_block("handshake_first: true", server=renewed)))
+            lines = len(daemon.log)
+            daemon.send(signal.SIGHUP)
+            daemon.wait_for("Reloaded server configuration", lines)
+            with dial(listening.port) as second:
+                coming = secured(second, made.client_context())
+                shown = [each.getpeercert(binary_form=True) for each in (here, coming)]
+            made_by = [made.server, renewed]
+            assert shown == [ssl.PEM_cert_to_DER_cert(each.cert.read_text()) for each in made_by]
+            here.sendall(b"PING\r\n")
+            assert until(here, b"PONG\r\n").endswith(b"PONG\r\n")
 
 
 @pytest.mark.parametrize("kinds", PAIRS, ids=lambda kinds: f"hub {kinds[0]}, spoke {kinds[1]}")
