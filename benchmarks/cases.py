@@ -55,6 +55,8 @@ UNITS = {
     "p99_us": Unit("µs", False, 1),
     "ready_s": Unit("s", False, 3),
     "first_copy_s": Unit("s", False, 2),
+    "told_s": Unit("s", False, 2),
+    "longest_ms": Unit("ms", False, 1),
     "rss_before": Unit("MB", False, 1),
     "bytes_per_connection": Unit("bytes", False),
     "connects": Unit("/s", True),
@@ -164,6 +166,7 @@ def _core_case(
 def all_cases() -> list[Case]:
     """Every case, in the order of the report."""
     from benchmarks.hostile import hostile_cases  # it needs the names above
+    from benchmarks.link_interest import interest_cases
     from benchmarks.links import link_cases
     from benchmarks.scale import scale_cases
 
@@ -204,6 +207,7 @@ def all_cases() -> list[Case]:
             ),
         ),
         *link_cases(),
+        *interest_cases(),
         *scale_cases(),
         *hostile_cases(),
     ]
