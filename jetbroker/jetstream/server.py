@@ -157,7 +157,8 @@ class JetStreamServer:
                 await self._start_account(account, self.store)
 
     def _follow_limits(self) -> None:
-        """Those of the server may have grown."""
+        """Those of the server may have changed."""
+        self.reservations.max_payload = self.options.max_payload
         wanted = self.options.jetstream
         if wanted.max_memory_store > 0:
             self.reservations.max_memory = wanted.max_memory_store
@@ -221,7 +222,13 @@ class JetStreamServer:
             max_ack_pending=max(configured.max_ack_pending, 0),
             duplicate_window=max(round(configured.duplicate_window * SECOND), 0),
         )
-        return ServerReservations(max_memory=memory, max_storage=storage, limits=allowed, batches=batches)
+        return ServerReservations(
+            max_memory=memory,
+            max_storage=storage,
+            max_payload=self.options.max_payload,
+            limits=allowed,
+            batches=batches,
+        )
 
     def _log_settings(self, server: ServerReservations) -> None:
         wanted = self.options.jetstream

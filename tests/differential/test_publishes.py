@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tests.differential.batch_rows import cases as batch_cases
+from tests.differential.counter_rows import cases as counter_cases
 from tests.differential.judgement_rows import cases as judgement_cases
 from tests.differential.number_rows import cases as number_cases
 from tests.differential.schedule_rows import cases as schedule_cases
@@ -18,6 +19,7 @@ from tests.support.publishes import Case, Publisher
 pytestmark = [pytest.mark.differential, pytest.mark.asyncio(loop_scope="module")]
 
 BATCHES = batch_cases()
+COUNTERS = counter_cases()
 JUDGEMENTS = judgement_cases()
 NUMBERS = number_cases()
 SCHEDULES = schedule_cases()
@@ -36,6 +38,12 @@ async def both(reference_server: ServerProcess, broker: ServerProcess) -> AsyncI
 
 @pytest.mark.parametrize("case", BATCHES, ids=[case.name for case in BATCHES])
 async def test_atomic_batches(both: list[Publisher], case: Case) -> None:
+    expected, got = both
+    assert await got.play(case) == await expected.play(case)
+
+
+@pytest.mark.parametrize("case", COUNTERS, ids=[case.name for case in COUNTERS])
+async def test_counters(both: list[Publisher], case: Case) -> None:
     expected, got = both
     assert await got.play(case) == await expected.play(case)
 

@@ -162,7 +162,7 @@ def test_sealing_fixes_the_rest() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"allow_batched": True}, {"allow_msg_counter": True}],
+    [{"allow_batched": True}],
     ids=str,
 )
 def test_what_is_not_built_is_refused(fields: dict[str, Any]) -> None:

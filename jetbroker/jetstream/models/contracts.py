@@ -46,7 +46,8 @@ class ServerLimits:
 class ServerReservations:
     """What all accounts of the server share. Sizes in bytes; -1: unlimited.
 
-    `open_batches` and `staged_bytes`: atomic batches under way and the memory their messages take.
+    `max_payload`: of any message, also of one that grew here. `open_batches` and `staged_bytes`: atomic batches under
+    way and the memory their messages take.
     """
 
     max_memory: int = UNLIMITED
@@ -54,6 +55,7 @@ class ServerReservations:
     reserved_memory: int = 0
     reserved_storage: int = 0
     limits: ServerLimits = ServerLimits()
+    max_payload: int = UNLIMITED
     batches: BatchLimits = BatchLimits()
     open_batches: int = 0
     staged_bytes: int = 0

@@ -228,16 +228,18 @@ class ListKind(Kind):
 
 
 class MapKind(Kind):
-    """Strings by string."""
+    """One kind by string."""
 
-    go_type = "map[string]string"
+    def __init__(self, item: Kind) -> None:
+        self.item = item
+        self.go_type = f"map[string]{item.go_type}"
 
     def read(self, value: Any, where: Place, old: Any, strict: bool) -> Any:
         if value is None:
             return {}
         if not isinstance(value, dict):
             raise UnfitError(value, self.go_type, where)
-        return dict(old) | {key: TEXT.read(entry, where, "", strict) for key, entry in value.items()}
+        return dict(old) | {key: self.item.read(entry, where, self.item.zero(), strict) for key, entry in value.items()}
 
     def write(self, value: Any) -> Any:
         return dict(sorted(value.items()))
@@ -388,6 +390,6 @@ DURATION = NumberKind("time.Duration", -(2**63), 2**63 - 1)
 TIME = TimeKind()
 PLAIN_TIME = PlainTimeKind()
 TEXTS = ListKind(TEXT)
-METADATA = MapKind()
+METADATA = MapKind(TEXT)
 
 __all__ = ["DecodeError", "StructKind", "Timestamp", "decode", "embedded_field", "enum", "json_field", "to_json"]

@@ -58,6 +58,7 @@ cdef class Judgement:
     cdef dict per_subject              # subject -> how many
     cdef dict expected                 # subject -> its last sequence, as expected
     cdef set msg_ids
+    cdef dict totals                   # subject -> Total, of counters
     cdef uint64_t count
     cdef uint64_t cost
     cdef uint64_t looked_at            # subjects that patterns were compared with
@@ -67,6 +68,7 @@ cdef class Judgement:
         self.per_subject = {}
         self.expected = {}
         self.msg_ids = set()
+        self.totals = {}
 
 
 cdef class AtomicBatches:
@@ -280,7 +282,7 @@ cdef class AtomicBatches:
         if len(asked.headers) > MAX_HEADER_BYTES:
             return api_error("stream_header_exceeds_maximum")
         refusal = (judge.features(asked) or self._judge_ttl(asked) or self._judge_id(asked, so_far, now)
-                   or self._judge_expectations(asked, so_far) or judge.schedule(asked, so_far.subjects)
+                   or self._judge_counter(asked, so_far) or self._judge_expectations(asked, so_far) or judge.schedule(asked, so_far.subjects)
                    or self._judge_roll_up(asked, so_far))
         if refusal is not None:
             return refusal
@@ -310,6 +312,12 @@ cdef class AtomicBatches:
             return api_error("atomic_publish_contains_duplicate_message")
         so_far.msg_ids.add(asked.msg_id)
         return None
+
+    cdef object _judge_counter(self, Candidate asked, Judgement so_far):
+        cdef object refusal = self.ingest.judge.counter(asked, so_far.totals)
+        if refusal is not None or not self.ingest.judge.counts:
+            return refusal
+        return self.ingest.room.check_size(len(asked.headers), asked.payload_len)
 
     cdef object _judge_expectations(self, Candidate asked, Judgement so_far):
         cdef Text last_sequence = asked.found.expected_last_sequence

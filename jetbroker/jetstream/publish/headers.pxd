@@ -36,5 +36,7 @@ cdef bint scan_publish_headers(const char* block, Py_ssize_t n, PublishHeaders* 
 cdef bint is_sequence(Text text, uint64_t wanted) noexcept nogil
 # The block without every header of that name; b"" when no header is left.
 cdef bytes without_header(bytes block, bytes name)
+# The block with `name: value` in the place of the first header of that name, or at its end.
+cdef bytes with_header(bytes block, bytes name, bytes value)
 # The block with its status line cut down to the version; b"" when no header is left.
 cdef bytes without_status(bytes block)

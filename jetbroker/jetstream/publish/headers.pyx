@@ -1,7 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """The publish headers a stream acts on (see publish_headers.pxd)."""
-import re
-
 from libc.stdint cimport uint64_t
 from libc.string cimport memchr, memcmp, memset
 
@@ -97,17 +95,19 @@ cdef bytes without_header(bytes block, bytes name):
     return b"\r\n".join(kept)
 
 
+cdef bytes with_header(bytes block, bytes name, bytes value):
+    cdef Py_ssize_t start = block.find(b"\n" + name + b":") + 1
+    if not start:
+        return b"%b%b: %b\r\n\r\n" % (block.removesuffix(b"\r\n"), name, value)
+    start += len(name) + 1
+    if block[start:start + 1] == b" ":
+        start += 1
+    return block[:start] + value + block[block.index(b"\r", start):]
+
+
 cdef bytes without_status(bytes block):
     cdef bytes rest = block.partition(b"\r\n")[2]
     return b"" if rest == b"\r\n" or not rest else VERSION_LINE + rest
-
-
-_INCREMENT = re.compile(rb"[+-]?[0-9]+")
-
-
-def is_valid_increment(bytes text not None) -> bool:
-    """Is this a Nats-Incr the server would take: a whole number of any size?"""
-    return _INCREMENT.fullmatch(text) is not None
 
 
 def header_text(bytes block not None, bytes name not None) -> bytes | None:

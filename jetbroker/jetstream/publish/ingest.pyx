@@ -62,7 +62,7 @@ cdef class Ingest(Receiver):
         self.name = config.name.encode()
         self.answers = Answers(host.tick, host.router, log, config.name, host.server_info.domain)
         self.dedup = DedupWindow(log, host.turns, config.duplicate_window)
-        self.judge = Judge(log, self.name, self.dedup)
+        self.judge = Judge(log, self.name, self.dedup, usage.server)
         self.interest = Interest()
         self.evictions = Evictions(log, config.storage != "memory")
         self.removal = Removal(log, host.tick, self.interest, self.evictions)
@@ -172,8 +172,11 @@ cdef class Ingest(Receiver):
 
     cdef int _store_plain(self, SubjectEntry entry, const Message* msg, const char* headers,
                           Py_ssize_t headers_len, int64_t now_ns) except -1:
-        cdef uint64_t seq = self.store(entry, headers, headers_len, msg.body + msg.headers_len,
-                                       msg.body_len - msg.headers_len, None, now_ns)
+        cdef uint64_t seq
+        if self.judge.counts:
+            return self.answers.refuse(msg, api_error("message_incr_missing"))
+        seq = self.store(entry, headers, headers_len, msg.body + msg.headers_len, msg.body_len - msg.headers_len, None,
+                         now_ns)
         return self.answers.ack(msg, seq, False) if seq else self.answers.refuse(msg, self.refusal)
 
     cdef int _put_into_batch(self, SubjectEntry entry, const Message* msg, bytes block, Text batch_id) except -1:
@@ -187,10 +190,14 @@ cdef class Ingest(Receiver):
     cdef int _answer(self, const Message* msg, Candidate asked) except -1:
         if asked.refusal is not None:
             return self.answers.refuse(msg, asked.refusal)
-        if not asked.duplicate and self.overdue is not None and msg.reply != NULL and not self.answers.silent:
-            if self.overdue.hold(asked.seq, asked.seq, msg.reply[:msg.reply_len]):
-                return 0
-        return self.answers.ack(msg, asked.seq, asked.duplicate)
+        if asked.duplicate or msg.reply == NULL or self.answers.silent or (
+                self.overdue is None and not self.judge.counts):
+            return self.answers.ack(msg, asked.seq, asked.duplicate)
+        # a counter's ack tells its total as the body does
+        text = b"," + asked.held[1:len(asked.held) - 1] if self.judge.counts else b""
+        if self.overdue is not None and self.overdue.hold(asked.seq, asked.seq, msg.reply[:msg.reply_len], text):
+            return 0
+        return self.answers.ack_text(asked.seq, msg.reply[:msg.reply_len], text)
 
     cdef int take(self, Candidate asked, int64_t now_ns) except -1:
         try:

@@ -58,6 +58,8 @@ cdef class Judge:
     cdef bytes name                    # of the stream
     cdef DedupWindow dedup
     cdef object rules                  # schedule_headers.Rules
+    cdef object server                 # ServerReservations
+    cdef bint counts                   # the messages are counters
     cdef bint allow_ttl
     cdef bint allow_roll_up
     cdef int64_t least_ttl             # seconds; shorter ones are raised to it, 0: none
@@ -82,6 +84,9 @@ cdef class Judge:
     cdef object message_id(self, Candidate asked, int64_t now_ns)
     cdef object last_message_id(self, Candidate asked)
     cdef object rolls_up(self, Candidate asked)
+    # A counter's next total becomes its payload. `staged`: the totals of the same batch by subject, None: no batch.
+    cdef object counter(self, Candidate asked, dict staged)
+    cdef object _is_lone_increment(self, Candidate asked)
     cdef bytes _id_of_last(self)
 
 

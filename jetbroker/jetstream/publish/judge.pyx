@@ -5,9 +5,11 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcmp
 
 from jetbroker.clock cimport monotonic_ns
+from jetbroker.jetstream.publish.counters cimport Total, last_total, total_of
+from jetbroker.jetstream.publish.decimals cimport decimal_of, is_decimal
 from jetbroker.jetstream.publish.dedup cimport DedupWindow
 from jetbroker.jetstream.publish.headers cimport (
-    Text, has_schedule_headers, is_sequence, scan_publish_headers, without_header,
+    PublishHeaders, Text, has_schedule_headers, is_sequence, scan_publish_headers, with_header, without_header,
 )
 from jetbroker.jetstream.publish.ttl cimport TTL_INVALID, TTL_NONE, parse_ttl
 from jetbroker.routing.router cimport charge_publisher
@@ -19,11 +21,14 @@ from jetbroker.wire.subjects cimport has_wildcard
 
 from jetbroker import limits
 from jetbroker.forms.gotext import quoted
+from jetbroker.jetstream.models.counters import sources_text
+from jetbroker.jetstream.models.decode import DecodeError
 from jetbroker.jetstream.models.errors import api_error
-from jetbroker.jetstream.publish.headers import is_valid_increment
+from jetbroker.jetstream.publish.headers import header_text
 from jetbroker.jetstream.publish.schedule_headers import judge as judge_schedule
 
 cdef int64_t SECOND_NS = 1_000_000_000
+cdef Py_ssize_t MAX_HEADER_BYTES = limits.JS_HEADER_BYTES
 # A turn's units, in time: what cannot be counted before is measured.
 cdef int64_t UNIT_NS = limits.TURN_NS // limits.TURN_UNITS
 
@@ -58,13 +63,15 @@ cdef Candidate candidate_of(SubjectEntry entry, bytes headers, const char* paylo
 cdef class Judge:
     """Judges by the configuration of one stream and by what it has stored."""
 
-    def __init__(self, StreamLog log not None, bytes name not None, DedupWindow dedup not None) -> None:
+    def __init__(self, StreamLog log not None, bytes name not None, DedupWindow dedup not None, object server) -> None:
         self.log = log
         self.name = name
         self.dedup = dedup
+        self.server = server
         self.last_id = b""
 
     cdef int configure(self, object config, object rules) except -1:
+        self.counts = config.allow_msg_counter
         self.allow_ttl = config.allow_msg_ttl
         self.allow_roll_up = config.allow_rollup_hdrs and not config.deny_purge
         # a subject that keeps one message only never shows an older one when the newest is gone
@@ -91,6 +98,8 @@ cdef class Judge:
             refusal = self.last_message_id(asked)
             if refusal is None:
                 refusal = self.rolls_up(asked)
+            if refusal is None:
+                refusal = self.counter(asked, None)
         return refusal
 
     cdef int raise_ttl(self, Candidate asked) except -1:
@@ -117,18 +126,31 @@ cdef class Judge:
     # --- rules ---
 
     cdef object features(self, Candidate asked):
-        """Counters, which no stream has, and the expected stream."""
-        cdef Text increment = asked.found.increment
+        """What an increment may stand beside, and the expected stream."""
         cdef Text stream = asked.found.expected_stream
-        if increment.n:
-            valid = is_valid_increment(increment.p[:increment.n])
-            if not valid:
-                return api_error("message_incr_invalid")
-            if not asked.sourced:
-                return api_error("message_incr_disabled")
+        cdef object refusal
+        if asked.found.increment.n:
+            refusal = self._is_lone_increment(asked)
+            if refusal is not None:
+                return refusal
         if stream.n and (stream.n != PyBytes_GET_SIZE(self.name)
                          or memcmp(stream.p, PyBytes_AS_STRING(self.name), stream.n) != 0):
             return api_error("stream_not_match")
+        return None
+
+    cdef object _is_lone_increment(self, Candidate asked):
+        cdef PublishHeaders* found = &asked.found
+        if not is_decimal(found.increment.p, found.increment.n):
+            return api_error("message_incr_invalid")
+        if asked.sourced:
+            return None
+        if not self.counts:
+            return api_error("message_incr_disabled")
+        if asked.payload_len:
+            return api_error("message_incr_payload")
+        if (found.rollup.n or found.expected_stream.n or found.expected_last_msg_id.n or found.expected_last_subject.n
+                or found.expected_last_sequence.n or found.expected_last_subject_sequence.n):
+            return api_error("message_incr_invalid")
         return None
 
     cdef object time_to_live(self, Candidate asked):
@@ -231,6 +253,50 @@ cdef class Judge:
         if self.allow_roll_up:
             asked.roll_up = ROLL_UP_SUBJECT if text == "sub" else ROLL_UP_ALL
         return None
+
+    cdef object counter(self, Candidate asked, dict staged):
+        cdef Text increment = asked.found.increment
+        cdef bytes subject = asked.entry.state.subject
+        cdef bytes origin
+        cdef Total total
+        if not self.counts:
+            return None
+        if not increment.n:
+            return api_error("message_incr_missing")
+        try:
+            total = staged.get(subject) if staged is not None else None
+            if total is None:
+                total = last_total(self.log, asked.entry.state)
+            origin = header_text(asked.headers, b"Nats-Stream-Source")
+            if PyBytes_GET_SIZE(asked.headers) > MAX_HEADER_BYTES:
+                return None                # it is refused for that, so that no increment is longer
+            if origin:
+                add_source(total, asked, origin)
+            else:
+                total.add(decimal_of(increment.p, increment.n))
+        except DecodeError:
+            return api_error("message_counter_broken")
+        if total.sources:
+            asked.headers = with_header(asked.headers, b"Nats-Counter-Sources", sources_text(total.sources))
+            asked.scan()
+        asked.held = total.body()
+        asked.payload = PyBytes_AS_STRING(asked.held)
+        asked.payload_len = PyBytes_GET_SIZE(asked.held)
+        if 0 <= self.server.max_payload < PyBytes_GET_SIZE(asked.headers) + asked.payload_len:
+            return api_error("stream_message_exceeds_maximum")
+        if staged is not None:
+            staged[subject] = total
+        return None
+
+
+cdef int add_source(Total total, Candidate asked, bytes origin) except -1:
+    """A sourced counter tells its own total: the increment is what that adds to what was known of it."""
+    cdef list words = origin.split(b" ")
+    cdef bytes told = total_of(asked.payload, asked.payload_len)
+    cdef bytes subject = words[4] if len(words) >= 5 else asked.entry.state.subject
+    cdef bytes step = total.add_source(words[0], subject, decimal_of(PyBytes_AS_STRING(told), PyBytes_GET_SIZE(told)))
+    asked.headers = with_header(asked.headers, b"Nats-Incr", step)
+    return 0
 
 
 cdef object wrong_sequence(Text expected, uint64_t last):

@@ -247,6 +247,8 @@ cdef class OriginIngest(Receiver):
             asked.mirrored = self.is_mirror
             ingest.take(asked, now)
             refusal = asked.refusal
+        elif ingest.judge.counts:
+            refusal = api_error("message_incr_missing")
         elif not ingest.store(entry, self.block.data if self.block.size else NULL, self.block.size, payload, payload_len,
                               None, now):
             refusal = ingest.refusal
