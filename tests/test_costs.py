@@ -20,10 +20,10 @@ from jetbroker.config.options import PermissionsOptions, SubjectPermissions
 from jetbroker.config.tokens.claims import read_user
 from jetbroker.config.tokens.fields import TokenError
 from jetbroker.connections.handshake import decode_connect, read_info
-from jetbroker.connections.json_faults import syntax_fault
 from jetbroker.connections.trace import redacted
 from jetbroker.errors import ProtocolError
 from jetbroker.forms import gojson
+from jetbroker.forms.gojson_reader import syntax_fault
 from jetbroker.jetstream.consumers.pull_request import PullLimits, PullRequestError, parse_pull_request
 from jetbroker.jetstream.models.config import ConsumerConfig, StreamConfig, StreamSource, SubjectTransform
 from jetbroker.jetstream.models.consumer_config import check_consumer_config

@@ -6,11 +6,12 @@ Rules: as nats-server 2.14.5 was observed to keep them (tests/differential/).
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
-from jetbroker.connections.json_faults import syntax_fault, type_fault
 from jetbroker.errors import ProtocolError
+from jetbroker.forms.gojson_reader import syntax_fault
 
+_KINDS: Final = {bool: "bool", str: "string", list: "array", dict: "object"}
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _FOLDED = str.maketrans({"\u017f": "s", "\u212a": "k"})  # the only letters that Go takes for ASCII ones
@@ -108,4 +109,13 @@ def _refuse(constant: str) -> None:
 def _require(condition: bool, value: Any, wanted: str, field: str = "", holder: str = "") -> None:
     if not condition:
         given = {} if isinstance(value, _Pairs) else value
-        raise ProtocolError("", detail=type_fault(given, wanted, field, holder))
+        raise ProtocolError("", detail=_type_fault(given, wanted, field, holder))
+
+
+def _type_fault(value: Any, wanted: str, field: str, holder: str) -> str:
+    """A value of another type than its field of this holder has; an empty holder: the value is the whole."""
+    given = _KINDS.get(type(value), "number")
+    if given == "number" and wanted.lstrip("u").startswith("int"):
+        given = f"number {value}"
+    place = f"struct field {holder}.{field}" if holder else "value"
+    return f"json: cannot unmarshal {given} into Go {place} of type {wanted}"

@@ -15,7 +15,11 @@ cdef uint32_t REPLACEMENT = 0xFFFD
 
 
 class JsonError(Exception):
-    """The text is no JSON. The message is Go's."""
+    """The text is no JSON. The message is that of Go's Decoder; `unmarshal`: that of its Unmarshal."""
+
+    def __init__(self, str text not None, str unmarshal not None) -> None:
+        super().__init__(text)
+        self.unmarshal = unmarshal
 
 
 class Number(str):
@@ -31,6 +35,20 @@ def read_values(bytes body not None):
     while reader.at < reader.size:
         yield reader.value()
         reader.skip()
+
+
+def syntax_fault(bytes body not None) -> str:
+    """What Unmarshal says of a text that is not one value; "" where it is one."""
+    cdef _Reader reader = _Reader(body)
+    reader.skip()
+    try:
+        reader.value()
+        reader.skip()
+        if reader.at < reader.size:
+            raise reader.fault(reader.at, "after top-level value")
+    except JsonError as error:
+        return error.unmarshal
+    return ""
 
 
 cdef class _Reader:
@@ -127,7 +145,8 @@ cdef class _Reader:
         cdef Py_ssize_t i
         for i in range(PyBytes_GET_SIZE(word)):
             if self.text[self.at + i] != expected[i]:
-                raise self.fault(self.at + i, f"in literal {word.decode()} (expecting {char_quoted(chr(<unsigned char>expected[i]))})")
+                wanted = char_quoted(chr(<unsigned char>expected[i]))
+                raise self.fault(self.at + i, f"in literal {word.decode()} (expecting {wanted})", True)
         self.at += PyBytes_GET_SIZE(word)
         return 0
 
@@ -148,18 +167,18 @@ cdef class _Reader:
         if self.text[self.at] == c"0":
             self.at += 1
         elif not self.digits():
-            raise self.fault(self.at, "in numeric literal")
+            raise self.fault(self.at, "in numeric literal", True)
         if self.text[self.at] == c".":
             whole = False
             self.at += 1
             if not self.digits():
-                raise self.fault(self.at, "after decimal point in numeric literal")
+                raise self.fault(self.at, "after decimal point in numeric literal", True)
         if self.text[self.at] in b"eE":
             whole = False
             self.at += 1
             self.at += self.text[self.at] in b"+-"
             if not self.digits():
-                raise self.fault(self.at, "in exponent of numeric literal")
+                raise self.fault(self.at, "in exponent of numeric literal", True)
         if not whole or self.at - start > SMALL_DIGITS or (negative and self.text[start + 1] == c"0"):
             return Number(self.text[start:self.at].decode())
         for i in range(start + negative, self.at):
@@ -193,16 +212,20 @@ cdef class _Reader:
             for _ in range(4):
                 self.at += 1
                 if hex_digit(self.text[self.at]) < 0:
-                    raise self.fault(self.at, "in \\u hexadecimal character escape")
+                    raise self.fault(self.at, "in \\u hexadecimal character escape", True)
         elif self.text[self.at] not in b'"\\/bfnrt':
-            raise self.fault(self.at, "in string escape code")
+            raise self.fault(self.at, "in string escape code", True)
         self.at += 1
         return 0
 
-    cdef object fault(self, Py_ssize_t at, str where):
-        if at >= self.size:
-            return JsonError("unexpected EOF")
-        return JsonError(f"invalid character {char_quoted(chr(<unsigned char>self.text[at]))} {where} at offset {at + 1}")
+    cdef object fault(self, Py_ssize_t at, str where, bint inside=False):
+        """`inside` of a word or number: where the text ends there, Unmarshal complains of a blank."""
+        cdef bint ended = at >= self.size
+        char = " " if ended else chr(<unsigned char>self.text[at])
+        text = f"invalid character {char_quoted(char)} {where}"
+        if ended:
+            return JsonError("unexpected EOF", text if inside else "unexpected end of JSON input")
+        return JsonError(f"{text} at offset {at + 1}", text)
 
 
 cdef inline int put(object container, object key, object value) except -1:
