@@ -158,6 +158,10 @@ JS_CHOSEN_SLOTS = (
     2048  # sequences of which last_per_subject chooses at once: a millisecond when each has its own subject
 )
 JS_JUDGED_SUBJECTS = 2048  # compared with a consumer's filters at once: 0.2 ms, 2 ms with thousands of filters
+JS_DEAD_LETTER_REASON_BYTES = 1024  # of what a client gives as the reason of +TERM, in a header of the dead letter
+JS_DEAD_LETTER_COMMIT_NS = 2_000_000  # between two looks whether a dead letter is durable: less than most disks take
+JS_DEAD_LETTER_FIRST_WAIT_NS = 1_000_000_000  # after a refused dead letter; each refusal doubles it
+JS_DEAD_LETTER_LONGEST_WAIT_NS = 60_000_000_000
 JS_DUE_AT_ONCE = 1024  # redeliveries that one consumer queues, and acks it passes to its stream, at once: 2 ms
 JS_FEW_SUBJECTS = 1024  # so many are all looked at where nobody waits for a turn
 JS_SCHEDULE_SLOTS = 1000  # looked at between two looks at the clock, for schedules or for what has replaced one

@@ -70,6 +70,7 @@ TLS Options:
 
 Commands:
     passwd                           Make a bcrypt hash of a password (see {program} passwd --help)
+    replay                           Publish dead letters again (see {program} replay --help)
 
 Common Options:
     -h, --help                       Show this message
@@ -82,8 +83,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line (`argv` without the program's name; None: the process's own). Returns the exit code."""
     program = program_name()
     words = sys.argv[1:] if argv is None else argv
-    if words[:1] == ["passwd"]:
-        return _passwd(words[1:], program)
+    if words[:1] in (["passwd"], ["replay"]):
+        return _command(words, program)
     try:
         line = flags.parse(words)
     except flags.FlagError as error:
@@ -98,11 +99,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _passwd(words: Sequence[str], program: str) -> int:
-    from jetbroker.daemon import passwd
+def _command(words: Sequence[str], program: str) -> int:
+    from jetbroker.daemon import passwd, replay
 
+    commands = {"passwd": passwd.main, "replay": replay.main}
     try:
-        return passwd.main(words, program)
+        return commands[words[0]](words[1:], program)
     except JetbrokerError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 1

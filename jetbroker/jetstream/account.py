@@ -99,7 +99,7 @@ class JetStream:
         server = server or ServerReservations()
         self.tiers = tier_limits(options, server.limits)
         self.strict = strict
-        self.streams: dict[str, Stream] = {}
+        self.streams: dict[str, Stream] = host.streams
         own_limits = account_limits(options, server.limits) if options is not None else AccountLimits()
         self.usage = AccountUsage(self.streams, own_limits, server)
         self.offline: dict[str, str] = {}  # streams that could not be brought back, and why

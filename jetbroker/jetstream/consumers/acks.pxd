@@ -3,6 +3,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.jetstream.consumers.core cimport ConsumerAdvisories, ConsumerTurn, Delivery
+from jetbroker.jetstream.consumers.dead_letters cimport DeadLetters
 from jetbroker.jetstream.consumers.tracker cimport AckTracker
 from jetbroker.routing.subscription cimport Receiver
 
@@ -34,6 +35,7 @@ cdef class Acks:
     cdef AckTracker tracker
     cdef ConsumerTurn turn
     cdef ConsumerAdvisories advisories
+    cdef DeadLetters letters           # None: there are none
     cdef public int sample_percent
     cdef readonly list replies                  # to be confirmed at the end of the turn
     cdef int64_t last_ns               # wall clock, 0: none since the start
@@ -41,6 +43,8 @@ cdef class Acks:
     # False: of a message that has not been delivered.
     cdef bint take(self, AckKind kind, const AckNumbers* numbers, const char* rest, Py_ssize_t rest_len) except -1
     cdef int up_to(self, uint64_t seq, uint64_t cseq) except -1    # all up to there is acked
+    # The reply waits for a dead letter.
+    cdef bint owed_later(self, uint64_t seq, bytes reply) except -1
     cdef list take_replies(self)
     cdef int _ack(self, const AckNumbers* numbers) except -1
     cdef int _nak(self, uint64_t seq, int64_t delay_ns) except -1

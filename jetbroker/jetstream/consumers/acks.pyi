@@ -2,6 +2,7 @@ from enum import IntEnum
 from typing import final
 
 from jetbroker.jetstream.consumers.core import ConsumerAdvisories, ConsumerTurn, Delivery
+from jetbroker.jetstream.consumers.dead_letters import DeadLetters
 from jetbroker.jetstream.consumers.tracker import AckTracker
 from jetbroker.routing.subscription import Receiver
 
@@ -17,7 +18,13 @@ class AckKind(IntEnum):
 class Acks:
     sample_percent: int
     replies: list[bytes]
-    def __init__(self, tracker: AckTracker, turn: ConsumerTurn, advisories: ConsumerAdvisories) -> None: ...
+    def __init__(
+        self,
+        tracker: AckTracker,
+        turn: ConsumerTurn,
+        advisories: ConsumerAdvisories,
+        letters: DeadLetters | None = None,
+    ) -> None: ...
 
 class AckReceiver(Receiver):
     def __init__(self, acks: Acks, delivery: Delivery, prefix_len: int) -> None: ...

@@ -10,7 +10,8 @@ from libc.string cimport memcmp
 from jetbroker.forms.durations cimport read_duration
 from jetbroker.forms.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.consumers.core cimport ConsumerAdvisories, ConsumerTurn, Delivery
-from jetbroker.jetstream.consumers.pending cimport ENTRY_EXHAUSTED, PendingEntry
+from jetbroker.jetstream.consumers.dead_letters cimport DeadLetters
+from jetbroker.jetstream.consumers.pending cimport ENTRY_EXHAUSTED, ENTRY_HELD, PendingEntry
 from jetbroker.jetstream.consumers.tracker cimport POLICY_ALL, AckTracker
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.wire.message cimport Message
@@ -102,10 +103,11 @@ cdef class Acks:
     """Takes acks for a tracker, and keeps the replies that are owed for them."""
 
     def __init__(self, AckTracker tracker not None, ConsumerTurn turn not None,
-                 ConsumerAdvisories advisories not None) -> None:
+                 ConsumerAdvisories advisories not None, DeadLetters letters=None) -> None:
         self.tracker = tracker
         self.turn = turn
         self.advisories = advisories
+        self.letters = letters
         self.replies = []
 
     cdef bint take(self, AckKind kind, const AckNumbers* numbers, const char* rest, Py_ssize_t rest_len) except -1:
@@ -126,6 +128,9 @@ cdef class Acks:
         self.replies = []
         return replies
 
+    cdef bint owed_later(self, uint64_t seq, bytes reply) except -1:
+        return self.letters is not None and self.letters.owe(seq, reply)
+
     cdef int up_to(self, uint64_t seq, uint64_t cseq) except -1:
         if self.tracker.ack_up_to(seq, cseq):
             self.last_ns = wall_clock_ns()
@@ -142,7 +147,7 @@ cdef class Acks:
 
     cdef int _nak(self, uint64_t seq, int64_t delay_ns) except -1:
         cdef PendingEntry* entry = self.tracker.pending.find(seq)
-        if entry == NULL or entry.flags & ENTRY_EXHAUSTED:
+        if entry == NULL or entry.flags & (ENTRY_EXHAUSTED | ENTRY_HELD):
             return 0
         self.advisories.add("MSG_NAKED", "nak", {
             "consumer_seq": entry.cseq, "stream_seq": seq, "deliveries": entry.count,
@@ -155,7 +160,10 @@ cdef class Acks:
         cdef PendingEntry* entry = self.tracker.pending.find(seq)
         if entry == NULL or entry.flags & ENTRY_EXHAUSTED:
             return 0
-        self.advisories.terminated(seq, entry.cseq, entry.count, reason.decode("utf-8", "replace"))
+        text = reason.decode("utf-8", "replace")
+        if self.letters is not None and self.letters.take_terminated(entry, numbers.consumer_seq, text):
+            return 0
+        self.advisories.terminated(seq, entry.cseq, entry.count, text)
         if self.tracker.policy == POLICY_ALL:
             self.tracker.ack_up_to(seq, numbers.consumer_seq)
         else:
@@ -200,7 +208,7 @@ cdef class AckReceiver(Receiver):
         if msg.reply != NULL:
             if kind == ACK_NEXT:
                 self.delivery.request(msg.reply[:msg.reply_len], b"", rest[:rest_len])
-            else:
+            elif kind != ACK_TERM or not self.acks.owed_later(numbers.stream_seq, msg.reply[:msg.reply_len]):
                 self.acks.replies.append(msg.reply[:msg.reply_len])
         self.acks.turn.wake()
         return ACK_UNITS

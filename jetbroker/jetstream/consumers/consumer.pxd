@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t
 
 from jetbroker.jetstream.consumers.acks cimport Acks
 from jetbroker.jetstream.consumers.core cimport ConsumerAdvisories, ConsumerCore, ConsumerTurn, Delivery, Inactivity
+from jetbroker.jetstream.consumers.dead_letters cimport DeadLetters
 from jetbroker.jetstream.consumers.state cimport StateWriter
 from jetbroker.jetstream.models.interest cimport StreamConsumer
 
@@ -20,6 +21,7 @@ cdef class Consumer(StreamConsumer):
     cdef Delivery delivery
     cdef ConsumerAdvisories advisories
     cdef Inactivity idle
+    cdef readonly DeadLetters letters
     cdef StateWriter writer
     cdef object search                     # for where it begins: see placing(); None: nothing is left to do
     cdef int64_t paused_until_ns           # wall clock; 0: not paused
@@ -30,4 +32,5 @@ cdef class Consumer(StreamConsumer):
     cdef int _settle(self) except -1
     cdef bint _settle_some(self) except -1
     cdef int _write_state(self) except -1
+    cdef int _give_up_dead(self) except -1
     cdef int64_t _earliest(self) except? -1

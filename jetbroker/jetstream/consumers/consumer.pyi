@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from jetbroker.jetstream.consumers.dead_letters import DeadLetters
 from jetbroker.jetstream.models.config import ConsumerConfig
 from jetbroker.jetstream.models.interest import StreamConsumer
 from jetbroker.store.log.stream_log import SubjectFilter
@@ -15,6 +16,7 @@ class Consumer(StreamConsumer):
     name: str
     created_ns: int
     running: bool
+    letters: DeadLetters
     on_inactive: Callable[[Consumer], None] | None
     @property
     def state_log(self) -> Any: ...

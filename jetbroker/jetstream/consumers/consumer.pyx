@@ -9,6 +9,7 @@ from libc.stdint cimport int64_t, uint64_t
 from jetbroker.forms.timestamps cimport format_timestamp, wall_clock_ns
 from jetbroker.jetstream.consumers.acks cimport AckReceiver, Acks
 from jetbroker.jetstream.consumers.core cimport ConsumerAdvisories, ConsumerCore, ConsumerTurn, Inactivity, sooner
+from jetbroker.jetstream.consumers.dead_letters cimport DeadLetters
 from jetbroker.jetstream.consumers.pull cimport PullDelivery
 from jetbroker.jetstream.consumers.push cimport PushDelivery
 from jetbroker.jetstream.consumers.state cimport StateBatch, StateWriter
@@ -66,7 +67,9 @@ cdef class Consumer(StreamConsumer):
         self.idle = Inactivity()
         self.core = ConsumerCore(stream.log, matching or filter_of(config), tracker, self.turn,
                                  host.turns, host.router, self.advisories)
-        self.acks = Acks(tracker, self.turn, self.advisories)
+        self.letters = DeadLetters(stream, tracker, self.turn, self.advisories)
+        self.core.letters = self.letters
+        self.acks = Acks(tracker, self.turn, self.advisories, self.letters)
         if config.deliver_subject:
             until = stream.log.last_seq if config.replay_policy == "original" else 0
             self.delivery = PushDelivery(self.core, self.idle, self.acks, until)
@@ -87,6 +90,7 @@ cdef class Consumer(StreamConsumer):
         self.core.configure(config)
         self.acks.sample_percent = texts.parse_sample_percent(config.sample_freq)
         self.idle.threshold_ns = max(config.inactive_threshold, 0)
+        self.letters.configure(config)
         self.delivery.configure(config)
         self._take_pause()
 
@@ -323,6 +327,7 @@ cdef class Consumer(StreamConsumer):
         counted = self.core.cursor.count_on()
         if self.core.tracker.queue_due(self.turn.now_ns):
             self.turn.go_on()
+        self._give_up_dead()
         self.delivery.run_timers()
         if self.idle.at_ns and self.idle.at_ns <= self.turn.now_ns:
             self._check_activity()
@@ -340,9 +345,19 @@ cdef class Consumer(StreamConsumer):
             self.turn.arm(self._earliest())
         return 0
 
+    cdef int _give_up_dead(self) except -1:
+        """Do what is due for dead letters, whether anybody asks for messages or not."""
+        if self.core.tracker.redeliveries.size and self.core.tracker.max_deliver > 0 and self.letters.receiver():
+            self.core.give_up_due()
+        if self.letters.heap:
+            self.letters.run()
+        if self.letters.replies:
+            self.acks.replies += self.letters.take_replies()
+        return 0
+
     cdef int64_t _earliest(self) except? -1:
         """When something has to happen without a message; 0: never."""
-        cdef int64_t when = sooner(self.delivery.earliest(), self.idle.at_ns)
+        cdef int64_t when = sooner(sooner(self.delivery.earliest(), self.idle.at_ns), self.letters.due_ns())
         if self.paused_until_ns:
             when = sooner(
                 when, self.turn.now_ns + min(max(self.paused_until_ns - wall_clock_ns(), 1), PAUSE_LOOK_NS))

@@ -83,6 +83,11 @@ cdef class LookAhead(Worker):
     cdef ConsumerTurn turn             # None: closed
 
 
+cdef class Forsaken:
+    # A message is given up for good. True: it stays pending, for its dead letter is on the way.
+    cdef bint take_exhausted(self, PendingEntry* entry) except -1
+
+
 @cython.final
 cdef class ConsumerCore:
     cdef readonly SegmentedLog log
@@ -93,6 +98,7 @@ cdef class ConsumerCore:
     cdef Router router
     cdef Envelope envelope
     cdef LookAhead look_ahead
+    cdef Forsaken letters              # DeadLetters; None: there are none
     cdef int64_t max_ack_pending       # 0: no limit
     cdef int64_t last_delivered_ns     # wall clock, 0: not since the start
     cdef public uint64_t begun_at      # where the last reset made it begin, 0: none did
@@ -110,6 +116,7 @@ cdef class ConsumerCore:
     cdef int drop_evicted(self) except -1
     cpdef int drop_removed(self) except -1
     cdef int after_removals(self) except -1
+    cdef int give_up_due(self) except -1           # those at the head of the redeliveries whose deliveries are used up
     cdef int _give_up(self, PendingEntry* entry) except -1
     cdef int _skip_damaged(self, uint64_t seq) except -1
     cdef int _record(self, uint64_t seq, bint again) except -1

@@ -204,6 +204,11 @@ cdef class LookAhead(Worker):
         return False
 
 
+cdef class Forsaken:
+    cdef bint take_exhausted(self, PendingEntry* entry) except -1:
+        raise NotImplementedError
+
+
 cdef class ConsumerCore:
     """The position of a consumer in its stream, and what it has delivered."""
 
@@ -252,7 +257,8 @@ cdef class ConsumerCore:
             if entry == NULL:
                 break
             if self.tracker.max_deliver > 0 and entry.count >= self.tracker.max_deliver:
-                self._give_up(entry)
+                if self.letters is None or not self.letters.take_exhausted(entry):
+                    self._give_up(entry)
                 continue
             result = self.log.read(entry.seq, message)
             if result == READ_OK:
@@ -281,6 +287,12 @@ cdef class ConsumerCore:
 
     cdef bint blocked(self) except -1:
         return self.full() and self.tracker.next_redelivery() == NULL
+
+    cdef int give_up_due(self) except -1:
+        cdef PendingEntry* entry = self.tracker.next_redelivery()
+        while entry != NULL and entry.count >= self.tracker.max_deliver and self.letters.take_exhausted(entry):
+            entry = self.tracker.next_redelivery()
+        return 0
 
     cdef int _give_up(self, PendingEntry* entry) except -1:
         """max_deliver is used up: the message stays unacked, but is not delivered any more."""

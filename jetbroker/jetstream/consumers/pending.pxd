@@ -11,6 +11,7 @@ cdef enum EntryFlag:
     ENTRY_QUEUED = 1        # waits in the redelivery queue, has no deadline
     ENTRY_DELAYED = 4       # its deadline is not that of its last delivery: somebody asked for another one
     ENTRY_EXHAUSTED = 2     # max_deliver reached: remembered, but neither listed nor counted as pending
+    ENTRY_HELD = 8          # waits for its dead letter, has no deadline and does not come again
 
 
 cdef struct PendingEntry:

@@ -42,6 +42,8 @@ cdef class AckTracker:
     # The message is no longer in the stream. False: it was not pending.
     cdef bint forget(self, uint64_t seq) except -1
     cdef int exhaust(self, PendingEntry* entry) except -1
+    # It stays pending, and does not come again in this process.
+    cdef void hold(self, PendingEntry* entry) noexcept
     # Next message to redeliver: NULL when none waits. Finished ones at the head are dropped.
     cdef PendingEntry* next_redelivery(self) except? NULL
     # Moves what is due by now to the redelivery queue; True: there may be more than is done at once.

@@ -11,7 +11,7 @@ from jetbroker.jetstream.consumers.state cimport (
     OP_EXHAUST, OP_FINISH_ALL, OP_REDELIVER, OP_WAIT, StateBatch,
 )
 from jetbroker.jetstream.consumers.pending cimport (
-    ENTRY_DELAYED, ENTRY_EXHAUSTED, ENTRY_QUEUED, PendingEntry, PendingMap, SequenceQueue,
+    ENTRY_DELAYED, ENTRY_EXHAUSTED, ENTRY_HELD, ENTRY_QUEUED, PendingEntry, PendingMap, SequenceQueue,
 )
 from jetbroker.saturate cimport add_int64, subtract_int64
 
@@ -236,7 +236,7 @@ cdef class AckTracker:
 
     cdef bint nak(self, uint64_t seq, int64_t delay_ns, int64_t now_ns) except -1:
         cdef PendingEntry* entry = self.pending.find(seq)
-        if entry == NULL or entry.flags & (ENTRY_EXHAUSTED | ENTRY_QUEUED):
+        if entry == NULL or entry.flags & (ENTRY_EXHAUSTED | ENTRY_HELD | ENTRY_QUEUED):
             return False
         self._delay(entry, delay_ns, now_ns)
         if delay_ns > 0:
@@ -248,7 +248,7 @@ cdef class AckTracker:
 
     cdef bint progress(self, uint64_t seq, int64_t now_ns) except -1:
         cdef PendingEntry* entry = self.pending.find(seq)
-        if entry == NULL or entry.flags & (ENTRY_EXHAUSTED | ENTRY_QUEUED):
+        if entry == NULL or entry.flags & (ENTRY_EXHAUSTED | ENTRY_HELD | ENTRY_QUEUED):
             return False
         self._delay(entry, self.wait_after(entry.count), now_ns)
         return True
@@ -285,11 +285,15 @@ cdef class AckTracker:
         self.pending.exhaust(entry)
         return 0
 
+    cdef void hold(self, PendingEntry* entry) noexcept:
+        entry.flags = (entry.flags | ENTRY_HELD) & ~(ENTRY_QUEUED | ENTRY_DELAYED)
+        entry.deadline_ns = 0
+
     cdef PendingEntry* next_redelivery(self) except? NULL:
         cdef PendingEntry* entry
         while self.redeliveries.size:
             entry = self.pending.find(self.redeliveries.peek())
-            if entry != NULL and entry.flags & ENTRY_QUEUED:
+            if entry != NULL and entry.flags & (ENTRY_HELD | ENTRY_QUEUED) == ENTRY_QUEUED:
                 return entry
             self.redeliveries.pop()
         return NULL

@@ -12,3 +12,4 @@ cdef class Host:
     cdef readonly object server_info   # ServerInfo
     cdef readonly object log           # Logger
     cdef readonly object advisories    # Advisories
+    cdef readonly dict streams         # the account's, by name: JetStream keeps them

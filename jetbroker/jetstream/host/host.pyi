@@ -1,3 +1,5 @@
+from typing import Any
+
 from jetbroker.jetstream.host.advisories import Advisories
 from jetbroker.jetstream.models.contracts import ServerInfo
 from jetbroker.jetstream.timing.work_turns import WorkTurns
@@ -15,6 +17,7 @@ class Host:
     server_info: ServerInfo
     log: Logger
     advisories: Advisories
+    streams: dict[str, Any]
     def __init__(
         self, router: Router, turns: WorkTurns, server_info: ServerInfo, log: Logger, advisories: Advisories
     ) -> None: ...

@@ -16,3 +16,4 @@ cdef class Host:
         self.server_info = server_info
         self.log = log
         self.advisories = advisories
+        self.streams = {}
