@@ -46,7 +46,7 @@ BODIES: dict[str, type[Any] | None] = {
     "CONSUMER.INFO": None,
     "CONSUMER.DELETE": None,
     "CONSUMER.PAUSE": api_consumer.PauseRequest,
-    "CONSUMER.UNPIN": PullRequest,
+    "CONSUMER.UNPIN": api_consumer.UnpinRequest,
     "CONSUMER.RESET": api_consumer.ResetRequest,
     "CONSUMER.LEADER.STEPDOWN": None,
 }

@@ -24,7 +24,6 @@ from jetbroker.jetstream.models.consumer_config import (
     check_consumer_update,
     check_workqueue,
     default_consumer_config,
-    refuse_unsupported_consumer,
     sourcing_consumer_config,
 )
 from jetbroker.jetstream.models.contracts import AccountLimits, ServerLimits, ServerReservations
@@ -375,7 +374,6 @@ class JetStream:
             raise api_error("consumer_does_not_exist")
         self._refuse_offline_consumer(stream, name, config)
         self._check_consumer_count(stream, config)
-        refuse_unsupported_consumer(config)
         if config.inactive_threshold == 0 and not config.durable_name:
             config.inactive_threshold = EPHEMERAL_INACTIVE_THRESHOLD
         if config.durable_name:
@@ -445,7 +443,6 @@ class JetStream:
         if action == "create":
             raise api_error("consumer_already_exists")
         check_consumer_update(old, config, has_interest=consumer.has_delivery_interest())
-        refuse_unsupported_consumer(config)
         matching = await in_turns(filter_steps(config))
         self._build_consumer(stream, consumer.name, config, consumer.created_ns, matching=matching)
         if consumer.state_log is not None:

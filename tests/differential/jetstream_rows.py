@@ -330,6 +330,17 @@ def _consumer_features() -> list[dict[str, Any]]:
         DURABLE | {"priority_groups": ["g"]},
         overflow,
         *(overflow | {"priority_groups": groups} for groups in (["g"], [""], ["a b"], ["x" * 17], ["g", "h"])),
+        *(overflow | {"priority_groups": groups} for groups in (["g", "g"], ["g", ""], ["a/b=c_d-E"], ["a+b"], ["g)"])),
+        *(
+            DURABLE | {"priority_policy": policy, "priority_groups": ["g"]} | more
+            for policy in ("overflow", "pinned_client", "prioritized")
+            for more in ({}, {"priority_timeout": SECOND}, {"priority_timeout": -1})
+        ),
+        *(DURABLE | {"priority_policy": policy} for policy in ("pinned_client", "prioritized", "Overflow", "", 1, None)),
+        DURABLE | {"priority_timeout": -1},
+        overflow | {"priority_groups": "g"},
+        overflow | {"priority_groups": [1]},
+        overflow | {"priority_groups": None},
         overflow | PUSH | {"priority_groups": ["g"]},
         DURABLE | PUSH | {"priority_groups": ["g"]},
         DURABLE | {"priority_timeout": SECOND},

@@ -7,6 +7,7 @@ import pytest
 
 from tests.differential.consumer_life_scenarios import LIFE_SCENARIOS
 from tests.differential.consumer_scenarios import SCENARIOS, Scenario
+from tests.differential.priority_scenarios import PRIORITY_SCENARIOS
 from tests.differential.stream_subject_scenarios import SUBJECT_SCENARIOS
 from tests.support.jetstream_probe import Probe
 from tests.support.process import ServerProcess
@@ -22,7 +23,7 @@ async def _play(server: ServerProcess, scenario: Scenario) -> object:
         await client.close()
 
 
-ALL = SCENARIOS + LIFE_SCENARIOS + SUBJECT_SCENARIOS
+ALL = SCENARIOS + LIFE_SCENARIOS + PRIORITY_SCENARIOS + SUBJECT_SCENARIOS
 
 
 @pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.__name__)

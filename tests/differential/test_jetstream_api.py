@@ -26,7 +26,7 @@ SILENCE_S = 0.5
 LONG = 200  # nats-server never removes a stream whose name it cannot lengthen
 # What is refused here and not by nats-server. Each is answered with "<feature> not supported yet".
 NOT_BUILT = {
-    "allow_batched", "priority_groups",
+    "allow_batched",
 }  # fmt: skip
 # Where the answers differ on purpose, or where nats-server's depends on its inner workings: conversation -> why.
 AUDITED = "the stream stores the API's own advisories; ours know less of the client"

@@ -18,7 +18,6 @@ from jetbroker.jetstream.models.consumer_config import (
     check_consumer_update,
     check_workqueue,
     default_consumer_config,
-    refuse_unsupported_consumer,
 )
 from jetbroker.jetstream.models.contracts import AccountLimits, ServerLimits
 from jetbroker.jetstream.models.errors import ApiError, api_error
@@ -265,17 +264,6 @@ def test_updates_of_a_consumer() -> None:
     with pytest.raises(ApiError) as caught:
         check_consumer_update(push, moved, has_interest=True)
     assert caught.value.err_code == 10013
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{"priority_policy": "overflow", "priority_groups": ["g"]}],
-    ids=str,
-)  # fmt: skip
-def test_consumers_that_are_not_built_are_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(ApiError, match="not supported yet") as caught:
-        refuse_unsupported_consumer(consumer(**fields))
-    assert caught.value.err_code == 10012
 
 
 # --- errors ---

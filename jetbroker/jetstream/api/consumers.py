@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from jetbroker import limits
 from jetbroker.forms.gotext import ZERO_TIME, ZERO_TIME_TEXT, Timestamp
@@ -25,12 +25,15 @@ from jetbroker.jetstream.api.endpoints import (
 from jetbroker.jetstream.api.pages import page_of
 from jetbroker.jetstream.consumers.consumer import Consumer
 from jetbroker.jetstream.models.config import ConsumerConfig, CreateConsumerRequest
-from jetbroker.jetstream.models.decode import TIME, UINT64, DecodeError, decode, embedded_field, json_field
+from jetbroker.jetstream.models.consumer_config import check_group_name
+from jetbroker.jetstream.models.decode import TEXT, TIME, UINT64, DecodeError, embedded_field, json_field
 from jetbroker.jetstream.models.errors import api_error
 from jetbroker.jetstream.models.metadata import shown_metadata
 from jetbroker.jetstream.models.offline import paged_offline
+from jetbroker.jetstream.models.unmarshal import unmarshal
 from jetbroker.turns import in_turns
 
+T = TypeVar("T")
 _SEPARATORS = frozenset("/\\")
 
 
@@ -53,6 +56,13 @@ class ResetRequest:
     """Body of CONSUMER.RESET; no sequence: back to the ack floor."""
 
     seq: int = json_field(UINT64)
+
+
+@dataclass
+class UnpinRequest:
+    """Body of CONSUMER.UNPIN."""
+
+    group: str = json_field(TEXT)
 
 
 async def consumer_info(js: JetStream, consumer: Consumer) -> dict[str, Any]:
@@ -183,8 +193,16 @@ async def _pause(js: JetStream, request: Request) -> dict[str, Any]:
 
 
 async def _unpin(js: JetStream, request: Request) -> dict[str, Any]:
-    js.consumer(js.stream(request.tokens[2]), request.tokens[3])
-    raise api_error("consumer_invalid_priority_group")
+    """The pinned client of a consumer is so no more."""
+    asked = _unmarshal(UnpinRequest, "JSApiConsumerUnpinRequest", request.body)
+    if not asked.group:
+        raise api_error("invalid_json", err="consumer group not specified")
+    check_group_name(asked.group)
+    consumer = js.consumer(js.stream(request.tokens[2]), request.tokens[3])
+    if asked.group not in consumer.config.priority_groups:
+        raise api_error("consumer_invalid_priority_group")
+    consumer.unpin(asked.group)
+    return {}
 
 
 async def _reset(js: JetStream, request: Request) -> dict[str, Any] | Later | None:
@@ -193,17 +211,20 @@ async def _reset(js: JetStream, request: Request) -> dict[str, Any] | Later | No
     consumer = stream.consumers.get(request.tokens[3]) if stream is not None else None
     if consumer is None or request.reply is None:
         return None
-    try:
-        asked = decode(ResetRequest, "JSApiConsumerResetRequest", request.body or b"{}", strict=False)
-    except DecodeError as error:
-        # read as Go reads JSON by itself, not as requests to the API are: without a place
-        raise api_error("invalid_json", err=str(error).partition(" at offset ")[0]) from None
+    asked = _unmarshal(ResetRequest, "JSApiConsumerResetRequest", request.body or b"{}")
     await in_turns(consumer.settling())
     seq = consumer.reset(asked.seq)
     answer = await consumer_info(js, consumer) | {"reset_seq": seq}
     if consumer.state_log is None:
         return answer
     return Later(answer, consumer.state_log.commit(), "consumer_store_failed")
+
+
+def _unmarshal(cls: type[T], go_name: str, body: bytes) -> T:
+    try:
+        return unmarshal(cls, go_name, body)
+    except DecodeError as error:
+        raise api_error("invalid_json", err=str(error)) from None
 
 
 _PAGE = {"total": 0, "offset": 0, "limit": 0, "consumers": []}

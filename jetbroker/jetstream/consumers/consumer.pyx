@@ -229,6 +229,13 @@ cdef class Consumer(StreamConsumer):
         self.advisories.add("PAUSE", "consumer_pause", self.pause_fields())
         return False
 
+    # --- priority groups ---
+
+    def unpin(self, str group not None) -> None:
+        """The client that is pinned is so no more. `group` is one of its priority groups."""
+        self.delivery.unpin(group)
+        self.turn.wake()
+
     # --- inactivity ---
 
     def has_delivery_interest(self) -> bool:
@@ -285,6 +292,9 @@ cdef class Consumer(StreamConsumer):
             out["paused"] = True
             out["pause_remaining"] = self.config.pause_until.left(wall_clock_ns())
         out["ts"] = format_timestamp(wall_clock_ns())
+        if self.config.priority_groups:
+            # one pin for all groups, told with the first one
+            out["priority_groups"] = [{"group": self.config.priority_groups[0], **self.delivery.group_state()}]
         return out
 
     cdef SubjectFilter interest(self):

@@ -71,10 +71,14 @@ cdef class Envelope:
     cdef Py_ssize_t reply_prefix
     cdef OutputBuffer body             # a message body that is not contiguous in the log
     cdef bint headers_only
+    cdef bytes stamped                 # a header line that every message gets; None: none
+    cdef Py_ssize_t added              # bytes of the last message that are the stamp's
 
+    cdef int stamp(self, bytes line) except -1
     cdef int address(self, StoredMessage* message, uint64_t delivered, uint64_t cseq, uint64_t ahead,
                      Message* out) except -1
     cdef int fill(self, StoredMessage* message, bint copy, Message* out) except -1
+    cdef int _rewrite(self, StoredMessage* message, Message* out) except -1
 
 
 cdef class LookAhead(Worker):

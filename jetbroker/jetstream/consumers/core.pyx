@@ -146,7 +146,6 @@ cdef class Envelope:
 
     cdef int fill(self, StoredMessage* message, bint copy, Message* out) except -1:
         """Subject and body; copied together when the log's bytes can not be used as they are."""
-        cdef bytes size_header
         out.subject = message.subject
         out.subject_len = message.subject_len
         out.headers_len = message.headers_len
@@ -156,7 +155,7 @@ cdef class Envelope:
         out.tail = NULL
         out.tail_len = 0
         out.body = message.headers if message.headers_len else message.payload
-        if not self.headers_only:
+        if not self.headers_only and self.stamped is None:
             if not copy and (message.headers_len == 0 or message.payload_len == 0
                              or message.headers + message.headers_len == message.payload):
                 return 0
@@ -165,19 +164,41 @@ cdef class Envelope:
             self.body.append(message.headers, message.headers_len)
             self.body.append(message.payload, message.payload_len)
         else:
-            size_header = b"Nats-Msg-Size: %d\r\n\r\n" % message.payload_len
-            self.body.clear()
-            self.body.reserve(message.subject_len + message.headers_len + 64)
-            if message.headers_len:
-                self.body.append(message.headers, message.headers_len - 2)
-            else:
-                self.body.append(b"NATS/1.0\r\n", 10)
-            self.body.append(PyBytes_AS_STRING(size_header), PyBytes_GET_SIZE(size_header))
-            out.headers_len = out.body_len = self.body.size
+            self._rewrite(message, out)
         if copy:
             self.body.append(message.subject, message.subject_len)
             out.subject = self.body.data + out.body_len
         out.body = self.body.data
+        return 0
+
+    cdef int _rewrite(self, StoredMessage* message, Message* out) except -1:
+        """The body with headers of its own."""
+        cdef bytes line
+        self.body.clear()
+        if message.headers_len:
+            self.body.append(message.headers, message.headers_len - 2)
+        else:
+            self.body.append(b"NATS/1.0\r\n", 10)
+        if self.headers_only:
+            line = b"Nats-Msg-Size: %d\r\n" % message.payload_len
+            self.body.append(PyBytes_AS_STRING(line), PyBytes_GET_SIZE(line))
+        if self.stamped is not None:
+            self.body.append(PyBytes_AS_STRING(self.stamped), PyBytes_GET_SIZE(self.stamped))
+        self.body.append(b"\r\n", 2)
+        out.headers_len = out.body_len = self.body.size
+        self.added = 0
+        if self.stamped is not None:
+            # a message without headers would have had none
+            self.added = PyBytes_GET_SIZE(self.stamped) if message.headers_len or self.headers_only else self.body.size
+        if not self.headers_only:
+            self.body.append(message.payload, message.payload_len)
+            out.body_len = self.body.size
+        return 0
+
+    cdef int stamp(self, bytes line) except -1:
+        """Let every message carry this header line, or none."""
+        self.stamped = line
+        self.added = 0
         return 0
 
 
@@ -324,7 +345,7 @@ cdef class ConsumerCore:
             ahead = max(self.cursor.ahead(), <uint64_t>1) - 1
         self.envelope.fill(message, copy, &out)
         self.envelope.address(message, count, self.tracker.delivered_cseq + 1, ahead, &out)
-        size[0] = out.subject_len + out.reply_len + out.body_len
+        size[0] = out.subject_len + out.reply_len + out.body_len - self.envelope.added
         if size[0] > room:
             return SENT_TOO_LARGE
         if self.router.send(route, &out) == 0:

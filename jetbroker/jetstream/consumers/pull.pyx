@@ -10,189 +10,21 @@ from jetbroker.jetstream.consumers.core cimport (
     ConsumerCore, Delivery, Inactivity, sooner,
 )
 from jetbroker.jetstream.consumers.pending cimport PendingEntry
-from jetbroker.routing.router cimport Router
+from jetbroker.jetstream.consumers.priority cimport (
+    CHOICE_AGAIN, CHOICE_HEAD, CHOICE_LATER, CHOICE_NOBODY, group_state, policy_for, tell_unpinned,
+)
+from jetbroker.jetstream.consumers.waiting cimport (
+    DUE_NO_MESSAGES, DUE_TIMEOUT, GroupTerms, WaitingQueue, WaitingRequest,
+)
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.saturate cimport add_int64, subtract_int64
 from jetbroker.store.log.stream_log cimport StoredMessage, SubjectFilter
-from jetbroker.tick cimport TickTask
 from jetbroker.wire.message cimport Message
 
 from jetbroker.jetstream.consumers import status as texts
 from jetbroker.jetstream.consumers.pull_request import PullLimits, PullRequestError, parse_pull_request
 from jetbroker.forms.api_level import LEVEL_HEADER, level_supported
 from jetbroker.wire.headers import header_value
-
-
-cdef class WaitingRequest:
-    """One request; times are monotonic nanoseconds."""
-
-    def __init__(self, bytes reply not None, object request, int64_t now_ns) -> None:
-        """`request` is a PullRequest."""
-        self.reply = reply
-        self.left = request.batch
-        self.bounded = request.max_bytes > 0
-        self.bytes_left = request.max_bytes
-        self.no_wait = request.no_wait
-        if request.expires:
-            self.expires_ns = add_int64(now_ns, request.expires)
-        if request.idle_heartbeat > 0:
-            self.heartbeat_ns = request.idle_heartbeat
-            self.next_heartbeat_ns = add_int64(now_ns, self.heartbeat_ns)
-
-    cdef bint wanted(self, Router router) except -1:
-        if self.route is None or self.route.stale:
-            self.route = router.route(PyBytes_AS_STRING(self.reply), PyBytes_GET_SIZE(self.reply))
-            if self.watcher is not None:
-                router.watch(self.route, self.watcher)
-        return self.route.reaches()
-
-    cdef bint exhausted(self) noexcept:
-        return self.no_wait and (self.delivered > 0 or self.expires_ns == 0)
-
-    cdef DueState state_at(self, int64_t now_ns, bint blocked) noexcept:
-        if self.expires_ns and self.expires_ns <= now_ns:
-            return DUE_TIMEOUT
-        if blocked and self.exhausted():
-            return DUE_NO_MESSAGES
-        if self.heartbeat_ns and self.next_heartbeat_ns <= now_ns:
-            return DUE_HEARTBEAT
-        return DUE_NOTHING
-
-    cdef int release(self, Router router) except -1:
-        if self.route is not None and self.watcher is not None:
-            router.unwatch(self.route, self.watcher)
-        self.watcher = None
-        return 0
-
-
-cdef class WaitingQueue:
-    """The ring of waiting requests: the head is served next. `watcher` hears when a requester may have left."""
-
-    def __init__(self, Router router not None, TickTask watcher=None) -> None:
-        self.router = router
-        self.watcher = watcher
-
-    cdef int push(self, WaitingRequest request) except -1:
-        request.watcher = self.watcher
-        self.append(request)
-        self.note_event(request)
-        # from now on its route is watched
-        request.wanted(self.router)
-        return 0
-
-    cdef void append(self, WaitingRequest request) noexcept:
-        request.next = None
-        if self.tail is None:
-            self.head = request
-        else:
-            self.tail.next = request
-        self.tail = request
-        self.count += 1
-
-    cdef WaitingRequest pop(self):
-        cdef WaitingRequest request = self.unlink()
-        request.release(self.router)
-        return request
-
-    cdef WaitingRequest unlink(self):
-        cdef WaitingRequest request = self.head
-        self.head = request.next
-        if self.head is None:
-            self.tail = None
-        request.next = None
-        self.count -= 1
-        return request
-
-    cdef void rotate(self) noexcept:
-        cdef WaitingRequest request = self.head
-        if request is self.tail:
-            return
-        self.head = request.next
-        request.next = None
-        self.tail.next = request
-        self.tail = request
-
-    cdef void note_event(self, WaitingRequest request) noexcept:
-        if request.expires_ns and (self.next_event_ns == 0 or request.expires_ns < self.next_event_ns):
-            self.next_event_ns = request.expires_ns
-        if request.heartbeat_ns and (self.next_event_ns == 0 or request.next_heartbeat_ns < self.next_event_ns):
-            self.next_event_ns = request.next_heartbeat_ns
-
-    cdef list take_due(self, int64_t now_ns, bint blocked):
-        cdef list due = []
-        cdef set gone = set()
-        cdef WaitingRequest request
-        self._find_next_event()
-        if self.next_event_ns == 0 or self.next_event_ns > now_ns:
-            return due
-        request = self.head
-        while request is not None:
-            request.due = request.state_at(now_ns, blocked)
-            if request.due != DUE_NOTHING:
-                due.append(request)
-            if request.due == DUE_HEARTBEAT:
-                request.next_heartbeat_ns = add_int64(now_ns, request.heartbeat_ns)
-            elif request.due != DUE_NOTHING:
-                gone.add(request)
-            request = request.next
-        self._take(gone)
-        self._find_next_event()
-        return due
-
-    cdef int _find_next_event(self) except -1:
-        cdef WaitingRequest request = self.head
-        self.next_event_ns = 0
-        while request is not None:
-            self.note_event(request)
-            request = request.next
-        return 0
-
-    cdef list take_exhausted(self):
-        cdef set gone = set()
-        cdef WaitingRequest request = self.head
-        while request is not None:
-            if request.exhausted():
-                gone.add(request)
-            request = request.next
-        return self._take(gone)
-
-    cdef list take_unwanted(self, Router router):
-        cdef set gone = set()
-        cdef WaitingRequest request = self.head
-        while request is not None:
-            if not request.wanted(router):
-                gone.add(request)
-            request = request.next
-        return self._take(gone)
-
-    cdef list take_all(self):
-        cdef list out = []
-        while self.count:
-            out.append(self.pop())
-        self.next_event_ns = 0
-        return out
-
-    cdef int64_t wanted_messages(self) noexcept:
-        cdef int64_t total = 0
-        cdef WaitingRequest request = self.head
-        while request is not None:
-            total = add_int64(total, request.left)
-            request = request.next
-        return total
-
-    cdef list _take(self, set gone):
-        cdef list out = []
-        cdef WaitingRequest request
-        if not gone:
-            return out
-        for _ in range(self.count):
-            request = self.unlink()
-            if request in gone:
-                request.release(self.router)
-                out.append(request)
-            else:
-                self.append(request)
-        return out
 
 
 cdef class PullDelivery(Delivery):
@@ -207,7 +39,11 @@ cdef class PullDelivery(Delivery):
     def configure(self, config) -> None:
         """Take over a (changed) ConsumerConfig."""
         self.max_waiting = config.max_waiting
-        self.limits = PullLimits(config.max_batch, config.max_expires, config.max_bytes)
+        self.limits = PullLimits(
+            config.max_batch, config.max_expires, config.max_bytes,
+            config.priority_policy, frozenset(config.priority_groups))
+        self.waiting.sort_by_level(config.priority_policy == "prioritized")
+        self.priority = policy_for(config, self.priority, self.core)
 
     def end(self, str reason) -> None:
         """Deliver no more; `reason`: the 409 status for waiting requests, "": none."""
@@ -224,12 +60,18 @@ cdef class PullDelivery(Delivery):
 
     cdef bytes take_request(self, bytes reply, bytes headers, bytes body):
         cdef WaitingRequest request
+        cdef GroupTerms terms = None
         if headers and not level_supported(header_value(headers, LEVEL_HEADER)):
             return texts.REQUIRED_API_LEVEL
         try:
             wanted = parse_pull_request(body, self.limits)
         except PullRequestError as error:
             return texts.status(str(error))
+        if wanted.priority.group:
+            terms = GroupTerms(wanted.priority)
+            refusal = self.priority.refusal(terms, self.turn.now_ns) if self.priority is not None else None
+            if refusal is not None:
+                return refusal
         if self.max_waiting > 0 and self.waiting.count >= self.max_waiting:
             # those whose requester has left make room
             self.waiting.take_unwanted(self.router)
@@ -240,6 +82,7 @@ cdef class PullDelivery(Delivery):
             if refusal is not None:
                 return refusal
         request = WaitingRequest(reply, wanted, self.turn.now_ns)
+        request.terms = terms
         request.into_stream = bool(self.own_subjects.patterns) and self.own_subjects.matches(
             PyBytes_AS_STRING(reply), PyBytes_GET_SIZE(reply))
         self.waiting.push(request)
@@ -270,7 +113,7 @@ cdef class PullDelivery(Delivery):
             request = self.waiting.head
             if request.expires_ns and request.expires_ns <= self.turn.now_ns:
                 self.waiting.pop()
-                self._time_out(request)
+                self._end(request, texts.REQUEST_TIMEOUT)
             elif request.wanted(self.router):
                 return request
             else:
@@ -281,8 +124,8 @@ cdef class PullDelivery(Delivery):
         cdef StoredMessage message
         cdef PendingEntry* again = NULL
         cdef WaitingRequest request
-        cdef Py_ssize_t size = 0, total = 0
-        cdef int outlook, result, count = 0
+        cdef Py_ssize_t size = 0, total = 0, steps = 0
+        cdef int outlook, choice, result, count = 0
         while True:
             request = self._next_request()
             if request is None:
@@ -295,6 +138,13 @@ cdef class PullDelivery(Delivery):
                 if outlook == OUTLOOK_NOTHING and self.core.log.committed == self.core.log.last_seq:
                     self._end_exhausted()
                 break
+            if self.priority is not None:
+                choice = self._choose(again != NULL, &steps)
+                if choice == CHOICE_AGAIN:
+                    continue
+                if choice != CHOICE_HEAD:
+                    break
+                request = self.waiting.head
             result = self.core.send(request.route, request.into_stream, &message, again,
                                     request.bytes_left if request.bounded else INT64_MAX, &size)
             if result == SENT_OK:
@@ -303,11 +153,26 @@ cdef class PullDelivery(Delivery):
                 total += size
                 continue
             self.waiting.pop()
+            if self.priority is not None:
+                self.priority.missed(request)
             if result == SENT_TOO_LARGE:
                 self.status(request.reply, texts.status_with_rest(texts.TOO_LARGE, request.left, request.bytes_left))
         if count:
             self.core.last_delivered_ns = wall_clock_ns()
         return 0
+
+    cdef int _choose(self, bint again, Py_ssize_t* steps) except -1:
+        """Let the priority policy bring somebody to the head. Choice"""
+        cdef WaitingRequest request
+        cdef int choice = self.priority.choose(self.waiting, self.core, again, steps)
+        if choice == CHOICE_AGAIN:
+            for request, line in self.priority.take_ended():
+                self._end(request, line)
+        elif choice == CHOICE_NOBODY:
+            self._end_exhausted()
+        elif choice == CHOICE_LATER:
+            self.turn.go_on()
+        return choice
 
     cdef int _serve(self, WaitingRequest request, Py_ssize_t size) except -1:
         """`request` (the head) got a message of `size` bytes."""
@@ -337,19 +202,34 @@ cdef class PullDelivery(Delivery):
         """Pulls that do not wait hear that there is nothing."""
         return self._end_exhausted()
 
+    # --- its priority group ---
+
+    def group_state(self) -> dict:
+        """Who is pinned, and since when, as ConsumerInfo tells it."""
+        return group_state(self.priority)
+
+    def unpin(self, str group not None) -> None:
+        """Nobody is pinned any more; that is told even when nobody was. There is one pin for all groups."""
+        if self.priority is not None:
+            self.priority.unpin()
+        tell_unpinned(self.core, group, "admin")
+
     # --- time and interest ---
 
-    cdef int _time_out(self, WaitingRequest request) except -1:
+    cdef int _end(self, WaitingRequest request, str line) except -1:
+        """Tell a request that left the queue why, and what it did not get."""
         return self.status(request.reply, texts.status_with_rest(
-            texts.REQUEST_TIMEOUT, request.left, request.bytes_left if request.bounded else 0))
+            line, request.left, request.bytes_left if request.bounded else 0))
 
     cdef int run_timers(self) except -1:
         cdef WaitingRequest request
+        if self.priority is not None:
+            self.priority.run_timers(self.turn.now_ns)
         if not self.waiting.next_event_ns or self.waiting.next_event_ns > self.turn.now_ns:
             return 0
         for request in self.waiting.take_due(self.turn.now_ns, self.core.blocked()):
             if request.due == DUE_TIMEOUT:
-                self._time_out(request)
+                self._end(request, texts.REQUEST_TIMEOUT)
             elif request.due == DUE_NO_MESSAGES:
                 self.status(request.reply, texts.NO_MESSAGES)
             else:
@@ -358,7 +238,8 @@ cdef class PullDelivery(Delivery):
         return 0
 
     cpdef int64_t earliest(self) except? -1:
-        return sooner(self.core.due_ns(), self.waiting.next_event_ns)
+        cdef int64_t when = sooner(self.core.due_ns(), self.waiting.next_event_ns)
+        return when if self.priority is None else sooner(when, self.priority.due_ns)
 
     cdef int interest_changed(self) except -1:
         if not self.waiting.count:

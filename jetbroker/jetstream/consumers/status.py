@@ -13,6 +13,8 @@ REQUESTS_PENDING = b"NATS/1.0 408 Requests Pending\r\n\r\n"
 PUSH_BASED = b"NATS/1.0 409 Consumer is push based\r\n\r\n"
 TOO_MANY_WAITING = b"NATS/1.0 409 Exceeded MaxWaiting\r\n\r\n"
 REQUIRED_API_LEVEL = b"NATS/1.0 412 Required Api Level\r\n\r\n"
+PIN_MISMATCH = b"NATS/1.0 423 Nats-Pin-Id mismatch\r\n\r\n"
+WRONG_PIN = "423 Nats-Wrong-Pin-Id"
 REQUEST_TIMEOUT = "408 Request Timeout"
 TOO_LARGE = "409 Message Size Exceeds MaxBytes"
 BATCH_COMPLETED = "409 Batch Completed"
@@ -34,6 +36,11 @@ def heartbeat(consumer_seq: int, stream_seq: int, stalled: bytes | None = None) 
     tail = b"Nats-Consumer-Stalled: " + stalled + b"\r\n" if stalled else b""
     head = f"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: {consumer_seq}\r\nNats-Last-Stream: {stream_seq}\r\n"
     return head.encode() + tail + b"\r\n"
+
+
+def pin_header(pin: str) -> bytes:
+    """The header line of every message of a consumer with a pinned client."""
+    return f"Nats-Pin-Id: {pin}\r\n".encode()
 
 
 def account_hash(account: str) -> bytes:

@@ -57,6 +57,7 @@ def default_consumer_config(
     config: ConsumerConfig, stream: StreamConfig, account: AccountLimits, *, pedantic: bool = False
 ) -> ConsumerConfig:
     """`config` with its defaults filled in. Raises ApiError where pedantic forbids to change a value."""
+    level = consumer_level(config)  # of what was asked for, as in nats-server
     config = dataclasses.replace(config)
     if config.max_deliver < -1 and pedantic:
         raise api_error("pedantic", err="max_deliver must be set to -1")
@@ -89,7 +90,7 @@ def default_consumer_config(
         config.max_batch = account.server.max_request_batch
     if config.priority_policy == "pinned_client" and config.priority_timeout == 0:
         config.priority_timeout = PIN_TIMEOUT
-    config.metadata = stored_metadata(config.metadata, consumer_level(config))
+    config.metadata = stored_metadata(config.metadata, level)
     return config
 
 
@@ -205,16 +206,6 @@ _FIXED = (
     ("storage type", "mem_storage"),
     ("direct", "direct"),
 )
-
-
-def refuse_unsupported_consumer(config: ConsumerConfig) -> None:
-    """Refuse what is well-formed but not built, so that no setting is ever silently without effect."""
-    wanted = {
-        "priority_groups": bool(config.priority_groups) or config.priority_policy != "none",
-    }
-    feature = next((name for name, is_wanted in wanted.items() if is_wanted), "")
-    if feature:
-        raise api_error("consumer_create", err=f"{feature} not supported yet")
 
 
 def _check_names(config: ConsumerConfig) -> None:
@@ -368,5 +359,10 @@ def _check_priority_groups(config: ConsumerConfig) -> None:
     for group in config.priority_groups:
         if not group:
             raise api_error("consumer_empty_group_name")
-        if not _GROUP_NAME.fullmatch(group):
-            raise api_error("consumer_invalid_group_name")
+        check_group_name(group)
+
+
+def check_group_name(group: str) -> None:
+    """Refuse what no priority group can be called. Raises ApiError 10162."""
+    if not _GROUP_NAME.fullmatch(group):
+        raise api_error("consumer_invalid_group_name")
