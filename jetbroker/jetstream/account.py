@@ -291,9 +291,11 @@ class JetStream:
 
     async def delete_stream(self, name: str) -> None:
         """Delete a stream with its consumers, one that is offline, too. Raises ApiError."""
+        consumers: list[str] = []
         if name not in self.offline:
             stream = self.stream(name)
             self._leave(stream)
+            consumers = list(stream.consumers)
             for consumer in list(stream.consumers.values()):
                 consumer.stop(DELETED)
             await in_turns(stream.stopping())
@@ -305,7 +307,18 @@ class JetStream:
         except StorageError as error:
             raise api_error("stream_delete", err=str(error)) from error
         self.offline.pop(name, None)
+        for consumer_name in consumers:
+            self.host.advisories.consumer("DELETED", name, consumer_name, "delete")
         self.host.advisories.stream("DELETED", name, "delete")
+
+    async def purge(self) -> None:
+        """Delete every stream, those that are offline, too, and whatever else is stored. Raises ApiError."""
+        for name in [*self.streams, *self.offline]:
+            await self.delete_stream(name)
+        try:
+            await self.store.remove_account(self.account_name)
+        except StorageError as error:
+            raise api_error("stream_general_error", err=str(error)) from error
 
     async def _check_overlap(self, config: StreamConfig) -> None:
         known = self.subjects.bounded(limits.JS_OVERLAP_STEPS)

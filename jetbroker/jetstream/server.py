@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from jetbroker.accounts.account import Account
 from jetbroker.config.options import SYSTEM_ACCOUNT, Options
+from jetbroker.errors import StorageError
 from jetbroker.forms.api_level import API_LEVEL
 from jetbroker.forms.gotext import SECOND
 from jetbroker.forms.sizes import friendly_bytes
@@ -30,9 +31,10 @@ from jetbroker.tick import Tick
 if TYPE_CHECKING:
     from jetbroker.jetstream.account import JetStream
     from jetbroker.jetstream.api.dispatch import Api
+    from jetbroker.jetstream.api.system import SystemApi
 
 DEFAULT_SHARE = 0.75  # of the machine's memory and of the free disk, as nats-server takes
-ENGINE = ("account", "api.dispatch", "publish.batches", "publish.schedule_headers", "publish.schedules")
+ENGINE = ("account", "api.dispatch", "api.system", "publish.batches", "publish.schedule_headers", "publish.schedules")
 
 _NO_RESPONDERS = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n"
 
@@ -53,7 +55,7 @@ class JetStreamServer:
         self.log = log
         self.store: Store | None = None
         self.by_account: dict[str, JetStream] = {}
-        self._apis: dict[str, Api] = {}
+        self._apis: dict[str, Api | SystemApi] = {}
         self._waiting: list[_WaitingAccount] = []
         self._is_ready = False
         self._late_start: asyncio.Task[None] | None = None
@@ -165,6 +167,22 @@ class JetStreamServer:
         if wanted.max_file_store > 0:
             self.reservations.max_storage = wanted.max_file_store
 
+    async def purge(self, name: str) -> None:
+        """Remove all streams of an account, also of one that has no JetStream any more. Raises ApiError."""
+        from jetbroker.jetstream.models.errors import api_error
+
+        jetstream = self.by_account.get(name)
+        found = 0 if jetstream is None else len(jetstream.streams) + len(jetstream.offline)
+        known = str(name in self.accounts).lower()
+        self.log.info(f"Purge request for account {name} (streams: {found}, hasAccount: {known})")
+        try:
+            if jetstream is not None and jetstream.enabled:  # never the system account, whose turn this is
+                await jetstream.requests.change(jetstream.purge)
+            elif self.store is not None:
+                await self.store.remove_account(name)
+        except StorageError as error:
+            raise api_error("stream_general_error", err=str(error)) from error
+
     async def _end_account(self, name: str, store: Store) -> None:
         jetstream = self.by_account.pop(name)
         await self._apis.pop(name).stop()
@@ -175,10 +193,12 @@ class JetStreamServer:
     async def _start_account(self, account: Account, store: Store) -> None:
         from jetbroker.jetstream.account import JetStream
         from jetbroker.jetstream.api.dispatch import Api
+        from jetbroker.jetstream.api.system import SystemApi
         from jetbroker.jetstream.host.advisories import Advisories
         from jetbroker.jetstream.host.host import Host
 
-        advisories = Advisories(account.router, self.info.domain)
+        system = next((one.router for one in self.accounts.values() if one.is_system), None)
+        advisories = Advisories(account.router, self.info.domain, system)
         jetstream = JetStream(
             Host(account.router, self._turns, self.info, self.log, advisories),
             store,
@@ -188,7 +208,7 @@ class JetStreamServer:
             queues=self._requests,
         )
         self.by_account[account.name] = jetstream
-        self._apis[account.name] = Api(jetstream)
+        self._apis[account.name] = SystemApi(jetstream, self.purge) if account.is_system else Api(jetstream)
         account.router.jetstream = jetstream
         self._map_domain(account)
         jetstream.start()

@@ -175,10 +175,13 @@ class Store:
     # --- recovery ---
 
     def accounts(self) -> list[str]:
-        """Names of the accounts that have a folder here."""
+        """Names of the accounts that have a folder here; for a start, which removes what is left of those purged."""
         names = []
         for entry in self.disk.listdir(self.path):
-            if not os.path.isdir(f"{self.path}/{entry}") or entry == CACHE_FOLDER or entry.startswith(HIDDEN_PREFIX):
+            if not os.path.isdir(f"{self.path}/{entry}") or entry == CACHE_FOLDER:
+                continue
+            if entry.startswith(HIDDEN_PREFIX):
+                self._remove_tree(f"{self.path}/{entry}")
                 continue
             account = read_checked_json(self.disk, f"{self.path}/{entry}/account.json") or {}
             name = account.get("name")
@@ -495,6 +498,16 @@ class Store:
             await log.close()
             if isinstance(log, FileLog):
                 await self._packer.leave(log)
+
+    async def remove_account(self, account: str) -> None:
+        """Remove the folder of an account that has no streams open. Raises StorageError."""
+        await self._in_thread(self._remove_account, self._account_directory(account))
+
+    def _remove_account(self, directory: str) -> None:
+        if os.path.isdir(directory):
+            gone = f"{self.path}/.gone-{self.disk.random_bytes(8).hex()}"
+            self._publish_directory(directory, gone)
+            self._remove_tree(gone)
 
     async def close(self) -> None:
         """Commit everything, close all files and give up the lock."""

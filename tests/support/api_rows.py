@@ -27,7 +27,7 @@ OWN = frozenset(
 
 @dataclass(frozen=True)
 class Ask:
-    """One request. `is_silent`: nats-server does not answer it, so there is no need to wait for long."""
+    """One request."""
 
     user: str
     subject: str

@@ -3,28 +3,24 @@
 Subjects that mean nothing are met with silence.
 """
 
-import time
 import traceback
 from typing import Any
 
 from jetbroker import limits
-from jetbroker.addresses import split
 from jetbroker.errors import StorageError
 from jetbroker.forms.api_level import LEVEL_HEADER, level_supported
 from jetbroker.forms.gojson import dumps
-from jetbroker.forms.gotext import format_time
 from jetbroker.jetstream.account import JetStream
 from jetbroker.jetstream.api import consumers as api_consumer
 from jetbroker.jetstream.api import streams as api_stream
-from jetbroker.jetstream.api.endpoints import Endpoint, Later, Request
+from jetbroker.jetstream.api.audit import Audit
+from jetbroker.jetstream.api.endpoints import PREFIX, Endpoint, Later, Request
 from jetbroker.jetstream.consumers.pull import SilentReceiver
 from jetbroker.jetstream.models.contracts import Origin
 from jetbroker.jetstream.models.errors import ApiError, api_error, wrap_error
 from jetbroker.routing.router import CallbackReceiver
 from jetbroker.routing.subscription import Subscription
 from jetbroker.wire.headers import header_value
-
-PREFIX = "$JS.API."
 
 # Not `$JS.API.>`: pulls and direct gets are answered by consumers and streams, and by 503 when there are none.
 _SUBJECTS = (
@@ -73,6 +69,7 @@ class Api:
         self.host = js.host
         self.requests = js.requests
         self.requests.tell_dropped = self._tell_dropped
+        self._audit = Audit(js.host)
         self._subscriptions: list[Subscription] = []
 
     def start(self) -> None:
@@ -99,7 +96,7 @@ class Api:
         text = subject.decode("utf-8", "replace")
         tokens = text.removeprefix(PREFIX).split(".")
         endpoint = find_endpoint(tokens)
-        if endpoint is None:
+        if endpoint is None or (endpoint.of_consumer and not self.js.enabled):
             return
         request = Request(text, tokens, reply, headers, payload, origin)
         client = 0 if origin is None else origin.cid
@@ -108,8 +105,10 @@ class Api:
 
     def _tell_dropped(self, dropped: int) -> None:
         self.host.log.warn(f"JetStream API queue limit reached, dropping {dropped} requests")
-        fields = {"server": self.host.server_info.server_name, "dropped": dropped}
-        self.host.advisories.publish("$JS.EVENT.ADVISORY.API.LIMIT_REACHED", fields, "api_limit_reached")
+        domain = self.host.server_info.domain
+        fields: dict[str, Any] = {"server": self.host.server_info.server_name}
+        fields |= ({"domain": domain} if domain else {}) | {"dropped": dropped}
+        self.host.advisories.publish_to_all("$JS.EVENT.ADVISORY.API.LIMIT_REACHED", fields, "api_limit_reached")
 
     # --- at work ---
 
@@ -149,7 +148,7 @@ class Api:
         if request.reply is not None:
             self.host.router.publish_bytes(request.reply, None, b"", body)
         if not (endpoint.of_consumer or (endpoint.is_quiet and "error" not in response)):
-            self._audit(request, body)
+            self._audit.tell(request, body)
 
     def _check_request(self, endpoint: Endpoint, request: Request) -> None:
         if endpoint.is_cluster:
@@ -159,42 +158,3 @@ class Api:
                 raise api_error("required_api_level")
         if not self.js.enabled:
             raise api_error("not_enabled_for_account")
-
-    def _audit(self, request: Request, body: bytes) -> None:
-        """Who asked what, for whoever listens."""
-        subject = "$JS.EVENT.ADVISORY.API"
-        if not self.host.router.interested(subject.encode()):
-            return
-        fields: dict[str, Any] = {
-            "server": self.host.server_info.server_name,
-            "client": self._client(request.origin),
-            "subject": request.subject,
-        }
-        if request.body:
-            fields["request"] = request.body.decode("utf-8", "replace")
-        fields["response"] = body.decode()
-        if self.host.server_info.domain:
-            fields["domain"] = self.host.server_info.domain
-        self.host.advisories.publish(subject, fields, "api_audit")
-
-    def _client(self, origin: Origin | None) -> dict[str, Any]:
-        """Who asked, as nats-server describes a connection; empty fields are left out."""
-        account = {"acc": self.js.account_name}
-        if origin is None:
-            return account
-        start_ns = time.time_ns() - int((self.host.tick.loop.time() - origin.opened_at) * 1e9)
-        facts = {
-            "start": format_time(start_ns),
-            "host": split(origin.peer)[0],
-            "id": origin.cid,
-            **account,
-            "user": origin.user,
-            "name": origin.name,
-            "lang": origin.lang,
-            "ver": origin.version,
-            "rtt": getattr(origin, "rtt_ns", 0),
-            "server": origin.server or self.host.server_info.server_name,
-            "cluster": self.host.server_info.cluster,
-        }
-        kind = {"kind": "Leafnode"} if origin.server else {"kind": "Client", "client_type": "nats"}
-        return {name: value for name, value in facts.items() if value} | kind

@@ -11,6 +11,7 @@ from jetbroker.jetstream.models.decode import INT, DecodeError, decode, json_fie
 from jetbroker.jetstream.models.errors import api_error
 
 T = TypeVar("T")
+PREFIX = "$JS.API."
 MANY = 2**31  # tokens
 
 

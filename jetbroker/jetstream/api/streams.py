@@ -104,8 +104,7 @@ async def account_info(js: JetStream, request: Request) -> dict[str, Any]:
     }
     nothing = {**dict.fromkeys(_COUNTED, 0), "max_bytes_required": False}
     reply: dict[str, Any] = {**used, "limits": nothing if js.tiers else _limits(js.usage.limits)}
-    if js.host.server_info.domain:
-        reply["domain"] = js.host.server_info.domain
+    reply |= _domain(js)
     reply["api"] = {"level": API_LEVEL, "total": js.requests.total, "errors": js.requests.errors}
     unused = dict.fromkeys(used, 0)
     tiers = {name: {**(used if name == TIER else unused), "limits": _limits(tier)} for name, tier in js.tiers.items()}
@@ -164,7 +163,7 @@ async def _update(js: JetStream, request: Request) -> dict[str, Any]:
     if body.config.name != request.tokens[2]:
         raise api_error("stream_mismatch")
     stream = await js.update_stream(body.config, pedantic=body.pedantic)
-    return stream_info(js, stream)
+    return stream_info(js, stream) | _domain(js)
 
 
 async def _matching_streams(js: JetStream, subject: str) -> list[str]:
@@ -197,9 +196,14 @@ def _listed(js: JetStream, name: str) -> dict[str, Any] | None:
     stream = js.streams.get(name)
     if stream is None:
         return None
-    info = stream_info(js, stream)
+    info = stream_info(js, stream) | _domain(js)
     info["config"]["metadata"] = stream.config.metadata
     return info
+
+
+def _domain(js: JetStream) -> dict[str, str]:
+    """Beside what is told of a stream; CREATE's answer has none."""
+    return {"domain": js.host.server_info.domain} if js.host.server_info.domain else {}
 
 
 async def _info(js: JetStream, request: Request) -> dict[str, Any]:
@@ -214,9 +218,7 @@ async def _info(js: JetStream, request: Request) -> dict[str, Any]:
             paging = {"total": total, "offset": offset, "limit": limits.JS_SUBJECTS_PAGE}
     info = stream_info(js, stream, state=stream.state(asked.deleted_details, subjects))
     behind = {key: info.pop(key) for key in ("mirror", "sources", "ts") if key in info}
-    if js.host.server_info.domain:
-        info["domain"] = js.host.server_info.domain
-    return paging | info | {"cluster": js.host.server_info.placement()} | behind
+    return paging | info | _domain(js) | {"cluster": js.host.server_info.placement()} | behind
 
 
 async def _delete(js: JetStream, request: Request) -> dict[str, Any]:

@@ -11,24 +11,35 @@ from jetbroker.routing.router import Router
 _ID_LENGTH = 22
 
 
-class Advisories:
-    """Those of one account. `domain` is JetStream's, "" for none."""
+def _publish(router: Router, subject: str, fields: dict[str, Any], kind: str) -> None:
+    target = subject.encode()
+    if not router.interested(target):
+        return
+    advisory = {
+        "type": f"io.nats.jetstream.advisory.v1.{kind}",
+        "id": random_name(_ID_LENGTH),
+        "timestamp": format_time(time.time_ns()),
+    }
+    router.publish_bytes(target, None, b"", dumps(advisory | fields))
 
-    def __init__(self, router: Router, domain: str) -> None:
+
+class Advisories:
+    """Those of one account. `domain` is JetStream's, "" for none; `system`: where operators listen."""
+
+    def __init__(self, router: Router, domain: str, system: Router | None = None) -> None:
         self._router = router
+        self._system = system if system is not router else None
         self._domain = {"domain": domain} if domain else {}
 
     def publish(self, subject: str, fields: dict[str, Any], kind: str = "") -> None:
         """Tell whoever listens on `subject`; `kind` is the end of the type, when `fields` has none."""
-        target = subject.encode()
-        if not self._router.interested(target):
-            return
-        advisory = {
-            "type": f"io.nats.jetstream.advisory.v1.{kind}",
-            "id": random_name(_ID_LENGTH),
-            "timestamp": format_time(time.time_ns()),
-        }
-        self._router.publish_bytes(target, None, b"", dumps(advisory | fields))
+        _publish(self._router, subject, fields, kind)
+
+    def publish_to_all(self, subject: str, fields: dict[str, Any], kind: str) -> None:
+        """Tell operators, too, and them whose it is."""
+        _publish(self._router, subject, fields, kind)
+        if self._system is not None:
+            _publish(self._system, subject, {"account": self._router.account_name} | fields, kind)
 
     def stream(self, event: str, name: str, action: str) -> None:
         """A stream was created, updated or deleted."""

@@ -211,7 +211,7 @@ cdef class AtomicBatches:
         if self.ingest.host.server_info.domain:
             fields["domain"] = self.ingest.host.server_info.domain
         fields |= {"batch": batch.id, "reason": reason}
-        self.ingest.host.advisories.publish(
+        self.ingest.host.advisories.publish_to_all(
             f"$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.{name}", fields, "stream_batch_abandoned")
         return 0
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from jetbroker import limits
+from jetbroker.errors import StorageError
 from jetbroker.jetstream.timing.lanes import Job, Kept, Lane
 
 _STOP_SECONDS = 2.0  # answers that wait for the disk get as long at the end
@@ -46,6 +47,7 @@ class RequestQueue:
         self._workers: list[asyncio.Task[None]] = []
         self._answers: set[asyncio.Task[None]] = set()  # those that wait for the disk
         self._answers_bytes = 0
+        self._waited_for: set[asyncio.Future[None]] = set()  # changes of others than clients
 
     def start(self) -> None:
         """Begin to do what is added."""
@@ -59,6 +61,8 @@ class RequestQueue:
             lane.stop()
         await asyncio.gather(*self._workers)
         self._workers = []
+        for done in list(self._waited_for):
+            done.set_exception(StorageError("the account is closed"))
         if self._answers:
             await asyncio.wait(self._answers, timeout=_STOP_SECONDS)
 
@@ -99,6 +103,28 @@ class RequestQueue:
     def add_change(self, job: Job) -> None:
         """Have a change of the broker's own done, behind those that wait already."""
         self._changes.add(job)
+
+    async def change(self, job: Job) -> None:
+        """Have a change done behind those that wait already, and wait for it; what it raises is raised here.
+
+        Raises StorageError when the requests are not handled any more.
+        """
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def work() -> None:
+            try:
+                await job()
+            except Exception as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        if not self._workers:
+            raise StorageError("the account is closed")
+        self._waited_for.add(done)
+        done.add_done_callback(self._waited_for.discard)
+        self._changes.add(work)
+        await done
 
     async def answer_later(self, answer: Coroutine[Any, Any, None], size: int) -> None:
         """Have an answer sent while other requests are done; wait for it only where too many do."""
