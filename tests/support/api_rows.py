@@ -17,7 +17,8 @@ from nats.errors import NoRespondersError
 API = "$JS.API."
 ANSWER_S = 10.0
 SILENCE_S = 0.7  # a server that has not answered by then stays silent
-SETTLED_S = 0.3  # nothing more is told when nothing was told for so long
+LAST = "the last request"
+SETTLED_S = 0.5  # nothing more is told when nothing was told for so long
 # of one server, or of the moment
 OWN = frozenset(
     "active created ts time first_ts last_ts leader last_active start rtt id timestamp total errors server lang ver "
@@ -111,12 +112,16 @@ class Listener:
         await client.subscribe(subject, cb=keep)
         await client.flush()
 
-    async def wait(self, count: int) -> None:
-        """Until so much was heard, and nothing more for a moment."""
+    async def wait(self) -> None:
+        """Until the last request that is audited was heard of, and nothing more for a moment."""
         async with asyncio.timeout(ANSWER_S):
-            while len(self.heard) < count:
+            while not any(fields.get("request") == LAST for _, _, fields in self.heard):
                 await asyncio.sleep(0.01)
         before = -1
         while before != len(self.heard):
             before = len(self.heard)
             await asyncio.sleep(SETTLED_S)
+
+    def events(self) -> list[tuple[str, str, Any]]:
+        """Without that of the last request."""
+        return [event for event in self.heard if event[2].get("request") != LAST]

@@ -56,7 +56,7 @@ class StreamBench:
             WorkTurns(self.tick),
             ServerInfo("name", "id", "2.14.5", domain),
             cast(Logger, SimpleNamespace(warn=self.warnings.append)),
-            cast(Advisories, SimpleNamespace(publish=lambda *advisory: self.advisories.append(advisory))),
+            cast(Advisories, SimpleNamespace(publish=self._told, publish_to_all=self._told)),
         )
         self.streams: dict[str, Stream] = {}
         self.usage = AccountUsage(self.streams, AccountLimits(), ServerReservations())
@@ -67,6 +67,9 @@ class StreamBench:
         self._numbers = itertools.count(1)
         self._receiver = CallbackReceiver(self.tick, self._take)
         self.router.subscribe(self._receiver, b"_R.*")
+
+    def _told(self, *advisory: Any) -> None:
+        self.advisories.append(advisory)
 
     def _take(self, subject: bytes, reply: bytes | None, headers: bytes, payload: bytes, origin: None) -> None:
         self._answers[subject].put_nowait((headers, payload))

@@ -5,8 +5,8 @@ from typing import Any
 
 from jetbroker.addresses import split
 from jetbroker.forms.gotext import format_time
+from jetbroker.jetstream.account import JetStream
 from jetbroker.jetstream.api.endpoints import Request
-from jetbroker.jetstream.host.host import Host
 from jetbroker.jetstream.models.contracts import Origin
 
 _SUBJECT = "$JS.EVENT.ADVISORY.API"
@@ -15,8 +15,8 @@ _SUBJECT = "$JS.EVENT.ADVISORY.API"
 class Audit:
     """Of the requests of one account."""
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, js: JetStream) -> None:
+        self._host = js.host
 
     def tell(self, request: Request, body: bytes) -> None:
         """That `request` was answered with `body`."""

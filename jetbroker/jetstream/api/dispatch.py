@@ -69,7 +69,7 @@ class Api:
         self.host = js.host
         self.requests = js.requests
         self.requests.tell_dropped = self._tell_dropped
-        self._audit = Audit(js.host)
+        self._audit = Audit(js)
         self._subscriptions: list[Subscription] = []
 
     def start(self) -> None:

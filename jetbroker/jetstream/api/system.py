@@ -30,7 +30,7 @@ class SystemApi:
         self._host = js.host
         self._requests = js.requests
         self._purge = purge
-        self._audit = Audit(js.host)
+        self._audit = Audit(js)
         self._subscription: Subscription | None = None
 
     def start(self) -> None:
