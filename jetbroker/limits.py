@@ -158,6 +158,8 @@ JS_CHOSEN_SLOTS = (
     2048  # sequences of which last_per_subject chooses at once: a millisecond when each has its own subject
 )
 JS_JUDGED_SUBJECTS = 2048  # compared with a consumer's filters at once: 0.2 ms, 2 ms with thousands of filters
+JS_WATCHDOG_SECONDS = 1.0  # between two looks at each consumer
+JS_WATCHDOG_LINES = 10  # in the log after one look
 JS_DEAD_LETTER_REASON_BYTES = 1024  # of what a client gives as the reason of +TERM, in a header of the dead letter
 JS_DEAD_LETTER_COMMIT_NS = 2_000_000  # between two looks whether a dead letter is durable: less than most disks take
 JS_DEAD_LETTER_FIRST_WAIT_NS = 1_000_000_000  # after a refused dead letter; each refusal doubles it

@@ -7,8 +7,8 @@ import, so for the others that is done behind the start, one module at a time; t
 import asyncio
 import importlib
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from jetbroker.accounts.account import Account
 from jetbroker.config.options import SYSTEM_ACCOUNT, Options
@@ -19,6 +19,7 @@ from jetbroker.forms.sizes import friendly_bytes
 from jetbroker.jetstream.models.contracts import BatchLimits, Origin, ServerInfo, ServerLimits, ServerReservations
 from jetbroker.jetstream.timing.bursts import Bursts
 from jetbroker.jetstream.timing.requests import RequestQueues
+from jetbroker.jetstream.timing.watchdog import Watchdog
 from jetbroker.jetstream.timing.work_turns import WorkTurns
 from jetbroker.logs.logger import Logger
 from jetbroker.routing.links import LinkReceiver
@@ -60,6 +61,7 @@ class JetStreamServer:
         self._is_ready = False
         self._late_start: asyncio.Task[None] | None = None
         self._links = Bursts(tick.loop, self._follow_links)
+        self.watchdog = Watchdog(tick.loop, self._consumers, self._tell_breach)
 
     async def start(self, find_accounts: Callable[[list[str]], None] | None = None) -> None:
         """Open, recover, subscribe. `find_accounts` is given the names of all accounts that have something stored.
@@ -100,6 +102,7 @@ class JetStreamServer:
         Called when the server is ready.
         """
         self._is_ready = True
+        self.watchdog.start()
         if self.store is not None and (self._late_start is None or self._late_start.done()):
             self._late_start = self.tick.loop.create_task(self._start_waiting(self.store))
 
@@ -124,10 +127,20 @@ class JetStreamServer:
         for jetstream in self.by_account.values():
             jetstream.links_changed()
 
+    def _consumers(self) -> Iterator[Any]:
+        for jetstream in self.by_account.values():
+            for stream in jetstream.streams.values():
+                yield from stream.consumers.values()
+
+    def _tell_breach(self, state: dict[str, Any]) -> None:
+        who = f"{state['account']} > {state['stream_name']} > {state['name']}"
+        self.log.error(f"Consumer '{who}' had messages and demand, and has delivered nothing for a second: {state}")
+
     async def stop(self) -> None:
         """Stop every stream, then sync and close the store."""
         self.log.info("Initiating JetStream Shutdown...")
         self._links.stop()
+        self.watchdog.stop()
         if self._late_start is not None:
             await self._late_start
         for name, jetstream in self.by_account.items():

@@ -57,7 +57,7 @@ async def jsz(sources: Sources, query: Query) -> dict[str, Any]:
     faults = sum(1 for _ in server.store.faults) if server is not None and server.store is not None else 0
     if faults:
         answer["storage_faults"] = faults
-    return answer | {"total": len(enabled)}
+    return answer | _breaches(server) | {"total": len(enabled)}
 
 
 def server_summary(sources: Sources) -> dict[str, Any]:
@@ -65,7 +65,13 @@ def server_summary(sources: Sources) -> dict[str, Any]:
     server = sources.jetstream
     if server is None:
         return {}
-    return {"config": _config(server), "stats": _stats(server, API_LEVEL), "limits": _limits(server)}
+    shown = {"config": _config(server), "stats": _stats(server, API_LEVEL), "limits": _limits(server)}
+    return shown | _breaches(server)
+
+
+def _breaches(server: "JetStreamServer | None") -> dict[str, int]:
+    """Consumers that the watchdog had to set going; nothing as long as there were none."""
+    return {"watchdog_breaches": server.watchdog.breaches} if server is not None and server.watchdog.breaches else {}
 
 
 def _enabled(server: "JetStreamServer | None") -> "list[JetStream]":

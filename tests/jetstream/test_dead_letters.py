@@ -170,6 +170,7 @@ UNUSABLE: dict[str, tuple[str, dict[str, Any] | None, dict[str, Any], str]] = {
     "too small": ("DEAD", {"max_msg_size": 10}, {"max_msg_size": -1}, "refuses it: message size exceeds maximum"),
     "interest": ("DEAD", {"retention": "interest"}, {}, "has interest retention"),
     "mirror": ("DEAD", {"mirror": {"name": "X"}, "subjects": None}, {}, "is a mirror"),
+    "counter": ("DEAD", {"allow_msg_counter": True}, {}, "holds counters"),
     "its own": ("S", None, {}, "would be its own dead-letter stream"),
     "strange": ("../../etc/pass wd\r\n", None, {}, "is missing"),
 }

@@ -5,6 +5,7 @@ from jetbroker.jetstream.consumers.acks cimport Acks
 from jetbroker.jetstream.consumers.core cimport ConsumerAdvisories, ConsumerCore, ConsumerTurn, Delivery, Inactivity
 from jetbroker.jetstream.consumers.dead_letters cimport DeadLetters
 from jetbroker.jetstream.consumers.state cimport StateWriter
+from jetbroker.jetstream.consumers.vigil cimport Vigil
 from jetbroker.jetstream.models.interest cimport StreamConsumer
 
 
@@ -22,6 +23,7 @@ cdef class Consumer(StreamConsumer):
     cdef ConsumerAdvisories advisories
     cdef Inactivity idle
     cdef readonly DeadLetters letters
+    cdef Vigil vigil
     cdef StateWriter writer
     cdef object search                     # for where it begins: see placing(); None: nothing is left to do
     cdef int64_t paused_until_ns           # wall clock; 0: not paused

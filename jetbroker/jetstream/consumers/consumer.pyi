@@ -43,6 +43,12 @@ class Consumer(StreamConsumer):
     def still_inactive(self) -> bool: ...
     def info(self) -> dict[str, Any]: ...
     def look(self) -> None: ...
+    def is_stalled(self) -> bool:
+        """Asked once a second: could it have delivered something since the last time, and has not?"""
+    def describe(self) -> dict[str, Any]:
+        """All of its state, for the log."""
+    def set_going(self) -> None:
+        """Take a turn, whatever it seems to wait for."""
     def placing(self) -> Steps[None]:
         """Find where a new consumer begins."""
     def settling(self) -> Steps[None]:

@@ -14,6 +14,7 @@ from jetbroker.jetstream.consumers.pull cimport PullDelivery
 from jetbroker.jetstream.consumers.push cimport PushDelivery
 from jetbroker.jetstream.consumers.state cimport StateBatch, StateWriter
 from jetbroker.jetstream.consumers.tracker cimport POLICY_ALL, POLICY_EXPLICIT, POLICY_NONE, AckTracker
+from jetbroker.jetstream.consumers.vigil cimport Vigil
 from jetbroker.jetstream.host.host cimport Host
 from jetbroker.jetstream.models.interest cimport StreamConsumer
 from jetbroker.store.log.stream_log cimport SubjectFilter
@@ -75,6 +76,7 @@ cdef class Consumer(StreamConsumer):
             self.delivery = PushDelivery(self.core, self.idle, self.acks, until)
         else:
             self.delivery = PullDelivery(self.core, self.idle, stream.own_subjects)
+        self.vigil = Vigil(self.core, self.delivery)
         tracker.report_finished = stream.config.retention != "limits"
         self.keep_in(state_log)
         self._configure(config)
@@ -372,6 +374,29 @@ cdef class Consumer(StreamConsumer):
             when = sooner(
                 when, self.turn.now_ns + min(max(self.paused_until_ns - wall_clock_ns(), 1), PAUSE_LOOK_NS))
         return when
+
+    # --- the watchdog ---
+
+    def is_stalled(self) -> bool:
+        """Asked once a second: could it have delivered something since the last time, and has not?"""
+        cdef uint64_t delivered = self.core.tracker.delivered_cseq
+        if not self.vigil.is_stalled(not self.running or self.paused_until_ns > 0):
+            return False
+        if self.config.priority_policy == "none":
+            return True
+        self.run_tick()                # who of a group has demand its delivery alone can tell: let it try
+        return self.core.tracker.delivered_cseq > delivered
+
+    def describe(self) -> dict:
+        """All of its state, for the log."""
+        return {"account": self.stream.host.account_name, **self.info(), "scheduled": self.scheduled,
+                **self.vigil.describe()}
+
+    def set_going(self) -> None:
+        """Take a turn, whatever it seems to wait for."""
+        self.turn.stop()
+        self.scheduled = self.core.look_ahead.waiting = self.core.look_ahead.scheduled = False
+        self.turn.wake()
 
     def look(self) -> None:
         """Act on what is due by the clock now: for tests that move it."""

@@ -115,6 +115,8 @@ cdef class ConsumerCore:
     cdef int send(self, Route route, bint copy, StoredMessage* message, PendingEntry* again,
                   int64_t room, Py_ssize_t* size) except -1
     cdef int64_t due_ns(self) noexcept             # when a pending message comes again, 0: none does
+    # Could a delivery find something now, that is not on its way to be found?
+    cdef bint owes(self) except -1
     cdef bint needs(self, uint64_t seq) except -1
     cdef int removed(self, uint64_t seq, bytes subject) except -1
     cdef int drop_evicted(self) except -1
@@ -158,6 +160,7 @@ cdef class Delivery(TickTask):
     cpdef bint in_use(self) except -1
     cdef bint holds_one(self) except -1            # a message that counts as taken waits for its time
     cdef Py_ssize_t waiting_requests(self) except? -1
+    cdef bint has_demand(self) except -1           # would it send a message now, if there were one?
     cdef int restart(self) except -1               # the consumer begins anew
 
 

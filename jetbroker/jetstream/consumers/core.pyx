@@ -29,6 +29,7 @@ from jetbroker import limits
 
 cdef Py_ssize_t NUMBERS_BYTES = 5 * 21
 cdef int64_t MS = 1_000_000
+cdef int64_t DUE_LONG_NS = <int64_t>(limits.JS_WATCHDOG_SECONDS * 1e9)
 cdef int64_t NEVER_AGAIN_NS = 10 * 365 * 86_400 * 1_000_000_000      # ack policy flow_control: nothing comes twice
 cdef long REQUEST_UNITS = limits.JS_PULL_REQUEST_UNITS
 REMOVED_REASON = "Unacknowledged message was deleted"
@@ -368,6 +369,16 @@ cdef class ConsumerCore:
         # the heap's top may be stale: then the timer fires early and looks again
         return self.tracker.pending.heap[0].when_ns if self.tracker.pending.heap_size else 0
 
+    cdef bint owes(self) except -1:
+        cdef StoredMessage message
+        cdef PendingEntry* again = self.tracker.next_redelivery()
+        cdef int64_t due = self.tracker.pending.next_deadline()
+        if again != NULL or 0 < due < self.turn.read() - DUE_LONG_NS:
+            return True
+        if self.full() or self.look_ahead.waiting:
+            return False
+        return self.cursor.find(self.log.committed, &message) in (READ_OK, READ_LATER)
+
     # --- what the stream has lost ---
 
     cdef bint needs(self, uint64_t seq) except -1:
@@ -521,6 +532,9 @@ cdef class Delivery(TickTask):
 
     cdef Py_ssize_t waiting_requests(self) except? -1:
         return 0
+
+    cdef bint has_demand(self) except -1:
+        raise NotImplementedError
 
     cdef int restart(self) except -1:
         return 0

@@ -256,6 +256,14 @@ cdef class PullDelivery(Delivery):
             request = request.next
         return False
 
+    cdef bint has_demand(self) except -1:
+        cdef WaitingRequest request = self.waiting.head
+        while request is not None:
+            if request.left > 0 and request.wanted(self.router) and not 0 < request.expires_ns <= self.turn.read():
+                return True
+            request = request.next
+        return False
+
     cpdef bint in_use(self) except -1:
         return self.has_interest() or self.core.tracker.pending.count > 0
 

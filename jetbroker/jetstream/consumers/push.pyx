@@ -19,9 +19,11 @@ from jetbroker.store.log.stream_log cimport StoredMessage
 from jetbroker.tick cimport TickTask
 from jetbroker.wire.message cimport Message
 
+from jetbroker import limits
 from jetbroker.jetstream.consumers import status as texts
 from jetbroker.wire.headers import header_value
 
+cdef int64_t PULSE_NS = <int64_t>(limits.JS_WATCHDOG_SECONDS * 1e9)
 cdef int64_t INTEREST_POLL_NS = 100_000_000     # how often it is looked for a subscriber when the router cannot tell
 
 cdef int64_t FIRST_WINDOW = 2 * 1024 * 1024     # nats-server's: a sixteenth of the largest
@@ -268,6 +270,10 @@ cdef class PushDelivery(Delivery):
         self.hold_until_ns = 0
         self._look()
         return 0
+
+    cdef bint has_demand(self) except -1:
+        cdef bint held = self.hold_until_ns > self.turn.read() - PULSE_NS
+        return self._look() and not held and not (self.flow is not None and self.flow.stalled())
 
     cdef bint holds_one(self) except -1:
         return self.replay.until != 0 and self.hold_until_ns != 0
