@@ -208,6 +208,7 @@ JETSTREAM: Table = {
     "strict": ("strict", values.strict_flag),
     "max_buffered_msgs": ("max_buffered_msgs", values.limit),
     "max_buffered_size": ("max_buffered_size", values.storage_size),
+    "tech_preview_api": ("tech_preview_api", values.boolean),
     "request_queue_limit": ("request_queue_limit", values.limit),
     "info_queue_limit": ("info_queue_limit", values.limit),
     "max_outstanding_catchup": ("max_outstanding_catchup", values.storage_size),

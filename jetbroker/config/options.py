@@ -443,6 +443,7 @@ class JetStreamOptions:
     request_queue_limit: int = 0  # requests of an account that may wait; 0 and below: nats-server's 10,000
     info_queue_limit: int = 0  # INFO, NAMES and LIST; 0 and below: as many as others
     max_outstanding_catchup: int = 0  # of clusters: without effect
+    tech_preview_api: bool = False  # the subjects of 2020, too
     limits: LimitOptions = field(default_factory=LimitOptions)
 
     @property

@@ -369,6 +369,7 @@ _ROWS: tuple[Row, ...] = (
     _bounds("max_file_store", "max_file_store"),
     _plain("jetstream.domain", "JetStreamDomain"),
     Row("jetstream.limits", "JetStreamLimits", _jetstream_limits),
+    _plain("jetstream.tech_preview_api", "TechPreviewAPI"),
     _plain("jetstream.max_outstanding_catchup", "JetStreamMaxCatchup"),
     Row(
         "jetstream.request_queue_limit", "JetStreamRequestQueueLimit", lambda options: options.jetstream.queue_limits[0]

@@ -32,6 +32,7 @@ from jetbroker.tick import Tick
 if TYPE_CHECKING:
     from jetbroker.jetstream.account import JetStream
     from jetbroker.jetstream.api.dispatch import Api
+    from jetbroker.jetstream.api.preview import PreviewApi
     from jetbroker.jetstream.api.system import SystemApi
 
 DEFAULT_SHARE = 0.75  # of the machine's memory and of the free disk, as nats-server takes
@@ -56,7 +57,7 @@ class JetStreamServer:
         self.log = log
         self.store: Store | None = None
         self.by_account: dict[str, JetStream] = {}
-        self._apis: dict[str, Api | SystemApi] = {}
+        self._apis: dict[str, Api | SystemApi | PreviewApi] = {}
         self._waiting: list[_WaitingAccount] = []
         self._is_ready = False
         self._late_start: asyncio.Task[None] | None = None
@@ -205,8 +206,6 @@ class JetStreamServer:
 
     async def _start_account(self, account: Account, store: Store) -> None:
         from jetbroker.jetstream.account import JetStream
-        from jetbroker.jetstream.api.dispatch import Api
-        from jetbroker.jetstream.api.system import SystemApi
         from jetbroker.jetstream.host.advisories import Advisories
         from jetbroker.jetstream.host.host import Host
 
@@ -221,11 +220,23 @@ class JetStreamServer:
             queues=self._requests,
         )
         self.by_account[account.name] = jetstream
-        self._apis[account.name] = SystemApi(jetstream, self.purge) if account.is_system else Api(jetstream)
+        self._apis[account.name] = self._api_of(account, jetstream)
         account.router.jetstream = jetstream
         self._map_domain(account)
         jetstream.start()
         self._apis[account.name].start()
+
+    def _api_of(self, account: Account, jetstream: "JetStream") -> "Api | SystemApi | PreviewApi":
+        from jetbroker.jetstream.api.dispatch import Api
+        from jetbroker.jetstream.api.system import SystemApi
+
+        if account.is_system:
+            return SystemApi(jetstream, self.purge)
+        if not self.options.jetstream.tech_preview_api:
+            return Api(jetstream)
+        from jetbroker.jetstream.api.preview import PreviewApi
+
+        return PreviewApi(jetstream, Api(jetstream))
 
     async def _start_waiting(self, store: Store) -> None:
         await asyncio.to_thread(_load_engine)  # the sockets have their turns meanwhile

@@ -16,7 +16,7 @@ from nats.errors import NoRespondersError
 
 API = "$JS.API."
 ANSWER_S = 10.0
-SILENCE_S = 0.7  # a server that has not answered by then stays silent
+SILENCE_S = 3.0  # a server that has not answered by then stays silent; all are asked at once
 LAST = "the last request"
 SETTLED_S = 0.5  # nothing more is told when nothing was told for so long
 # of one server, or of the moment

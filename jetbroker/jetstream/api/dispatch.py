@@ -94,13 +94,15 @@ class Api:
         self, subject: bytes, reply: bytes | None, headers: bytes, payload: bytes, origin: Origin | None
     ) -> None:
         text = subject.decode("utf-8", "replace")
-        tokens = text.removeprefix(PREFIX).split(".")
-        endpoint = find_endpoint(tokens)
+        self.take(Request(text, text.removeprefix(PREFIX).split("."), reply, headers, payload, origin))
+
+    def take(self, request: Request) -> None:
+        """Have a request handled and answered, if it means anything."""
+        endpoint = find_endpoint(request.tokens)
         if endpoint is None or (endpoint.of_consumer and not self.js.enabled):
             return
-        request = Request(text, tokens, reply, headers, payload, origin)
-        client = 0 if origin is None else origin.cid
-        size = len(subject) + len(headers) + len(payload) + limits.JS_API_REQUEST_BYTES
+        client = 0 if request.origin is None else request.origin.cid
+        size = len(request.subject) + len(request.headers) + len(request.body) + limits.JS_API_REQUEST_BYTES
         self.requests.add(lambda: self._handle(endpoint, request, size), client, size, is_info=endpoint.is_info)
 
     def _tell_dropped(self, dropped: int) -> None:
@@ -144,7 +146,7 @@ class Api:
     def _answer(self, endpoint: Endpoint, request: Request, response: dict[str, Any]) -> None:
         if "error" in response and not endpoint.of_consumer:
             self.requests.errors += 1
-        body = dumps(response)
+        body = dumps(response) if request.render is None else request.render(response)
         if request.reply is not None:
             self.host.router.publish_bytes(request.reply, None, b"", body)
         if not (endpoint.of_consumer or (endpoint.is_quiet and "error" not in response)):

@@ -24,7 +24,10 @@ class PagedRequest:
 
 @dataclass(frozen=True)
 class Request:
-    """One API request. `tokens` is the subject without `$JS.API.`; `origin` None: it came from the broker itself."""
+    """One API request. `tokens` is the subject without `$JS.API.`; `origin` None: it came from the broker itself.
+
+    `render`: how the answer is told, if not as JSON.
+    """
 
     subject: str
     tokens: list[str]
@@ -32,6 +35,7 @@ class Request:
     headers: bytes
     body: bytes
     origin: Origin | None = None
+    render: Callable[[dict[str, Any]], bytes] | None = None
 
 
 @dataclass(frozen=True)
