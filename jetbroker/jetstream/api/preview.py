@@ -19,7 +19,7 @@ from jetbroker.routing.router import CallbackReceiver
 from jetbroker.routing.subscription import Subscription
 
 _OLD = "$JS."
-_SUBJECTS = ("ENABLED", "INFO", "STREAM.>", "NEXT.*.*")
+_SUBJECTS = ("ENABLED", "INFO", "STREAM.>", "NEXT.*.*", "TEMPLATE.*.*", "TEMPLATES.LIST")
 _OK = b"+OK"
 _BAD_REQUEST = "bad request"
 _OLD_KEYS = ("deliver_all", "deliver_last", "deliver_new", "stream_seq", "start_time", "delivery_subject")
@@ -50,7 +50,7 @@ class Translation:
 
 
 class BadRequest(ValueError):
-    """A body that means nothing."""
+    """A body that means nothing, or a request for what is not built."""
 
 
 class PreviewApi:
@@ -116,6 +116,8 @@ def translated(tokens: list[str], body: bytes) -> Translation | None:
             return Translation("INFO", b"", _bare())
         case ["STREAM", "LIST"]:
             return Translation("STREAM.NAMES", _object_or_nothing(body), _names("streams"))
+        case ["TEMPLATE" | "TEMPLATES", *_]:
+            raise BadRequest("stream templates not supported yet")
         case ["STREAM", stream, *verb]:
             return _of_stream(stream, verb, body)
     return None
