@@ -61,6 +61,9 @@ UNITS = {
     "bytes_per_connection": Unit("bytes", False),
     "connects": Unit("/s", True),
     "subscribes": Unit("/s", True),
+    "puts": Unit("/s", True),
+    "gets": Unit("/s", True),
+    "watched": Unit("msg/s", True),
     "bytes_per_subscription": Unit("bytes", False),
     "rate_1k": Unit("msg/s", True),
     "rate_100k": Unit("msg/s", True),
@@ -165,7 +168,8 @@ def _core_case(
 
 def all_cases() -> list[Case]:
     """Every case, in the order of the report."""
-    from benchmarks.hostile import hostile_cases  # it needs the names above
+    from benchmarks.consumers import consumer_cases  # it needs the names above
+    from benchmarks.hostile import hostile_cases
     from benchmarks.link_interest import interest_cases
     from benchmarks.links import link_cases
     from benchmarks.scale import scale_cases
@@ -206,6 +210,7 @@ def all_cases() -> list[Case]:
                 Row("bytes_per_connection", "memory per idle connection", at_most=6144.0),
             ),
         ),
+        *consumer_cases(),
         *link_cases(),
         *interest_cases(),
         *scale_cases(),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import socket
 import subprocess
 import sys
 import time
@@ -12,33 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.cases import Case, Row
+from benchmarks.raw import RawConnection
 from benchmarks.servers import ROOT, BenchmarkError, Server, free_port
 
 SUBJECTS = 1_000_000
 AT_ONCE = 10_000
-CHUNK = 1 << 20
-TIMEOUT_S = 60.0
-CONNECT = b'CONNECT {"verbose":false,"name":"bench","headers":true,"protocol":1,"version":"2.14.5"}\r\nPING\r\n'
-
-
-def _dial(port: int) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
-    connection.sendall(CONNECT)
-    return connection
-
-
-def _until(connection: socket.socket, pattern: bytes, count: int = 1) -> None:
-    """Read until `pattern` was seen so often; a PING is answered."""
-    seen, rest = 0, b""
-    while seen < count:
-        data = connection.recv(CHUNK)
-        if not data:
-            raise BenchmarkError(f"the server closed: {rest[-200:]!r}")
-        lines, cut, rest = (rest + data).rpartition(b"\r\n")
-        lines += cut
-        seen += len(re.findall(pattern, lines))
-        if b"\r\nPING\r\n" in lines:
-            connection.sendall(b"PONG\r\n")
 
 
 @contextmanager
@@ -66,15 +42,15 @@ def _told(hub: Server, _: Path, divisor: int) -> dict[str, float]:
     port = free_port()
     hub.options = f'server_name: "hub"\nleafnodes {{ listen: "127.0.0.1:{port}" }}\n'
     hub.start()
-    with _dial(hub.port) as client, _bystander(hub) as pings:
+    with RawConnection(hub.port) as client, _bystander(hub) as pings:
         for first in range(0, subjects, AT_ONCE):
             lines = (b"SUB million.%d.b %d\r\n" % (number, number) for number in range(first, first + AT_ONCE))
-            client.sendall(b"".join(lines) + b"PING\r\n")
-            _until(client, rb"PONG\r\n")
+            client.send(b"".join(lines))
+            client.sync()
         _longest_ms(pings)
         began = time.perf_counter()
-        with _dial(port) as leaf:
-            _until(leaf, rb"LS\+ million\.", subjects)
+        with RawConnection(port) as leaf:
+            leaf.until(b"LS+ million.", subjects)
             seconds = time.perf_counter() - began
             return {"told_s": seconds, "longest_ms": _longest_ms(pings)}
 

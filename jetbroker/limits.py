@@ -1,5 +1,7 @@
 """Every bound of the broker, named with its unit; the reason stands beside each."""
 
+YOUNG_OBJECTS = 20_000  # between two looks for cycles: there are hardly any, and a look takes less than 1 ms
+
 # --- wire ---
 MAX_CONTROL_LINE_BYTES = 4096  # nats-server's default
 MAX_PAYLOAD_BYTES = 1024 * 1024  # nats-server's default

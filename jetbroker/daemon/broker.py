@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvloop
 
-from jetbroker import NATS_VERSION, __version__
+from jetbroker import NATS_VERSION, __version__, limits
 from jetbroker.accounts.account import Account, graph_of
 from jetbroker.auth.authenticator import Authenticator
 from jetbroker.auth.server_id import new_server_id
@@ -125,6 +125,7 @@ class Broker:
         if self.jetstream is not None:
             self.jetstream.start_waiting()
         gc.freeze()  # modules and streams found on disk stay: later collections need not walk them
+        gc.set_threshold(limits.YOUNG_OBJECTS)
         gc.enable()
         await self.info.curve_key.prepare()  # takes longer than a start can spare
 

@@ -1,0 +1,149 @@
+"""Many consumers of a stream, one that matches little of it, and a key-value bucket of a million keys."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.cases import Case, Row
+from benchmarks.raw import RawConnection
+from benchmarks.servers import Server
+
+PAYLOAD = b"x" * 128
+FANS, FANNED = 100, 20_000
+OWN_CONSUMERS, OWN_MESSAGES = 1000, 200_000
+SPARSE_SUBJECTS, SPARSE_MESSAGES = 1000, 5_000_000
+CREATED = 100
+KEYS, READ = 1_000_000, 500_000
+IN_FLIGHT = 1000
+
+
+@contextmanager
+def _client(server: Server, *subjects: str) -> Iterator[RawConnection]:
+    server.start()
+    with RawConnection(server.port) as client:
+        for subject in ("acks", "api", *subjects):
+            client.subscribe(subject)
+        client.sync()
+        yield client
+
+
+def _stream(client: RawConnection, **config: Any) -> None:
+    client.request(f"STREAM.CREATE.{config['name']}", {"storage": "file", **config})
+
+
+def _consumer(client: RawConnection, stream: str, name: str, **config: Any) -> None:
+    wanted = {"durable_name": name, "ack_policy": "none", **config}
+    client.request(f"CONSUMER.CREATE.{stream}.{name}", {"stream_name": stream, "config": wanted})
+
+
+def _fan_out(server: Server, _: Path, divisor: int) -> dict[str, float]:
+    """They have nobody to deliver to until all of them are there; a wildcard does not wake them."""
+    count = FANNED // divisor
+    with _client(server) as client:
+        _stream(client, name="S", subjects=["s"])
+        client.publish(lambda _: b"s", PAYLOAD, count)
+        for number in range(FANS):
+            _consumer(client, "S", f"C{number}", deliver_subject=f"fan.{number}")
+        began = time.perf_counter()
+        for number in range(FANS):
+            client.subscribe(f"fan.{number}")
+        client.until(b"MSG s ", count * FANS)
+        return {"rate": count * FANS / (time.perf_counter() - began)}
+
+
+def _own_consumers(server: Server, _: Path, divisor: int) -> dict[str, float]:
+    """Each asks for what is published to a subject of its own."""
+    count = OWN_MESSAGES // divisor
+    with _client(server) as client, RawConnection(server.port) as reader:
+        _stream(client, name="S", subjects=["s.*"])
+        for number in range(OWN_CONSUMERS):
+            _consumer(client, "S", f"C{number}", filter_subject=f"s.{number}")
+        reader.subscribe("pulled")
+        body = b'{"batch":%d,"expires":100000000000}' % (count // OWN_CONSUMERS)
+        for number in range(OWN_CONSUMERS):
+            reader.send(b"PUB $JS.API.CONSUMER.MSG.NEXT.S.C%d pulled %d\r\n%b\r\n" % (number, len(body), body))
+        reader.sync()
+        began = time.perf_counter()
+        client.publish(lambda number: b"s.%d" % (number % OWN_CONSUMERS), PAYLOAD, count)
+        reader.until(b"MSG s.", count)
+        return {"rate": count / (time.perf_counter() - began)}
+
+
+def _sparse(server: Server, _: Path, divisor: int) -> dict[str, float]:
+    """One in a thousand messages matches: all of those are fetched; then more such consumers are made."""
+    count = SPARSE_MESSAGES // divisor
+    matching = count // SPARSE_SUBJECTS
+    with _client(server, "pulled") as client:
+        _stream(client, name="S", subjects=["s.*"])
+        client.publish(lambda number: b"s.%d" % (number % SPARSE_SUBJECTS), PAYLOAD, count)
+        began = time.perf_counter()
+        _consumer(client, "S", "C", filter_subject="s.7")
+        body = b'{"batch":%d}' % matching
+        client.send(b"PUB $JS.API.CONSUMER.MSG.NEXT.S.C pulled %d\r\n%b\r\n" % (len(body), body))
+        client.until(b"MSG s.7 ", matching)
+        rate = matching / (time.perf_counter() - began)
+        seconds = []
+        for number in range(CREATED):
+            began = time.perf_counter()
+            _consumer(client, "S", f"D{number}", filter_subject=f"s.{number}")
+            seconds.append(time.perf_counter() - began)
+        return {"rate": rate, "median_us": median(seconds) * 1e6}
+
+
+def _key_value(server: Server, _: Path, divisor: int) -> dict[str, float]:
+    """As clients make a bucket, put, get and watch; up to a thousand puts or gets are under way."""
+    keys, read = KEYS // divisor, READ // divisor
+    with _client(server, "got") as client:
+        settings = {"max_msgs_per_subject": 1, "discard": "new", "allow_rollup_hdrs": True, "deny_delete": True}
+        _stream(client, name="KV_B", subjects=["$KV.B.>"], allow_direct=True, **settings)
+        began = time.perf_counter()
+        client.publish(lambda number: b"$KV.B.key.%d" % number, PAYLOAD, keys, IN_FLIGHT)
+        puts = keys / (time.perf_counter() - began)
+        began = time.perf_counter()
+        for first in range(0, read, IN_FLIGHT):
+            wanted = (number * 7919 % keys for number in range(first, first + IN_FLIGHT))
+            client.send(b"".join(b"PUB $JS.API.DIRECT.GET.KV_B.$KV.B.key.%d got 0\r\n\r\n" % key for key in wanted))
+            client.until(b"HMSG got ", IN_FLIGHT)
+        gets = read / (time.perf_counter() - began)
+        began = time.perf_counter()
+        watching = {"deliver_policy": "last_per_subject", "filter_subject": "$KV.B.>", "deliver_subject": "watched"}
+        client.subscribe("watched")
+        _watch(client, watching)
+        client.until(b"MSG $KV.B.", keys)
+        return {"puts": puts, "gets": gets, "watched": keys / (time.perf_counter() - began)}
+
+
+def _watch(client: RawConnection, config: dict[str, Any]) -> None:
+    """Does not wait for the answer: messages come at once."""
+    body = RawConnection.encoded({"stream_name": "KV_B", "config": {"name": "W", "ack_policy": "none", **config}})
+    client.send(b"PUB $JS.API.CONSUMER.CREATE.KV_B.W nobody %d\r\n%b\r\n" % (len(body), body))
+
+
+def consumer_cases() -> list[Case]:
+    """All of them."""
+    return [
+        Case("js-fan-out", _fan_out, (Row("rate", f"{FANS} push consumers of one stream, delivered"),)),
+        Case("js-own-consumers", _own_consumers, (Row("rate", "1,000 consumers, each of its own subject"),)),
+        Case(
+            "js-sparse",
+            _sparse,
+            (
+                Row("rate", "a consumer of 1 in 1,000 of 5 million messages", must=10.0),
+                Row("median_us", "such a consumer is made", at_most=5000.0),
+            ),
+        ),
+        Case(
+            "js-key-value",
+            _key_value,
+            (
+                Row("puts", "key-value, a million keys, put", must=3.0),
+                Row("gets", "key-value, a million keys, get", must=3.0),
+                Row("watched", "key-value, a million keys, watched", must=3.0),
+            ),
+        ),
+    ]
