@@ -200,6 +200,14 @@ def all_cases() -> list[Case]:
             _load("jspull", 1_000_000, "--size", "128", "--ack", "none"),
             (Row("rate", "pull, batch 500, no acks, 128 B", must=2.0),),
         ),
+        *(
+            Case(
+                f"pull-{policy.removesuffix('_client')}",
+                _load("jspull", 500_000, "--size", "128", "--ack", "explicit", "--priority", policy),
+                (Row("rate", f"pull, batch 500, explicit acks, 128 B, priority policy {policy}", must=2.0),),
+            )
+            for policy in ("overflow", "pinned_client")
+        ),
         Case("start", _start_up, (Row("ready_s", "start, empty store, until ready"),)),
         Case("restart", _restart, (Row("ready_s", "restart after kill -9, 3 million messages", at_most=1.0),)),
         Case(

@@ -12,6 +12,7 @@
 #define NUMBER_DIGITS 10 /* width of the message number in reply subjects: the templates are patched in place */
 
 static char inbox[32];
+static char pin[64]; /* what messages for a pinned client say */
 
 static void open_with_inbox(conn *c, const options *o, const char *name) {
     snprintf(inbox, sizeof inbox, "_INBOX.%08llx", (unsigned long long)(now_ns() ^ getpid()) & 0xffffffffULL);
@@ -131,20 +132,32 @@ int run_jspub(const options *o) {
 /* ---- pull ---------------------------------------------------------------------------------------------------- */
 
 static void create_consumer(conn *c, const options *o) {
-    char subject[256], body[512];
+    char subject[256], body[512], group[96] = "";
     event e;
+    if (strcmp(o->priority, "none") != 0)
+        snprintf(group, sizeof group, ",\"priority_policy\":\"%s\",\"priority_groups\":[\"g\"]", o->priority);
     snprintf(subject, sizeof subject, "CONSUMER.CREATE.%s." CONSUMER, o->stream);
     snprintf(body, sizeof body,
              "{\"stream_name\":\"%s\",\"config\":{\"name\":\"" CONSUMER "\",\"durable_name\":\"" CONSUMER
-             "\",\"ack_policy\":\"%s\",\"deliver_policy\":\"all\"}}",
-             o->stream, o->ack);
+             "\",\"ack_policy\":\"%s\",\"deliver_policy\":\"all\"%s}}",
+             o->stream, o->ack, group);
     api_request(c, &e, subject, body);
 }
 
 static void request_batch(conn *c, const options *o, long number, long batch) {
-    char body[64];
-    int n = snprintf(body, sizeof body, "{\"batch\":%ld,\"expires\":60000000000}", batch);
+    char body[192], group[96] = "";
+    if (strcmp(o->priority, "overflow") == 0) snprintf(group, sizeof group, ",\"group\":\"g\",\"min_pending\":1");
+    if (strcmp(o->priority, "pinned_client") == 0) snprintf(group, sizeof group, ",\"group\":\"g\",\"id\":\"%s\"", pin);
+    int n = snprintf(body, sizeof body, "{\"batch\":%ld,\"expires\":60000000000%s}", batch, group);
     conn_queuef(c, "PUB $JS.API.CONSUMER.MSG.NEXT.%s." CONSUMER " %s.%ld %d\r\n%s\r\n", o->stream, inbox, number, n, body);
+}
+
+/* The pin of the first message; later ones say the same. */
+static int take_pin(const event *e) {
+    const char *key = "Nats-Pin-Id: ", *found = memmem(e->headers, e->headers_len, key, strlen(key));
+    if (found == NULL) return 0;
+    if (pin[0] == '\0') snprintf(pin, sizeof pin, "%.*s", (int)strcspn(found + strlen(key), "\r"), found + strlen(key));
+    return 1;
 }
 
 /* Takes every message there is; explicit acks are queued and leave with the next flush. */
@@ -153,7 +166,7 @@ static long take_messages(conn *c, const options *o, int explicit_acks) {
     long taken = 0;
     while (conn_next(c, &e)) {
         if (e.kind != EVENT_MSG) continue;
-        if (e.reply_len == 0 || e.headers_len > 0 || (long)e.payload_len != o->size)
+        if (e.reply_len == 0 || (e.headers_len > 0 && !take_pin(&e)) || (long)e.payload_len != o->size)
             die("not a stream message: %.*s%.*s", (int)e.headers_len, e.headers, (int)e.payload_len, e.payload);
         if (explicit_acks) {
             conn_queue(c, "PUB ", 4);

@@ -24,6 +24,7 @@ typedef struct {
     long hot;        /* so many of the subjects are published to; 0: all */
     long window_mib; /* bytes a publisher may be ahead of the slowest subscriber */
     const char *storage, *ack, *stream;
+    const char *priority; /* policy of the pull consumer's priority group: none, overflow, pinned_client */
     int keep; /* leave the stream in place */
 } options;
 

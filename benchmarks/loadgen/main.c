@@ -14,6 +14,7 @@ static const char usage[] =
     "  reqrep  --msgs M [--size N] [--sub-port N]\n"
     "  jspub   --storage file|memory --inflight I --size N --msgs M [--stream NAME] [--keep]\n"
     "  jspull  --batch B --ack explicit|none --size N --msgs M [--storage file|memory]\n"
+    "          [--priority none|overflow|pinned_client]\n"
     "  idle    --conns N [--pid SERVER_PID]\n"
     "  interest --subjects N --conns C --msgs M [--hot H] [--size N] [--pid SERVER_PID]\n"
     "--msgs is the number of messages published by all publishers together.\n";
@@ -32,7 +33,7 @@ static long number(const char *name, const char *text, long least) {
     return value;
 }
 
-enum { HOST = 256, STORAGE, ACK, STREAM, KEEP, HOT, SUB_PORT };
+enum { HOST = 256, STORAGE, ACK, STREAM, KEEP, HOT, SUB_PORT, PRIORITY };
 
 static int parse_options(int argc, char **argv, options *o, long *timeout_s) {
     static const struct option table[] = {
@@ -40,7 +41,8 @@ static int parse_options(int argc, char **argv, options *o, long *timeout_s) {
         {"subs", 1, NULL, 'S'},        {"size", 1, NULL, 's'},     {"msgs", 1, NULL, 'm'},    {"subjects", 1, NULL, 'k'},
         {"window-mib", 1, NULL, 'w'},  {"conns", 1, NULL, 'n'},    {"pid", 1, NULL, 'i'},     {"inflight", 1, NULL, 'f'},
         {"batch", 1, NULL, 'b'},       {"storage", 1, NULL, STORAGE}, {"ack", 1, NULL, ACK},  {"stream", 1, NULL, STREAM},
-        {"keep", 0, NULL, KEEP},       {"hot", 1, NULL, HOT},     {"sub-port", 1, NULL, SUB_PORT}, {NULL, 0, NULL, 0},
+        {"keep", 0, NULL, KEEP},       {"hot", 1, NULL, HOT},     {"sub-port", 1, NULL, SUB_PORT}, {"priority", 1, NULL, PRIORITY},
+        {NULL, 0, NULL, 0},
     };
     int code, index = 0;
     while ((code = getopt_long(argc, argv, "", table, &index)) != -1) {
@@ -49,6 +51,7 @@ static int parse_options(int argc, char **argv, options *o, long *timeout_s) {
         case HOST: o->host = optarg; break;
         case STORAGE: o->storage = optarg; break;
         case ACK: o->ack = optarg; break;
+        case PRIORITY: o->priority = optarg; break;
         case STREAM: o->stream = optarg; break;
         case KEEP: o->keep = 1; break;
         case HOT: o->hot = number(name, optarg, 0); break;
@@ -70,6 +73,9 @@ static int parse_options(int argc, char **argv, options *o, long *timeout_s) {
     }
     if (strcmp(o->storage, "file") != 0 && strcmp(o->storage, "memory") != 0) return -1;
     if (strcmp(o->ack, "explicit") != 0 && strcmp(o->ack, "none") != 0) return -1;
+    if (strcmp(o->priority, "none") != 0 && strcmp(o->priority, "overflow") != 0 &&
+        strcmp(o->priority, "pinned_client") != 0)
+        return -1;
     return optind == argc ? 0 : -1;
 }
 
@@ -81,7 +87,7 @@ int main(int argc, char **argv) {
                  {"jspull", run_jspull}, {"idle", run_idle},   {"interest", run_interest}};
     options o = {.host = "127.0.0.1", .port = 4222, .pubs = 1, .subs = 1, .size = 16, .msgs = 1000000, .subjects = 1,
                  .conns = 1000, .inflight = 1000, .batch = 500, .window_mib = 16, .storage = "file",
-                 .ack = "explicit", .stream = "BENCH"};
+                 .ack = "explicit", .stream = "BENCH", .priority = "none"};
     long timeout_s = 120;
     if (argc < 2 || parse_options(argc - 1, argv + 1, &o, &timeout_s) != 0) {
         fputs(usage, stderr);
