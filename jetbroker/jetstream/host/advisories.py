@@ -33,7 +33,7 @@ class Advisories:
 
     def publish(self, subject: str, fields: dict[str, Any], kind: str = "") -> None:
         """Tell whoever listens on `subject`; `kind` is the end of the type, when `fields` has none."""
-        _publish(self._router, subject, fields, kind)
+        _publish(self._router, subject, fields | self._domain, kind)
 
     def publish_to_all(self, subject: str, fields: dict[str, Any], kind: str) -> None:
         """Tell operators, too, and them whose it is."""
@@ -57,4 +57,4 @@ class Advisories:
     def _later(self, subject: str, fields: dict[str, Any], kind: str) -> None:
         """Behind the reply: a stream that captures its own advisories still shows the state before them."""
         target = f"$JS.EVENT.ADVISORY.{subject}"
-        self._router.tick.loop.call_soon(self.publish, target, fields | self._domain, kind)
+        self._router.tick.loop.call_soon(self.publish, target, fields, kind)
