@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
@@ -22,7 +23,10 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one round with a tenth of the messages")
     parser.add_argument("--list", action="store_true", help="print the names of the cases and stop")
     parser.add_argument("--output", type=Path, help="write the results here (default: RESULTS.md after a full run)")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.rounds < 1:
+        parser.error("--rounds: one at least")
+    return options
 
 
 def select_cases(only: list[str] | None) -> list[Case]:
@@ -50,7 +54,8 @@ def measure(
     return ", ".join(f"{name} {value:,.1f}" for name, value in figures.items())
 
 
-def run(cases: list[Case], rounds: int, divisor: int, nats_server: str | None, console: Console) -> Results:
+def run(cases: list[Case], rounds: int, divisor: int, nats_server: str | None, console: Console) -> Iterator[Results]:
+    """The results so far, after each round."""
     results = Results()
     loadgen = build_loadgen()
     for number in range(1, rounds + 1):
@@ -61,7 +66,7 @@ def run(cases: list[Case], rounds: int, divisor: int, nats_server: str | None, c
                 text = measure(case, variant, nats_server, loadgen, divisor, results)
                 line = f"{number}/{rounds} {case.name:24} {variant.label}: {text}"
                 console.print(line, style="dim", markup=False, soft_wrap=True)
-    return results
+        yield results
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -76,15 +81,17 @@ def main(arguments: list[str] | None = None) -> int:
         console.print("No nats-server on the PATH or in ~/go/bin: jetbroker's figures stand alone.", style="yellow")
     allow_many_files()
     rounds = 1 if options.quick else options.rounds
-    results = run(cases, rounds, QUICK_DIVISOR if options.quick else 1, nats_server, console)
-    lines = table_rows(cases, results)
-    print_table(console, lines, results)
     full = not options.only and not options.quick
     output = options.output or (RESULTS_PATH if full else None)
+    divisor = QUICK_DIVISOR if options.quick else 1
+    for number, results in enumerate(run(cases, rounds, divisor, nats_server, console), 1):
+        lines = table_rows(cases, results)
+        if output is not None:
+            write_markdown(output, lines, results, machine_facts(nats_server), number)
+    print_table(console, lines, results)
     if output is None:
         console.print("Not a full run: RESULTS.md stays as it is (--output FILE writes one).")
     else:
-        write_markdown(output, lines, results, machine_facts(nats_server), rounds)
         console.print(f"Written to {output}")
     return 1 if results.failures else 0
 
