@@ -52,7 +52,7 @@ class Parts:
             self.router,
             self.advisories,
         )
-        self.acks = Acks(self.tracker, self.turn, self.advisories)
+        self.acks = Acks(self.tracker, self.core.cursor, self.turn, self.advisories)
         self.idle = Inactivity()
         self.config = ConsumerConfig(ack_policy="explicit", ack_wait=30 * SECOND, max_ack_pending=100, max_waiting=10)
         self.core.configure(self.config)
@@ -296,7 +296,7 @@ async def test_a_new_consumer_begins_where_its_policy_says(policy: dict[str, Any
     parts = Parts(5, b"s.0")
     if policy["deliver_policy"] == "all":
         parts = Parts(5)
-    steps = placement.begin(parts.core, ConsumerConfig(**policy), 0, False)
+    steps = placement.begin(parts.core, ConsumerConfig(**policy), 0, kept=False, one_each=False)
     if steps is not None:
         at_once(steps)
     delivery = parts.pull()

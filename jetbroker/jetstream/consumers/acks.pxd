@@ -3,6 +3,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.jetstream.consumers.core cimport ConsumerAdvisories, ConsumerTurn, Delivery
+from jetbroker.jetstream.consumers.cursor cimport StreamCursor
 from jetbroker.jetstream.consumers.dead_letters cimport DeadLetters
 from jetbroker.jetstream.consumers.tracker cimport AckTracker
 from jetbroker.routing.subscription cimport Receiver
@@ -17,13 +18,13 @@ cpdef enum AckKind:
 
 
 cdef struct AckNumbers:
+    uint64_t deliveries
     uint64_t stream_seq
     uint64_t consumer_seq
 
 
-# From the tokens "<delivered>.<stream seq>.<consumer seq>..." on. False: the stream sequence is not a number; a
-# consumer sequence that is none counts as 0.
-cdef bint parse_ack_numbers(const char* p, Py_ssize_t n, AckNumbers* out) noexcept nogil
+# From the tokens "<deliveries>.<stream seq>.<consumer seq>..." on. What is no number is beyond all numbers.
+cdef int parse_ack_numbers(const char* p, Py_ssize_t n, AckNumbers* out) except -1
 # The kind of an ack payload; rest[0:rest_len] is what follows the word (blanks stripped).
 cdef AckKind parse_ack_kind(const char* p, Py_ssize_t n, const char** rest, Py_ssize_t* rest_len) noexcept nogil
 # The delay of what follows "-NAK", ns; 0 when there is none or it is bad.
@@ -33,23 +34,22 @@ cdef int64_t parse_nak_delay(const char* p, Py_ssize_t n) except? -1
 @cython.final
 cdef class Acks:
     cdef AckTracker tracker
+    cdef StreamCursor cursor
     cdef ConsumerTurn turn
     cdef ConsumerAdvisories advisories
     cdef DeadLetters letters           # None: there are none
     cdef public int sample_percent
     cdef readonly list replies                  # to be confirmed at the end of the turn
-    cdef int64_t last_ns               # wall clock, 0: none since the start
-
-    # False: of a message that has not been delivered.
+    # False: it is not confirmed, for nothing like it has been delivered.
     cdef bint take(self, AckKind kind, const AckNumbers* numbers, const char* rest, Py_ssize_t rest_len) except -1
     cdef int up_to(self, uint64_t seq, uint64_t cseq) except -1    # all up to there is acked
     # The reply waits for a dead letter.
     cdef bint owed_later(self, uint64_t seq, bytes reply) except -1
     cdef list take_replies(self)
-    cdef int _ack(self, const AckNumbers* numbers) except -1
-    cdef int _nak(self, uint64_t seq, int64_t delay_ns) except -1
-    cdef int _terminate(self, const AckNumbers* numbers, bytes reason) except -1
-    cdef int _sample(self, uint64_t seq) except -1
+    cdef bint _finish(self, const AckNumbers* numbers, bint sampled) except -1
+    cdef bint _terminate(self, const AckNumbers* numbers, bytes reason) except -1
+    cdef int _nak(self, const AckNumbers* numbers, const char* rest, Py_ssize_t rest_len) except -1
+    cdef int _sample(self, const AckNumbers* numbers) except -1
 
 
 cdef class AckReceiver(Receiver):

@@ -2,6 +2,7 @@ from enum import IntEnum
 from typing import final
 
 from jetbroker.jetstream.consumers.core import ConsumerAdvisories, ConsumerTurn, Delivery
+from jetbroker.jetstream.consumers.cursor import StreamCursor
 from jetbroker.jetstream.consumers.dead_letters import DeadLetters
 from jetbroker.jetstream.consumers.tracker import AckTracker
 from jetbroker.routing.subscription import Receiver
@@ -21,6 +22,7 @@ class Acks:
     def __init__(
         self,
         tracker: AckTracker,
+        cursor: StreamCursor,
         turn: ConsumerTurn,
         advisories: ConsumerAdvisories,
         letters: DeadLetters | None = None,

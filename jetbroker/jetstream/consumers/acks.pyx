@@ -4,12 +4,13 @@ from random import randrange
 
 import orjson
 
-from libc.stdint cimport INT64_MAX, int64_t, uint64_t
+from libc.stdint cimport INT64_MAX, UINT64_MAX, int64_t, uint64_t
 from libc.string cimport memcmp
 
 from jetbroker.forms.durations cimport read_duration
 from jetbroker.forms.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.consumers.core cimport ConsumerAdvisories, ConsumerTurn, Delivery
+from jetbroker.jetstream.consumers.cursor cimport StreamCursor
 from jetbroker.jetstream.consumers.dead_letters cimport DeadLetters
 from jetbroker.jetstream.consumers.pending cimport ENTRY_EXHAUSTED, ENTRY_HELD, PendingEntry
 from jetbroker.jetstream.consumers.tracker cimport POLICY_ALL, AckTracker
@@ -19,34 +20,29 @@ from jetbroker.wire.message cimport Message
 from jetbroker import limits
 
 cdef int ACK_UNITS = limits.JS_ACK_UNITS
+cdef enum:
+    MOST_DIGITS = 19                           # of a number that may count something
 cdef Py_ssize_t MAX_DELAY_BYTES = 1024         # of what follows "-NAK"; longer, it asks for no delay
 
 
 cdef inline Py_ssize_t parse_number(const char* p, Py_ssize_t n, Py_ssize_t at, uint64_t* out) noexcept nogil:
-    """Reads digits up to '.' or the end; returns the place behind the dot, -1 when it is no number."""
+    """Reads digits up to '.' or the end; returns the place behind the dot. What is no number is UINT64_MAX."""
     cdef Py_ssize_t start = at
     cdef uint64_t value = 0
+    cdef bint valid = True
     while at < n and p[at] != c'.':
-        if p[at] < c'0' or p[at] > c'9' or at - start > 18:
-            return -1
+        valid = valid and c'0' <= p[at] <= c'9'
         value = value * 10 + <uint64_t>(p[at] - c'0')
         at += 1
-    if at == start:
-        return -1
-    out[0] = value
+    out[0] = value if valid and start < at <= start + MOST_DIGITS else UINT64_MAX
     return at + 1
 
 
-cdef bint parse_ack_numbers(const char* p, Py_ssize_t n, AckNumbers* out) noexcept nogil:
-    cdef Py_ssize_t at = 0
-    while at < n and p[at] != c'.':
-        at += 1
-    at = parse_number(p, n, at + 1, &out.stream_seq)
-    if at < 0:
-        return False
-    if parse_number(p, n, at, &out.consumer_seq) < 0:
-        out.consumer_seq = 0
-    return True
+cdef int parse_ack_numbers(const char* p, Py_ssize_t n, AckNumbers* out) except -1:
+    cdef Py_ssize_t at = parse_number(p, n, 0, &out.deliveries)
+    at = parse_number(p, n, at, &out.stream_seq)
+    parse_number(p, n, at, &out.consumer_seq)
+    return 0
 
 
 cdef inline bint is_blank(char c) noexcept nogil:
@@ -102,26 +98,30 @@ cdef int64_t parse_nak_delay(const char* p, Py_ssize_t n) except? -1:
 cdef class Acks:
     """Takes acks for a tracker, and keeps the replies that are owed for them."""
 
-    def __init__(self, AckTracker tracker not None, ConsumerTurn turn not None,
+    def __init__(self, AckTracker tracker not None, StreamCursor cursor not None, ConsumerTurn turn not None,
                  ConsumerAdvisories advisories not None, DeadLetters letters=None) -> None:
         self.tracker = tracker
+        self.cursor = cursor
         self.turn = turn
         self.advisories = advisories
         self.letters = letters
         self.replies = []
 
     cdef bint take(self, AckKind kind, const AckNumbers* numbers, const char* rest, Py_ssize_t rest_len) except -1:
-        if numbers.stream_seq > self.tracker.delivered_seq:
-            return False
+        cdef bint taken = True
         if kind == ACK_ACK or kind == ACK_NEXT:
-            self._ack(numbers)
-        elif kind == ACK_NAK:
-            self._nak(numbers.stream_seq, parse_nak_delay(rest, rest_len))
+            taken = self._finish(numbers, True)
         elif kind == ACK_TERM:
-            self._terminate(numbers, rest[:rest_len])
+            taken = self._terminate(numbers, rest[:rest_len])
+        elif kind == ACK_NAK:
+            self._nak(numbers, rest, rest_len)
         elif kind == ACK_PROGRESS:
             self.tracker.progress(numbers.stream_seq, self.turn.read())
-        return True
+        if numbers.stream_seq == 0:
+            # nats-server confirms what finishes such a message as long as no stream is to remove it
+            return taken and kind in (ACK_ACK, ACK_TERM) and not (
+                self.tracker.report_finished or self.tracker.policy == POLICY_ALL)
+        return taken
 
     cdef list take_replies(self):
         cdef list replies = self.replies
@@ -133,51 +133,55 @@ cdef class Acks:
 
     cdef int up_to(self, uint64_t seq, uint64_t cseq) except -1:
         if self.tracker.ack_up_to(seq, cseq):
-            self.last_ns = wall_clock_ns()
+            self.tracker.acked_ns = wall_clock_ns()
         return 0
 
-    cdef int _ack(self, const AckNumbers* numbers) except -1:
-        if self.sample_percent:
-            self._sample(numbers.stream_seq)
+    cdef bint _finish(self, const AckNumbers* numbers, bint sampled) except -1:
+        """The message is done with; True for one that was done with before, too."""
+        if numbers.stream_seq > max(self.cursor.looked_to, self.tracker.delivered_seq):
+            return False
         if self.tracker.policy == POLICY_ALL:
             self.up_to(numbers.stream_seq, numbers.consumer_seq)
-        elif self.tracker.ack(numbers.stream_seq, numbers.consumer_seq):
-            self.last_ns = wall_clock_ns()
-        return 0
+            return True
+        if sampled and self.sample_percent:
+            self._sample(numbers)
+        self.tracker.ack(numbers.stream_seq, numbers.consumer_seq)
+        self.tracker.acked_ns = wall_clock_ns()
+        return True
 
-    cdef int _nak(self, uint64_t seq, int64_t delay_ns) except -1:
+    cdef int _nak(self, const AckNumbers* numbers, const char* rest, Py_ssize_t rest_len) except -1:
+        cdef uint64_t seq = numbers.stream_seq
+        cdef uint64_t cseq = numbers.consumer_seq
         cdef PendingEntry* entry = self.tracker.pending.find(seq)
         if entry == NULL or entry.flags & (ENTRY_EXHAUSTED | ENTRY_HELD):
             return 0
+        if cseq <= self.tracker.floor_cseq or cseq > self.tracker.delivered_cseq + 1:
+            return 0
         self.advisories.add("MSG_NAKED", "nak", {
-            "consumer_seq": entry.cseq, "stream_seq": seq, "deliveries": entry.count,
+            "consumer_seq": cseq, "stream_seq": seq, "deliveries": numbers.deliveries,
         })
-        self.tracker.nak(seq, delay_ns, self.turn.read())
+        self.tracker.nak(seq, parse_nak_delay(rest, rest_len), self.turn.read())
         return 0
 
-    cdef int _terminate(self, const AckNumbers* numbers, bytes reason) except -1:
-        cdef uint64_t seq = numbers.stream_seq
-        cdef PendingEntry* entry = self.tracker.pending.find(seq)
-        if entry == NULL or entry.flags & ENTRY_EXHAUSTED:
-            return 0
+    cdef bint _terminate(self, const AckNumbers* numbers, bytes reason) except -1:
+        cdef PendingEntry* entry = self.tracker.pending.find(numbers.stream_seq)
+        cdef bint taken
         text = reason.decode("utf-8", "replace")
-        if self.letters is not None and self.letters.take_terminated(entry, numbers.consumer_seq, text):
-            return 0
-        self.advisories.terminated(seq, entry.cseq, entry.count, text)
-        if self.tracker.policy == POLICY_ALL:
-            self.tracker.ack_up_to(seq, numbers.consumer_seq)
-        else:
-            self.tracker.ack(seq, numbers.consumer_seq)
-        return 0
+        if (entry != NULL and not entry.flags & ENTRY_EXHAUSTED and self.letters is not None
+                and self.letters.take_terminated(entry, numbers.consumer_seq, text)):
+            return True
+        taken = self._finish(numbers, False)
+        self.advisories.terminated(numbers.stream_seq, numbers.consumer_seq, numbers.deliveries, text)
+        return taken
 
-    cdef int _sample(self, uint64_t seq) except -1:
+    cdef int _sample(self, const AckNumbers* numbers) except -1:
         """Measure this ack when its turn comes."""
-        cdef PendingEntry* entry = self.tracker.pending.find(seq)
-        if entry == NULL or randrange(100) >= self.sample_percent:
+        cdef PendingEntry* entry = self.tracker.pending.find(numbers.stream_seq)
+        if entry == NULL or entry.flags & ENTRY_EXHAUSTED or randrange(100) >= self.sample_percent:
             return 0
         return self.advisories.add("ACK", "consumer_ack", {
-            "consumer_seq": entry.cseq, "stream_seq": seq,
-            "ack_time": self.turn.read() - entry.delivered_ns, "deliveries": entry.count,
+            "consumer_seq": numbers.consumer_seq, "stream_seq": numbers.stream_seq,
+            "ack_time": self.turn.read() - entry.delivered_ns, "deliveries": numbers.deliveries,
         })
 
 
@@ -198,17 +202,16 @@ cdef class AckReceiver(Receiver):
         cdef AckKind kind
         cdef const char* rest
         cdef Py_ssize_t rest_len
+        cdef bint taken
         if self.acks is None:
             return 0
-        if not parse_ack_numbers(msg.subject + self.prefix_len, msg.subject_len - self.prefix_len, &numbers):
-            return ACK_UNITS
+        parse_ack_numbers(msg.subject + self.prefix_len, msg.subject_len - self.prefix_len, &numbers)
         kind = parse_ack_kind(msg.body + msg.headers_len, msg.body_len - msg.headers_len, &rest, &rest_len)
-        if not self.acks.take(kind, &numbers, rest, rest_len):
-            return ACK_UNITS
+        taken = self.acks.take(kind, &numbers, rest, rest_len)
         if msg.reply != NULL:
             if kind == ACK_NEXT:
                 self.delivery.request(msg.reply[:msg.reply_len], b"", rest[:rest_len])
-            elif kind != ACK_TERM or not self.acks.owed_later(numbers.stream_seq, msg.reply[:msg.reply_len]):
+            elif taken and (kind != ACK_TERM or not self.acks.owed_later(numbers.stream_seq, msg.reply[:msg.reply_len])):
                 self.acks.replies.append(msg.reply[:msg.reply_len])
         self.acks.turn.wake()
         return ACK_UNITS

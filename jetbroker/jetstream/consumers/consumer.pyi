@@ -57,7 +57,5 @@ class Consumer(StreamConsumer):
         """Count what is ahead: info() is exact right behind the last step."""
     def counted_in(self, first: int, last: int) -> list[int]:
         """How many messages of a short piece of the log are counted as pending; for removed_in()."""
-    def removed_in(self, first: int, last: int, before: list[int]) -> None:
+    def removed_in(self, first: int, last: int, before: list[int], purged: bool) -> None:
         """Messages of this piece are gone, and nothing else has changed since counted_in() returned `before`."""
-    def after_removals(self) -> None:
-        """The last piece is done: forget what was delivered and is gone."""

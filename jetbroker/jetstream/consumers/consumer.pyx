@@ -4,7 +4,7 @@
 It has a core (position, pending messages, redelivery), what takes acks, and a delivery, pull or push. They do not know
 the consumer; what brings them work asks for a turn (ConsumerTurn), and the consumer calls them in it.
 """
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport UINT64_MAX, int64_t, uint64_t
 
 from jetbroker.forms.timestamps cimport format_timestamp, wall_clock_ns
 from jetbroker.jetstream.consumers.acks cimport AckReceiver, Acks
@@ -70,7 +70,7 @@ cdef class Consumer(StreamConsumer):
                                  host.turns, host.router, self.advisories)
         self.letters = DeadLetters(stream, tracker, self.turn, self.advisories)
         self.core.letters = self.letters
-        self.acks = Acks(tracker, self.turn, self.advisories, self.letters)
+        self.acks = Acks(tracker, self.core.cursor, self.turn, self.advisories, self.letters)
         if config.deliver_subject:
             until = stream.log.last_seq if config.replay_policy == "original" else 0
             self.delivery = PushDelivery(self.core, self.idle, self.acks, until)
@@ -112,7 +112,9 @@ cdef class Consumer(StreamConsumer):
                 self.writer.go_on()
                 placement.restore(self.core, self.config, state)
                 return
-        self.search = placement.begin(self.core, self.config, self.created_ns, self.writer.log is not None)
+        self.search = placement.begin(
+            self.core, self.config, self.created_ns, kept=self.writer.log is not None,
+            one_each=self.stream.config.max_msgs_per_subject == 1)
 
     def placing(self):
         """Find where a new consumer begins, in steps (see turns.py); start() does what is left of it at once."""
@@ -196,7 +198,7 @@ cdef class Consumer(StreamConsumer):
         if self.config.deliver_policy != "last_per_subject":
             self.core.begun_at = seq
         self.core.begin_again(seq)
-        self.acks.last_ns = 0
+        self.core.tracker.acked_ns = 0
         self.delivery.restart()
         if self.writer.log is not None:
             self.core.tracker.sealed()
@@ -268,11 +270,13 @@ cdef class Consumer(StreamConsumer):
         self.core.cursor.count_on()
         waiting = self.delivery.waiting_requests()
         delivered = {"consumer_seq": tracker.delivered_cseq, "stream_seq": tracker.delivered_seq}
+        if self.writer.log is None and not tracker.delivered_seq:
+            delivered["stream_seq"] = self.core.cursor.looked_to   # in memory no position is kept before the first one
         if self.core.last_delivered_ns:
             delivered["last_active"] = format_timestamp(self.core.last_delivered_ns)
         floor = {"consumer_seq": tracker.floor_cseq, "stream_seq": tracker.floor_seq}
-        if self.acks.last_ns:
-            floor["last_active"] = format_timestamp(self.acks.last_ns)
+        if self.core.tracker.acked_ns:
+            floor["last_active"] = format_timestamp(self.core.tracker.acked_ns)
         ahead = self.core.cursor.ahead()
         if ahead and self.delivery.holds_one():
             ahead -= 1
@@ -311,21 +315,22 @@ cdef class Consumer(StreamConsumer):
     cdef uint64_t begun_at(self) except? 0:
         return self.core.begun_at
 
-    cdef int on_removed(self, uint64_t seq, bytes subject) except -1:
-        return self.core.removed(seq, subject)
+    cdef int on_removed(self, uint64_t seq, bytes subject, bint purged) except -1:
+        return self.core.removed(seq, subject, purged)
 
-    cdef int on_purged(self) except -1:
+    cdef int on_changed(self, bint purged) except -1:
         self.core.cursor.purged()
-        return self.core.after_removals()
+        return self.core.lost_some(0, UINT64_MAX, purged)
+
+    cdef int on_purged(self, bytes pattern) except -1:
+        return self.core.after_purge(pattern)
 
     def counted_in(self, uint64_t first, uint64_t last) -> list:
         return self.core.cursor.counted_in(first, last)
 
-    def removed_in(self, uint64_t first, uint64_t last, list before) -> None:
+    def removed_in(self, uint64_t first, uint64_t last, list before, bint purged) -> None:
         self.core.cursor.removed_in(first, last, before)
-
-    def after_removals(self) -> None:
-        self.core.after_removals()
+        self.core.lost_some(first, last, purged)
 
     # --- its turn ---
 
@@ -334,7 +339,7 @@ cdef class Consumer(StreamConsumer):
         if not self.running:
             return 0
         self.turn.begin()
-        if self.core.log.first_seq > self.core.cursor.next_seq or self.core.tracker.pending.count:
+        if self.core.tracker.pending.count or self.core.tracker.pending.exhausted:
             self.core.drop_evicted()
         counted = self.core.cursor.count_on()
         if self.core.tracker.queue_due(self.turn.now_ns):

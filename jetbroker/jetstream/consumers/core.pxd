@@ -105,6 +105,7 @@ cdef class ConsumerCore:
     cdef Forsaken letters              # DeadLetters; None: there are none
     cdef int64_t max_ack_pending       # 0: no limit
     cdef int64_t last_delivered_ns     # wall clock, 0: not since the start
+    cdef uint64_t looked_from          # the log's first sequence when the pending ones were compared with it
     cdef public uint64_t begun_at      # where the last reset made it begin, 0: none did
 
     # What to deliver next; `again` is set for a redelivery. Outlook
@@ -118,15 +119,18 @@ cdef class ConsumerCore:
     # Could a delivery find something now, that is not on its way to be found?
     cdef bint owes(self) except -1
     cdef bint needs(self, uint64_t seq) except -1
-    cdef int removed(self, uint64_t seq, bytes subject) except -1
+    cdef int removed(self, uint64_t seq, bytes subject, bint purged) except -1
     cdef int drop_evicted(self) except -1
     cpdef int drop_removed(self) except -1
-    cdef int after_removals(self) except -1
+    cdef int lost_some(self, uint64_t first, uint64_t last, bint purged) except -1     # some of these
+    cdef int after_purge(self, bytes pattern) except -1
     cdef int give_up_due(self) except -1           # those at the head of the redeliveries whose deliveries are used up
     cdef int _give_up(self, PendingEntry* entry) except -1
     cdef int _skip_damaged(self, uint64_t seq) except -1
     cdef int _record(self, uint64_t seq, bint again) except -1
-    cdef int _removed_while_pending(self, uint64_t seq) except -1
+    cdef int _removed_while_pending(self, uint64_t seq, bint purged) except -1
+    cdef uint64_t _start_after_purge(self, bytes pattern) except? 0
+    cdef uint64_t _first_of(self, bytes pattern) except? 0
 
 
 @cython.final

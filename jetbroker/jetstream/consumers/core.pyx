@@ -6,12 +6,12 @@ when somebody took it. Receivers must not publish from deliver(), but an inbox m
 consumer: nothing that a sent message can change is kept across it.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from jetbroker.clock cimport monotonic_ns
 from jetbroker.forms.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.consumers.cursor cimport StreamCursor
-from jetbroker.jetstream.consumers.pending cimport PendingEntry
+from jetbroker.jetstream.consumers.pending cimport ENTRY_EXHAUSTED, PendingEntry
 from jetbroker.jetstream.consumers.snapshot cimport encode_snapshot
 from jetbroker.jetstream.consumers.tracker cimport POLICY_NONE, AckTracker
 from jetbroker.jetstream.timing.work_turns cimport Worker, WorkTurns
@@ -24,13 +24,16 @@ from jetbroker.store.log.stream_log cimport READ_DAMAGED, READ_LATER, READ_MISSI
 from jetbroker.tick cimport PHASE_CONSUMERS, Tick, TickTask
 from jetbroker.wire.buffer cimport OutputBuffer, format_uint
 from jetbroker.wire.message cimport Message
+from jetbroker.wire.subjects cimport has_wildcard
 
 from jetbroker import limits
+from jetbroker.wire.subjects import subset
 
 cdef Py_ssize_t NUMBERS_BYTES = 5 * 21
 cdef int64_t MS = 1_000_000
 cdef int64_t DUE_LONG_NS = <int64_t>(limits.JS_WATCHDOG_SECONDS * 1e9)
 cdef int64_t NEVER_AGAIN_NS = 10 * 365 * 86_400 * 1_000_000_000      # ack policy flow_control: nothing comes twice
+cdef Py_ssize_t FEW = limits.JS_FEW_SUBJECTS
 cdef long REQUEST_UNITS = limits.JS_PULL_REQUEST_UNITS
 REMOVED_REASON = "Unacknowledged message was deleted"
 
@@ -386,25 +389,45 @@ cdef class ConsumerCore:
             return True
         return seq <= self.tracker.delivered_seq and self.tracker.pending.find(seq) != NULL
 
-    cdef int removed(self, uint64_t seq, bytes subject) except -1:
+    cdef int removed(self, uint64_t seq, bytes subject, bint purged) except -1:
         self.cursor.removed(seq, subject)
-        return self._removed_while_pending(seq)
+        return self._removed_while_pending(seq, purged)
 
-    cdef int _removed_while_pending(self, uint64_t seq) except -1:
+    cdef int _removed_while_pending(self, uint64_t seq, bint purged) except -1:
         cdef PendingEntry* entry = self.tracker.pending.find(seq)
         if entry == NULL:
             return 0
-        self.advisories.terminated(seq, entry.cseq, entry.count, REMOVED_REASON)
+        self.tracker.acked_ns = wall_clock_ns()
+        if purged:
+            self.tracker.purge(entry)
+            return self.turn.wake()
+        if not entry.flags & ENTRY_EXHAUSTED:
+            # as nats-server counts here: the first delivery and the second one are both 1
+            self.advisories.terminated(seq, entry.cseq, max(entry.count, <uint32_t>2) - 1, REMOVED_REASON)
         self.tracker.forget(seq)
         return self.turn.wake()
 
     cdef int drop_evicted(self) except -1:
         """Pending messages in front of the stream's first have been removed by its limits."""
-        cdef PendingEntry* entry = self.tracker.pending.first()
-        while entry != NULL and entry.seq < self.log.first_seq:
-            self._removed_while_pending(entry.seq)
-            entry = self.tracker.pending.first()
+        if self.looked_from != self.log.first_seq:
+            self.looked_from = self.log.first_seq
+            self.lost_some(0, self.log.first_seq - 1, False)
         return 0
+
+    cdef int lost_some(self, uint64_t first, uint64_t last, bint purged) except -1:
+        cdef PendingEntry* entry = self.tracker.pending.first()
+        cdef uint64_t seq
+        while entry != NULL and entry.seq <= last:
+            seq = entry.seq
+            entry = self.tracker.pending.next_of(entry)
+            if seq >= first and not holds(self.log, seq):
+                self._removed_while_pending(seq, purged)
+        entry = self.tracker.pending.next_exhausted(NULL)
+        while entry != NULL:
+            if first <= entry.seq <= last and not holds(self.log, entry.seq):
+                self._removed_while_pending(entry.seq, purged)
+            entry = self.tracker.pending.next_exhausted(entry)
+        return self.turn.wake()
 
     cpdef int drop_removed(self) except -1:
         """Forget what is pending and not in the stream any more."""
@@ -422,16 +445,32 @@ cdef class ConsumerCore:
             entry = self.tracker.pending.next_exhausted(entry)
         return 0
 
-    cdef int after_removals(self) except -1:
-        if self.log.messages == 0:
-            self.tracker.jump(self.log.last_seq)
-            if self.cursor.next_seq <= self.log.last_seq:
-                self.cursor.move_to(self.log.last_seq + 1)
-        else:
-            self.drop_removed()
-            if self.log.first_seq > self.tracker.delivered_seq + 1:
-                self.tracker.jump(self.log.first_seq - 1)
+    cdef int after_purge(self, bytes pattern) except -1:
+        """Go on behind what a purge or roll-up of `pattern` has removed (b"": of everything)."""
+        cdef uint64_t start = self._start_after_purge(pattern)
+        if start:
+            self.cursor.purged_to(start)
+            self.tracker.purged(start, max(self.cursor.looked_to, self.tracker.delivered_seq))
         return self.turn.wake()
+
+    cdef uint64_t _start_after_purge(self, bytes pattern) except? 0:
+        """The first message that may be left for this consumer; 0: the purge was of others."""
+        cdef tuple filters = self.cursor.filter.patterns
+        cdef uint64_t first = max(self.log.first_seq, <uint64_t>1)
+        if not pattern or not filters:
+            return first
+        inside = [subset(each, pattern) for each in filters]
+        if all(inside):
+            return self._first_of(pattern)
+        # of several filters some may be inside: what is left for the others is not passed over
+        return first if any(inside) or any(subset(pattern, each) for each in filters) else 0
+
+    cdef uint64_t _first_of(self, bytes pattern) except? 0:
+        """The first message that matches; where that takes a search, the first of all."""
+        if has_wildcard(PyBytes_AS_STRING(pattern), PyBytes_GET_SIZE(pattern)) and len(self.log.subjects) > FEW:
+            return max(self.log.first_seq, <uint64_t>1)
+        return min([self.log.first_of(state) for state in self.log.matching_subjects(pattern)],
+                   default=self.log.last_seq + 1)
 
 
 cdef class Inactivity:

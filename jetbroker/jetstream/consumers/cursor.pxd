@@ -52,6 +52,7 @@ cdef class StreamCursor:
     cdef WorkTurns turns
     cdef readonly SubjectFilter filter
     cdef readonly uint64_t next_seq        # nothing below is new for this consumer (but for the first pass)
+    cdef readonly uint64_t looked_to       # all up to here has been looked at to find what to deliver
     cdef readonly uint64_t resume          # last_per_subject: the first pass ends here; 0 otherwise
     cdef FirstPass first                   # None: there is none, or it is over
     cdef AheadCount count
@@ -72,6 +73,7 @@ cdef class StreamCursor:
     cdef uint64_t ahead(self) noexcept                     # matching messages not delivered yet, as far as counted
     cdef int removed(self, uint64_t seq, bytes subject) except -1
     cdef int purged(self) except -1
+    cdef int purged_to(self, uint64_t start) except -1     # nothing that matches is left in front of `start`
     cdef bint wants(self, uint64_t seq) except -1          # stored, matching and not delivered yet?
 
     cdef int _follow_first(self) except -1

@@ -237,6 +237,7 @@ cdef class StreamCursor:
         self.turns = turns
         self.filter = filter
         self.next_seq = max(start, <uint64_t>1)
+        self.looked_to = self.next_seq - 1
         self.count = AheadCount(log, filter, self.next_seq)
 
     def choose_last_per_subject(self, uint64_t resume, uint64_t delivered):
@@ -247,6 +248,7 @@ cdef class StreamCursor:
         self.resume = resume or self.log.last_seq
         self.first = FirstPass(self.log, self.filter, delivered, self.resume)
         self._pass_to(max(self.resume, delivered) + 1)
+        self.looked_to = delivered
         return self.first.choosing()
 
     def first_chosen(self) -> int:
@@ -261,12 +263,14 @@ cdef class StreamCursor:
     def move_to(self, uint64_t seq) -> None:
         """Go on at `seq`."""
         self.next_seq = max(seq, <uint64_t>1)
+        self.looked_to = self.next_seq - 1
         self.resume = 0
         self.first = None
         self.count.restart(self.next_seq)
 
     cdef int _pass_to(self, uint64_t seq) except -1:
         self.next_seq = seq
+        self.looked_to = seq - 1
         return self.count.pass_to(seq)
 
     cdef int _follow_first(self) except -1:
@@ -291,6 +295,7 @@ cdef class StreamCursor:
             if self.first is not None:
                 return result
         if self.next_seq > limit:
+            self.looked_to = max(self.looked_to, limit)
             return READ_MISSING
         if not self.filter.patterns:
             messages = self.log.messages
@@ -345,7 +350,10 @@ cdef class StreamCursor:
 
     cdef int took(self, uint64_t seq) except -1:
         if self.first is not None:
-            return self.first.take()
+            self.first.take()
+            self.looked_to = seq if self.first.open() else self.resume
+            return 0
+        self.looked_to = seq
         self.next_seq = seq + 1
         return self.count.take(seq)
 
@@ -417,7 +425,15 @@ cdef class StreamCursor:
         if self.first is not None:
             self.first.lost_some(first, last)
         if self.log.first_seq > self.next_seq:
-            self._pass_to(self.log.first_seq)
+            self.next_seq = self.log.first_seq
+            self.count.pass_to(self.next_seq)
+
+    cdef int purged_to(self, uint64_t start) except -1:
+        if self.next_seq < start:
+            self.next_seq = start
+            self.count.pass_to(start)
+        self.looked_to = max(self.looked_to, start - 1)
+        return 0
 
     cdef int purged(self) except -1:
         self.count.restart(self.next_seq)

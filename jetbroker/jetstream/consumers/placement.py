@@ -28,11 +28,16 @@ def restore(core: ConsumerCore, config: ConsumerConfig, state: ConsumerState) ->
         at_once(core.cursor.choose_last_per_subject(state.resume, tracker.delivered_seq))
 
 
-def begin(core: ConsumerCore, config: ConsumerConfig, created_ns: int, kept: bool) -> Steps[None] | None:
+def begin(
+    core: ConsumerCore, config: ConsumerConfig, created_ns: int, *, kept: bool, one_each: bool
+) -> Steps[None] | None:
     """Set a new consumer to its first message; what is left of the search for it, in steps (see turns.py).
 
-    `kept`: it has a state log.
+    `kept`: it has a state log. `one_each`: its stream keeps one message per subject.
     """
+    if config.deliver_policy == "last_per_subject" and one_each:
+        core.move_to(max(core.log.first_seq, 1))
+        return None
     core.move_to(_first_sequence(core, config, created_ns, kept))
     if config.deliver_policy == "last_per_subject":
         return _choose_first(core, core.cursor.choose_last_per_subject(0, 0))
@@ -63,7 +68,7 @@ def _first_sequence(core: ConsumerCore, config: ConsumerConfig, created_ns: int,
 
 def _choose_first(core: ConsumerCore, choosing: Steps[None]) -> Steps[None]:
     yield from choosing
-    core.tracker.start_at(core.cursor.first_chosen() or core.cursor.resume)
+    core.tracker.start_at(core.cursor.first_chosen() or max(core.cursor.resume, core.log.first_seq))
 
 
 def _search_last(core: ConsumerCore, below: int) -> Steps[None]:

@@ -25,6 +25,8 @@ cdef class AckTracker:
     cdef int64_t ack_wait_ns
     cdef list backoff_ns
     cdef public int64_t max_deliver            # -1: no limit
+    cdef public int64_t acked_ns               # wall clock of the last ack, 0: none since the start
+    cdef uint64_t purged_cseq                  # the highest of what the present purge has taken
 
     cdef bint dirty                            # positions moved without an operation
 
@@ -48,8 +50,10 @@ cdef class AckTracker:
     cdef PendingEntry* next_redelivery(self) except? NULL
     # Moves what is due by now to the redelivery queue; True: there may be more than is done at once.
     cdef bint queue_due(self, int64_t now_ns) except -1
-    # Purge: positions jump to `seq`, nothing is pending at or below it.
-    cdef int jump(self, uint64_t seq) except -1
+    # A purge has taken this message.
+    cdef int purge(self, PendingEntry* entry) except -1
+    # The purge is over: `start` is the first message that may be left, and all up to `reached` is delivered.
+    cdef int purged(self, uint64_t start, uint64_t reached) except -1
     # What has happened since the last record, as one; sealed() once that is written.
     cdef bint changed(self) noexcept
     cdef const char* seal(self, Py_ssize_t* n) except NULL

@@ -308,20 +308,28 @@ cdef class AckTracker:
             self.redeliveries.push(entry.seq)
         return True
 
-    cdef int jump(self, uint64_t seq) except -1:
-        cdef bint reported = self.report_finished
+    cdef int purge(self, PendingEntry* entry) except -1:
+        self.purged_cseq = max(self.purged_cseq, entry.cseq)
+        self.redelivered -= entry.count > 1
         if self.batch is not None:
-            self.batch.add(OP_FINISH_ALL, 0, seq, 0)
-        if seq >= self.delivered_seq:
+            self.batch.add(OP_FINISH_ALL, entry.seq, entry.seq, 0)
+        self.pending.discard(entry)
+        return 0
+
+    cdef int purged(self, uint64_t start, uint64_t reached) except -1:
+        cdef PendingEntry* lowest = self.pending.first()
+        if lowest == NULL:
+            if self.batch is not None and self.pending.exhausted:
+                self.batch.add(OP_FINISH_ALL, 0, self.delivered_seq, 0)
             self._discard_all()
-        else:
-            self.report_finished = False
-            self._discard_up_to(seq)
-            self.report_finished = reported
-        if self.pending.count == 0:
-            self.delivered_seq = max(self.delivered_seq, seq)
             self.floor_cseq = self.delivered_cseq
-            self.floor_seq = self.delivered_seq
+            self.floor_seq = reached
+        elif self.floor_seq < start:
+            self.floor_seq = min(start, lowest.seq) - 1
+            self.floor_cseq = min(max(self.floor_cseq, self.purged_cseq), lowest.cseq - 1)
+        self.delivered_seq = reached
+        self.purged_cseq = 0
+        self.dirty = True
         return 0
 
     def begin_at(self, uint64_t seq) -> None:

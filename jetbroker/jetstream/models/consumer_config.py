@@ -197,13 +197,13 @@ def check_consumer_update(old: ConsumerConfig, new: ConsumerConfig, *, has_inter
 
 _FIXED = (
     ("deliver policy", "deliver_policy"),
+    ("storage type", "mem_storage"),
     ("start sequence", "opt_start_seq"),
     ("start time", "opt_start_time"),
     ("ack policy", "ack_policy"),
     ("replay policy", "replay_policy"),
     ("heart beats", "idle_heartbeat"),
     ("flow control", "flow_control"),
-    ("storage type", "mem_storage"),
     ("direct", "direct"),
 )
 

@@ -21,10 +21,12 @@ cdef class StreamConsumer(TickTask):
     cdef uint64_t delivered_up_to(self) except? 0
     # Where a reset has made it begin (0: none did): what lies below was not necessarily given out, or acked.
     cdef uint64_t begun_at(self) except? 0
-    # One message has been removed from the middle (delete, per-subject limit, roll-up).
-    cdef int on_removed(self, uint64_t seq, bytes subject) except -1
-    # Any number of messages have been removed by a purge: look at the log again.
-    cdef int on_purged(self) except -1
+    # One message has been removed from the middle (delete, per-subject limit); `purged`: with others, by a roll-up.
+    cdef int on_removed(self, uint64_t seq, bytes subject, bint purged) except -1
+    # Any number of messages have been removed (`purged`: by a purge or roll-up), or are back: look at the log again.
+    cdef int on_changed(self, bint purged) except -1
+    # A purge or roll-up of what matches `pattern` (b"": of everything) is over.
+    cdef int on_purged(self, bytes pattern) except -1
 
 
 cdef class OfflineConsumer(StreamConsumer):

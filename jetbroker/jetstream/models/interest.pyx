@@ -21,10 +21,13 @@ cdef class StreamConsumer(TickTask):
     cdef uint64_t begun_at(self) except? 0:
         return 0
 
-    cdef int on_removed(self, uint64_t seq, bytes subject) except -1:
+    cdef int on_removed(self, uint64_t seq, bytes subject, bint purged) except -1:
         return 0
 
-    cdef int on_purged(self) except -1:
+    cdef int on_changed(self, bint purged) except -1:
+        return 0
+
+    cdef int on_purged(self, bytes pattern) except -1:
         return 0
 
 

@@ -289,6 +289,7 @@ cdef class Ingest(Receiver):
 
     cdef uint64_t use_up_sequence(self) except? 0:
         """The sequence of a message that nobody is interested in."""
+        self.log.last_time_ns = max(self.log.last_time_ns, wall_clock_ns())
         self.log.skip_to(self.log.last_seq + 2)
         return self.log.last_seq
 
@@ -334,7 +335,7 @@ cdef class Ingest(Receiver):
 
     cdef int remove_expired(self, uint64_t seq) except -1:
         cdef bytes subject = subject_of(self.log, seq)
-        return self.interest.removed(seq, subject) if self.log.remove(seq, False) else 0
+        return self.interest.removed(seq, subject, False) if self.log.remove(seq, False) else 0
 
     cdef int replace_by_marker(self, SubjectState state, bytes headers, int64_t ttl, int64_t now_ns) except -1:
         cdef uint64_t replaced = state.last

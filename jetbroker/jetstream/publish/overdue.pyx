@@ -161,15 +161,13 @@ cdef class Overdue(Worker):
         else:
             self.log.remove_before(last + 1)
         for consumer, before in counted:
-            consumer.removed_in(first, last, before)
+            consumer.removed_in(first, last, before, True)
         job.start = last + 1
         return 0
 
     cdef int _finish(self, RollUp job) except -1:
         del self.roll_ups[job.pattern]
-        for consumer in self.interest.consumers:
-            if not isinstance(consumer, OfflineConsumer):
-                consumer.after_removals()
+        self.interest.purged(job.pattern)
         for seq, reply, text in job.answers:
             self.answers.ack_text(seq, reply, text)
         return self.tick.schedule(PHASE_EVENTS, self.answers)

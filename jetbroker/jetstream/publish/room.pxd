@@ -16,8 +16,9 @@ cdef class Interest:
 
     cdef int set_consumers(self, list consumers) except -1
     cdef bint wants(self, SubjectEntry entry) except -1
-    cdef int removed(self, uint64_t seq, bytes subject) except -1
-    cdef int purged(self) except -1
+    cdef int removed(self, uint64_t seq, bytes subject, bint purged) except -1
+    cdef int recount(self, bint purged) except -1
+    cdef int purged(self, bytes pattern) except -1
 
 
 cdef class Evictions:
@@ -42,7 +43,7 @@ cdef class Removal:
     cdef Interest interest
     cdef Evictions evictions
 
-    cdef int one(self, uint64_t seq, bytes subject) except -1
+    cdef int one(self, uint64_t seq, bytes subject, bint purged=*) except -1
     cdef int first(self) except -1
     # Everything on this subject, or that matches the pattern, in front of message seq. What cannot be read stays.
     cdef int older(self, SubjectState state, uint64_t seq) except -1

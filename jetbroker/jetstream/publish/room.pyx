@@ -57,16 +57,22 @@ cdef class Interest:
             entry.generation = self.generation
         return entry.interested
 
-    cdef int removed(self, uint64_t seq, bytes subject) except -1:
+    cdef int removed(self, uint64_t seq, bytes subject, bint purged) except -1:
         cdef StreamConsumer consumer
         for consumer in self.consumers:
-            consumer.on_removed(seq, subject)
+            consumer.on_removed(seq, subject, purged)
         return 0
 
-    cdef int purged(self) except -1:
+    cdef int recount(self, bint purged) except -1:
         cdef StreamConsumer consumer
         for consumer in self.consumers:
-            consumer.on_purged()
+            consumer.on_changed(purged)
+        return 0
+
+    cdef int purged(self, bytes pattern) except -1:
+        cdef StreamConsumer consumer
+        for consumer in self.consumers:
+            consumer.on_purged(pattern)
         return 0
 
 
@@ -132,10 +138,10 @@ cdef class Removal:
         self.interest = interest
         self.evictions = evictions
 
-    cdef int one(self, uint64_t seq, bytes subject) except -1:
+    cdef int one(self, uint64_t seq, bytes subject, bint purged=False) except -1:
         self.evictions.note(seq)
         self.log.remove(seq, False)
-        return self.interest.removed(seq, subject)
+        return self.interest.removed(seq, subject, purged)
 
     cdef int first(self) except -1:
         self.evictions.note(self.log.first_seq)
@@ -144,27 +150,29 @@ cdef class Removal:
 
     cdef int older(self, SubjectState state, uint64_t seq) except -1:
         cdef uint64_t first
+        cdef bint several = state.count > 2        # with the new one; one alone counts as deleted
         try:
             first = self.log.first_of(state)
             while first and first < seq:
-                self.one(first, state.subject)
+                self.one(first, state.subject, several)
                 first = self.log.first_of(state)
         except StorageError as error:
             self.tick.report(self, error)      # as in matching()
-        return 0
+        return self.interest.purged(state.subject)
 
     cdef int matching(self, bytes pattern, uint64_t seq) except -1:
         """Its publisher's turn pays for the time this takes."""
         cdef int64_t began = monotonic_ns()
-        cdef bint removed = True
+        cdef uint64_t removed = 2
         try:
             self.evictions.note_matching(SubjectFilter(pattern), seq)
-            removed = self.log.purge(pattern, seq, 0) > 0
+            removed = self.log.purge(pattern, seq, 0)
         except StorageError as error:
             # the message is stored and gets its ack; what cannot be read now goes with the next one that replaces it
             self.tick.report(self, error)
         if removed:
-            self.interest.purged()
+            self.interest.recount(removed > 1)
+        self.interest.purged(pattern)
         return charge_time_since(began)
 
 

@@ -41,12 +41,12 @@ async def purge(stream: Stream, pattern: str, seq: int, keep: int) -> int:
     purged = 0
     start = log.first_seq
     while piece := next_piece(log, start, min(limit, log.last_seq), _slots(stream)):
-        purged += _in_piece(stream, piece, remove)
+        purged += _in_piece(stream, piece, remove, lambda removed: everything or removed != 1)
         start = piece[1] + 1
         await turn.rest()
     if everything:
         log.remove_before(limit + 1)  # what is lost is forgotten, too
-    _tell_consumers(stream)
+    stream.after_purge(pattern)
     return purged
 
 
@@ -76,22 +76,24 @@ async def enforce_limits(stream: Stream) -> None:
     while stream.evict_up_to(0) and (piece := next_piece(log, log.first_seq, log.last_seq, _slots(stream))):
         _in_piece(stream, piece, lambda _, last: stream.evict_up_to(last))
         await turn.rest()
-    _tell_consumers(stream)
 
 
 def _slots(stream: Stream) -> int:
     return piece_slots(len(stream.consumers))
 
 
-def _in_piece(stream: Stream, piece: tuple[int, int], remove: Callable[[int, int], int | None]) -> int:
-    """Remove something of a piece of the log; what the consumers have ahead is right again after it."""
+def _in_piece(
+    stream: Stream,
+    piece: tuple[int, int],
+    remove: Callable[[int, int], int | None],
+    purged: Callable[[int], bool] = lambda removed: False,
+) -> int:
+    """Remove something of a piece of the log; what the consumers have ahead is right again after it.
+
+    `purged`: does a removal of so many count as a purge? One message alone is told of as deleted.
+    """
     counted = [(consumer, consumer.counted_in(*piece)) for consumer in stream.consumers.values()]
-    removed = remove(*piece)
+    removed = remove(*piece) or 0
     for consumer, before in counted:
-        consumer.removed_in(*piece, before)
-    return removed or 0
-
-
-def _tell_consumers(stream: Stream) -> None:
-    for consumer in stream.consumers.values():
-        consumer.after_removals()
+        consumer.removed_in(*piece, before, purged(removed))
+    return removed

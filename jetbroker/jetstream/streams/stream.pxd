@@ -46,3 +46,4 @@ cdef class Stream(LogObserver):
     cpdef int interest_changed(self) except -1
     cdef int wake_consumers(self) except -1
     cdef int _resume_retention(self) except -1
+    cdef int _first_is_known(self) except -1

@@ -149,7 +149,7 @@ cdef class Stream(LogObserver):
         self.ingest.configure(config, self.own_subjects)
         self.ingest.room.enforce()
         for consumer in self.ingest.interest.consumers:
-            consumer.on_purged()
+            consumer.on_changed(False)
         self.wake_consumers()
 
     def trim_piece(self, first: int, last: int) -> None:
@@ -242,18 +242,30 @@ cdef class Stream(LogObserver):
 
         Raises SequenceError, and removes nothing, when `seq` is farther than a stream may be moved.
         """
-        cdef StreamConsumer consumer
         cdef uint64_t purged
-        cdef bint moves = pattern in ("", ">") and not keep and self.log.last_seq + 1 < seq
+        cdef bint everything = pattern in ("", ">") and not keep
+        cdef bint moves = everything and self.log.last_seq + 1 < seq
         if moves and seq > limits.STREAM_SKIP_SEQUENCE:
             raise SequenceError(f"sequence {seq} is beyond {limits.STREAM_SKIP_SEQUENCE}")
         purged = self.log.purge(pattern.encode(), seq, keep)
         if moves:
             self.log.skip_to(seq)      # "below seq" holds for sequences to come, too
-        for consumer in self.ingest.interest.consumers:
-            consumer.on_purged()
-        self.wake_consumers()
+        if everything and seq != 1:
+            self._first_is_known()
+        self.ingest.interest.recount(purged != 1 or everything)
+        self.after_purge(pattern)
         return purged
+
+    cdef int _first_is_known(self) except -1:
+        """A stream that never had a message shows where it begins once it has been purged."""
+        if self.log.first_seq == 0:
+            self.log.first_seq = 1
+        return 0
+
+    def after_purge(self, pattern: str) -> None:
+        """What matches (everything: "") has been purged: the consumers go on behind it."""
+        self.ingest.interest.purged(b"" if pattern == ">" else pattern.encode())
+        self.wake_consumers()
 
     def delete_message(self, seq: int, erase: bool = True) -> bool:
         """Remove one message, its bytes too when `erase`; False when it is not there. Durable after `commit`."""
@@ -262,7 +274,7 @@ cdef class Stream(LogObserver):
         if not self.log.remove(seq, erase):
             return False
         for consumer in self.ingest.interest.consumers:
-            consumer.on_removed(seq, subject)
+            consumer.on_removed(seq, subject, False)
         self.wake_consumers()
         return True
 
@@ -308,6 +320,7 @@ cdef class Stream(LogObserver):
         cdef bint wanted = bool(self.consumers or self.offline)
         if not wanted and self.log.messages <= PURGED_AT_ONCE:
             self.log.purge(b"", 0, 0)
+            self._first_is_known()
         else:
             (<RetentionSweep>self.sweep).add(None, was_for if wanted else None, self.log.last_seq)
 
@@ -385,7 +398,7 @@ cdef class Stream(LogObserver):
         cdef StreamConsumer consumer
         self.expiry.look_again(first_lost, self.ingest.write_failed(first_lost, error))
         for consumer in self.ingest.interest.consumers:
-            consumer.on_purged()       # what had been evicted for the lost messages is back
+            consumer.on_changed(False)  # what had been evicted for the lost messages is back
         if self.origins is not None:
             self.origins.write_failed(first_lost)
         return 0
