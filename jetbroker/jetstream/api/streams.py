@@ -311,7 +311,7 @@ def _refuse_delete(stream: Stream, seq: int) -> None:
     if stream.config.storage == "file":
         if seq > stream.log.last_seq:
             raise api_error("stream_msg_delete_failed", err="stream store EOF")
-        if seq < stream.log.first_seq:
+        if seq < max(stream.log.first_seq, 1):
             raise api_error("stream_msg_delete_failed", err="no message found")
     raise api_error("sequence_not_found", seq=seq)
 

@@ -145,7 +145,8 @@ cdef class Acks:
             return True
         if sampled and self.sample_percent:
             self._sample(numbers)
-        self.tracker.ack(numbers.stream_seq, numbers.consumer_seq)
+        if self.tracker.ack(numbers.stream_seq, numbers.consumer_seq) and self.tracker.pending.count == 0:
+            self.tracker.settled_seq = self.cursor.looked_to
         self.tracker.acked_ns = wall_clock_ns()
         return True
 

@@ -193,7 +193,7 @@ cdef class Consumer(StreamConsumer):
         sequence that the deliver policy does not allow.
         """
         placement.check_reset(self.core, self.config, seq)
-        seq = seq or self.core.tracker.floor_seq + 1
+        seq = seq or max(self.core.tracker.floor_seq, self.core.tracker.settled_seq) + 1
         self._settle()
         if self.config.deliver_policy != "last_per_subject":
             self.core.begun_at = seq

@@ -404,7 +404,8 @@ cdef class ConsumerCore:
         if not entry.flags & ENTRY_EXHAUSTED:
             # as nats-server counts here: the first delivery and the second one are both 1
             self.advisories.terminated(seq, entry.cseq, max(entry.count, <uint32_t>2) - 1, REMOVED_REASON)
-        self.tracker.forget(seq)
+        if self.tracker.forget(seq) and self.tracker.pending.count == 0:
+            self.tracker.settled_seq = self.cursor.looked_to
         return self.turn.wake()
 
     cdef int drop_evicted(self) except -1:

@@ -55,7 +55,7 @@ def _first_sequence(core: ConsumerCore, config: ConsumerConfig, created_ns: int,
         return first
     if policy == "last":
         # with a filter it is searched for when it is placed
-        return behind if core.cursor.filter.patterns else log.last_seq or first
+        return behind if core.cursor.filter.patterns else max(log.last_seq, first)
     if policy == "by_start_sequence":
         start = max(config.opt_start_seq, first)
         # for a mirror or source: one that is ahead of its origin takes what the origin stores next

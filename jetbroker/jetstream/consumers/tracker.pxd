@@ -25,6 +25,7 @@ cdef class AckTracker:
     cdef int64_t ack_wait_ns
     cdef list backoff_ns
     cdef public int64_t max_deliver            # -1: no limit
+    cdef public uint64_t settled_seq           # nothing was pending when all up to here had been looked at
     cdef public int64_t acked_ns               # wall clock of the last ack, 0: none since the start
     cdef uint64_t purged_cseq                  # the highest of what the present purge has taken
 

@@ -43,6 +43,7 @@ cdef class AckTracker:
         """A new consumer whose first message may be `seq`."""
         self.delivered_seq = seq - 1 if seq > 0 else 0
         self.floor_seq = self.delivered_seq
+        self.settled_seq = 0
         self.dirty = True
 
     def restore(self, state, int64_t now_ns, int64_t wall_ns) -> None:

@@ -1,0 +1,38 @@
+"""Random sequences of publishes, acks, API calls and restarts: both servers answer, deliver and count the same.
+
+`make test` plays the first hundreds. For a night's worth:
+
+    SEQUENCES=20000 python -m pytest tests/differential/test_sequences.py
+
+A seed stands for the same sequence everywhere; `FIRST_SEQUENCE` is the first one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from tests.differential.conftest import Pair
+from tests.support.sequence_runs import play_all
+from tests.support.sequence_steps import make
+
+pytestmark = pytest.mark.differential
+
+COUNT = int(os.environ.get("SEQUENCES", "300"))
+FIRST = int(os.environ.get("FIRST_SEQUENCE", "0"))
+AT_ONCE = 50
+WITH_RESTART = 5  # one group in so many
+
+
+@pytest.mark.timeout(0 if COUNT > 300 else 240)
+async def test_both_servers_do_the_same(pair_of: Callable[[str], Pair]) -> None:
+    pair = pair_of("jetstream { store_dir: STORE }")
+    different = []
+    for number, first in enumerate(range(FIRST, FIRST + COUNT, AT_ONCE)):
+        seeds = range(first, min(first + AT_ONCE, FIRST + COUNT))
+        restarts = number % WITH_RESTART == WITH_RESTART - 1
+        sequences = [make(seed, restarts=restarts) for seed in seeds]
+        different += await play_all((pair.reference, pair.broker), sequences)
+    assert not different, "\n\n".join(map(str, different))
