@@ -16,8 +16,8 @@ from typing import Any
 from tests.support.sequence_steps import NAMES, Sequence, Step
 from tests.support.sequence_wire import Inbox, Received, Wire
 
-ANSWER_S = 30.0
-PULL_NS = 600_000_000  # of a fetch that may not be filled and hears nothing before
+ANSWER_S = 60.0
+PULL_NS = 1_000_000_000  # of a fetch that may not be filled and hears nothing before
 OWN = ("created", "ts", "time", "timestamp", "first_ts", "last_ts", "last_active", "id", "pause_remaining")
 NO_TIME = "0001-"
 TIME_TOKEN = 7

@@ -6,7 +6,8 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import Callable, Sequence as Some
+from collections.abc import Callable
+from collections.abc import Sequence as Some
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.support.sequence_play import Player
 from tests.support.sequence_steps import Sequence, Step
 from tests.support.sequence_wire import Wire
 
-SAME_S = 4.0  # until both servers' states are the same
+SAME_S = 10.0  # until both servers' states are the same
 ASK_AGAIN_S = 0.002
 
 _NAMES = (f"Q{number}Q" for number in itertools.count(1))
@@ -53,7 +54,7 @@ def _known(step: Step, places: Some[str]) -> bool:
 
     A purge that keeps some messages, or a roll-up of all, and removes exactly one: nats-server goes on counting it.
     """
-    keeps = step[0] == "purge" and "keep" in step[1] or step[0] == "publish" and step[2].get("Nats-Rollup") == "all"
+    keeps = (step[0] == "purge" and "keep" in step[1]) or (step[0] == "publish" and step[2].get("Nats-Rollup") == "all")
     return bool(keeps and all(place.endswith("/num_pending") for place in places))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 NAMES = ("A", "B", "C")
 TOKENS = ("a", "b", "c", "b.x")
 STEPS = (12, 32)
-FAR = 5.0  # seconds of ack_wait: nothing comes again by itself while a sequence is played
+FAR = 600.0  # seconds of ack_wait: nothing comes again by itself while a sequence is played
 DELAYS_MS = (1, 20, 40)
 
 Step = tuple[Any, ...]
@@ -113,8 +113,8 @@ class _Maker:
         return config
 
     def filters(self) -> list[str]:
-        narrow = (["a"], ["b"], ["c"], ["b.>"])
-        wide = ([], [], ["*"], [">"], ["a", "b"], ["a", "b.>"], ["c", "b.x"])
+        narrow: tuple[list[str], ...] = (["a"], ["b"], ["c"], ["b.>"])
+        wide: tuple[list[str], ...] = ([], [], ["*"], [">"], ["a", "b"], ["a", "b.>"], ["c", "b.x"])
         chosen = self.dice.choice(narrow if self.purges == "subject" else (*narrow, *wide))
         return [f"S.{token}" for token in chosen]
 
@@ -144,7 +144,7 @@ class _Maker:
             self.reset: 1,
             self.look: 2,
         }
-        chosen: Step | list[Step] = self.dice.choices(list(kinds), list(kinds.values()))[0]()
+        chosen: Any = self.dice.choices(list(kinds), list(kinds.values()))[0]()
         return chosen if isinstance(chosen, list) else [chosen]
 
     def publish(self) -> Step:

@@ -11,7 +11,8 @@ from libc.stdint cimport uint64_t
 
 from jetbroker.store.log.stream_log cimport SubjectFilter, SubjectState
 from jetbroker.store.log.segmented cimport SegmentedLog
-from jetbroker.store.log.slices cimport holds
+from jetbroker.store.log.slices cimport holds, subject_of
+from jetbroker.wire.subjects cimport has_wildcard
 
 from jetbroker import limits
 from jetbroker.store.log.slices import newest_in, next_piece
@@ -20,6 +21,27 @@ cdef uint64_t CHOSEN_SLOTS = limits.JS_CHOSEN_SLOTS
 cdef Py_ssize_t LOOKED_AT = limits.JS_COUNT_SLOTS
 cdef Py_ssize_t JUDGED = limits.JS_JUDGED_SUBJECTS
 cdef Py_ssize_t FEW = limits.JS_FEW_SUBJECTS
+
+
+cdef tuple last_tokens(SubjectFilter filter):
+    """Filters such as `kv.a*`: (what they begin with, those of all such subjects).
+
+    To a consumer such a filter is no wildcard. nats-server's tree of subjects still takes it for one where subjects
+    part right behind what it begins with, and clients list keys so.
+    """
+    cdef list begin = []
+    cdef list wide = []
+    cdef bytes pattern, front, last
+    for pattern in filter.patterns:
+        front, dot, last = pattern.rpartition(b".")
+        if len(last) > 1 and last.endswith(b"*") and not has_wildcard(pattern, len(pattern)):
+            begin.append(pattern[:-1])
+            wide.append(front + dot + b"*")
+    return tuple(begin), wide
+
+
+cdef bint is_asked(SubjectFilter filter, tuple beginnings, bytes subject) except -1:
+    return subject.startswith(beginnings) or filter.matches(subject, len(subject))
 
 
 cdef class FirstPass:
@@ -36,23 +58,28 @@ cdef class FirstPass:
 
     def choosing(self):
         """Choose the messages, in steps (see turns.py)."""
+        cdef tuple beginnings
+        beginnings, wide = last_tokens(self.filter)
+        matching = SubjectFilter(*self.filter.patterns, *wide) if wide else self.filter
         if len(self.log.subjects) <= FEW:
-            return self._add(self._chosen_at_once())
+            return self._add(self._chosen_at_once(matching, beginnings))
         while self.walked < self.until:
             piece = next_piece(self.log, self.walked + 1, self.until, CHOSEN_SLOTS)
             if piece is None:
                 break
-            found = newest_in(self.log, self.filter, piece[0], piece[1], JUDGED)
+            found = newest_in(self.log, matching, piece[0], piece[1], JUDGED)
             if found is not None:
-                self._add(found)
+                self._add([seq for seq in found if is_asked(self.filter, beginnings, subject_of(self.log, seq))]
+                          if wide else found)
                 self.walked = piece[1]
             yield
         self.walked = self.until
 
-    def _chosen_at_once(self) -> list:
+    def _chosen_at_once(self, SubjectFilter matching not None, tuple beginnings not None) -> list:
         cdef SubjectState state
-        return sorted(state.last for state in self.log.states.matching(self.filter)
-                      if self.walked < state.last <= self.until)
+        return sorted(state.last for state in self.log.states.matching(matching)
+                      if self.walked < state.last <= self.until
+                      and (not beginnings or is_asked(self.filter, beginnings, state.subject)))
 
     def _add(self, found) -> None:
         if self.looked_at == len(self.gone):

@@ -1,0 +1,123 @@
+"""Where consumers stand after purges and odd acks, where nats-server would lose messages or miscount."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.support.process import ServerProcess
+from tests.support.sequence_play import Player
+from tests.support.sequence_steps import Sequence
+from tests.support.sequence_wire import Wire
+
+EXPLICIT = {"ack_policy": "explicit"}
+
+
+class Played(Player):
+    """Plays by itself; its stream's retention is chosen when it begins."""
+
+    async def begin(self, retention: str = "limits", **config: Any) -> None:
+        self.stream.update(retention=retention, **config)
+        await self.open()
+
+    async def info(self, name: str = "A") -> dict[str, Any]:
+        found: dict[str, Any] = await self.api(f"CONSUMER.INFO.S.{name}")
+        return found
+
+    async def bodies(self, batch: int, name: str = "A") -> list[str]:
+        """The payloads of a fetch."""
+        return [message[3] for message in await self.on_fetch(name, batch) if message[3]]
+
+
+@pytest.fixture
+async def played(broker: ServerProcess, request: pytest.FixtureRequest) -> AsyncIterator[Played]:
+    wire = await Wire().open(broker.port)
+    name = f"P{abs(hash(request.node.name))}P"
+    yield Played(wire, name, Sequence(0, {"storage": "memory", "allow_rollup_hdrs": True}, ()))
+    await wire.close()
+
+
+async def test_a_purge_of_one_filter_leaves_the_others_messages(played: Played) -> None:
+    await played.begin()
+    await played.on_create("A", {**EXPLICIT, "filter_subjects": ["S.a", "S.b"]})
+    for token in "abab":
+        await played.on_publish(token, {})
+    assert (await played.on_purge({"filter": "S.a"}))["purged"] == 2
+    assert (await played.info())["num_pending"] == 2
+    assert await played.bodies(5) == ["m2", "m4"]
+
+
+async def test_what_a_purge_has_removed_is_not_pending(played: Played) -> None:
+    await played.begin()
+    await played.on_create("A", EXPLICIT)
+    for token in "aabbb":
+        await played.on_publish(token, {})
+    await played.bodies(5)
+    await played.on_forged("A", (1, 1, 1), "+ACK")
+    await played.on_purge({"filter": "S.b"})
+    info = await played.info()
+    assert info["num_ack_pending"] == 1
+    assert info["ack_floor"]["consumer_seq"] == 1
+
+
+async def test_the_only_message_that_a_purge_removes_is_not_ahead(played: Played) -> None:
+    await played.begin()
+    await played.on_create("A", {**EXPLICIT, "filter_subject": "S.a"})
+    for token in "ab":
+        await played.on_publish(token, {})
+    assert (await played.on_purge({"keep": 1}))["purged"] == 1
+    assert (await played.info())["num_pending"] == 0
+
+
+async def test_a_work_queue_keeps_what_nobody_was_given_whatever_is_acked(played: Played) -> None:
+    await played.begin("workqueue")
+    await played.on_create("A", {**EXPLICIT, "filter_subject": "S.a"})
+    for token in "ba":
+        await played.on_publish(token, {})
+    await played.bodies(2)
+    assert (await played.on_forged("A", (1, 1, 1), "+ACK"))[0]
+    assert (await played.api("STREAM.INFO.S"))["state"]["messages"] == 2
+
+
+async def test_a_deleted_message_does_not_ack_those_before_it(played: Played) -> None:
+    await played.begin()
+    await played.on_create("A", {"ack_policy": "all"})
+    for _ in range(3):
+        await played.on_publish("a", {})
+    await played.bodies(3)
+    await played.on_delete(2, False)
+    info = await played.info()
+    assert info["num_ack_pending"] == 2
+    assert info["ack_floor"]["consumer_seq"] == 0
+
+
+async def test_a_consumer_sequence_that_was_not_delivered_acks_nothing(played: Played) -> None:
+    await played.begin()
+    await played.on_create("A", {"ack_policy": "all"})
+    for _ in range(3):
+        await played.on_publish("a", {})
+    await played.bodies(3)
+    await played.on_forged("A", (1, 2, 2**63), "+ACK")
+    assert (await played.info())["ack_floor"] == {"consumer_seq": 0, "stream_seq": 0}
+
+
+async def test_a_nak_before_a_purge_still_brings_the_message_at_once(played: Played) -> None:
+    await played.begin()
+    await played.on_create("A", {**EXPLICIT, "ack_wait": 60_000_000_000})
+    for _ in range(4):
+        await played.on_publish("a", {})
+    assert await played.bodies(4) == ["m1", "m2", "m3", "m4"]
+    await played.on_forged("A", (1, 4, 4), "-NAK")
+    await played.on_purge({"seq": 3})
+    assert await played.bodies(1) == ["m4"]
+
+
+async def test_last_per_subject_goes_on_behind_one_that_is_gone(played: Played) -> None:
+    await played.begin()
+    for token in "abc":
+        await played.on_publish(token, {})
+    await played.on_create("A", {**EXPLICIT, "deliver_policy": "last_per_subject", "filter_subject": "S.>"})
+    await played.on_delete(1, False)
+    assert await played.bodies(3) == ["m2", "m3"]
