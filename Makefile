@@ -19,6 +19,8 @@ FUZZ_BUILT := .build/fuzz.stamp
 # What `make test-deep` fuzzes, and with how much.
 FUZZED ?= protocol protocol-fast leaf-protocol interest subjects config connect headers websocket upgrade proxy nkeys transform files meaning
 FUZZED_INPUTS ?= 20000
+# Random sequences that it plays against nats-server.
+SEQUENCES ?= 20000
 
 .PHONY: help run build test test-deep test-links lint format bench demo fuzz fuzz-asan clean prerequisites java
 
@@ -79,7 +81,7 @@ test: $(FUZZ_BUILT) $(DEV)
 	$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 test-deep: $(FUZZ_BUILT) $(DEV)
-	$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --hypothesis-profile=nightly -o timeout=3600 $(ARGS)
+	SEQUENCES=$(SEQUENCES) $(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --hypothesis-profile=nightly -o timeout=3600 $(ARGS)
 	for target in $(FUZZED); do $(PY) -m fuzz $$target --inputs $(FUZZED_INPUTS) || exit 1; done
 
 test-links: $(BUILT) $(DEV)

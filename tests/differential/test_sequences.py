@@ -1,6 +1,6 @@
 """Random sequences of publishes, acks, API calls and restarts: both servers answer, deliver and count the same.
 
-`make test` plays the first hundreds. For a night's worth:
+`make test` plays the first hundreds, `make test-deep` SEQUENCES of them. For them alone:
 
     SEQUENCES=20000 python -m pytest tests/differential/test_sequences.py
 
@@ -22,11 +22,11 @@ pytestmark = pytest.mark.differential
 
 COUNT = int(os.environ.get("SEQUENCES", "300"))
 FIRST = int(os.environ.get("FIRST_SEQUENCE", "0"))
-AT_ONCE = 50
-WITH_RESTART = 5  # one group in so many
+AT_ONCE = 100
+WITH_RESTART = 3  # one group in so many
 
 
-@pytest.mark.timeout(0 if COUNT > 300 else 240)
+@pytest.mark.timeout(0 if COUNT > 300 else 600)
 async def test_both_servers_do_the_same(pair_of: Callable[[str], Pair]) -> None:
     pair = pair_of("jetstream { store_dir: STORE }")
     different = []

@@ -114,6 +114,15 @@ async def test_a_nak_before_a_purge_still_brings_the_message_at_once(played: Pla
     assert await played.bodies(1) == ["m4"]
 
 
+async def test_last_per_subject_takes_the_beginning_of_a_token(played: Played) -> None:
+    await played.begin()
+    for token in ("ab", "ac", "b", "a.x", "ab"):
+        await played.on_publish(token, {})
+    await played.on_create("A", {**EXPLICIT, "deliver_policy": "last_per_subject", "filter_subject": "S.a*"})
+    assert (await played.info())["num_pending"] == 2
+    assert await played.bodies(5) == ["m2", "m5"]
+
+
 async def test_last_per_subject_goes_on_behind_one_that_is_gone(played: Played) -> None:
     await played.begin()
     for token in "abc":
