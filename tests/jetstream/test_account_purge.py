@@ -33,7 +33,7 @@ async def asked(port: int, user: str, subject: str, body: Any = None) -> Any:
     client = await nats.connect(f"nats://{user}:p@127.0.0.1:{port}", allow_reconnect=False)
     try:
         payload = b"" if body is None else json.dumps(body).encode()
-        return json.loads((await client.request(f"$JS.API.{subject}", payload, 10)).data)
+        return json.loads((await client.request(f"$JS.API.{subject}", payload, 30)).data)
     finally:
         await client.close()
 

@@ -18,6 +18,7 @@ from tests.support import process
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+ANSWER_S = 30
 CONFIG = """
 jetstream {{ store_dir: "{folder}", tech_preview_api: {preview} }}
 accounts {{
@@ -67,16 +68,16 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[process.ServerP
 @pytest_asyncio.fixture(loop_scope="module")
 async def client(broker: process.ServerProcess) -> AsyncIterator[Client]:
     opened = await nats.connect(f"nats://a:p@127.0.0.1:{broker.port}", allow_reconnect=False)
-    await opened.request("$JS.API.INFO", b"", 10)  # until then the account may still be on its way
+    await opened.request("$JS.API.INFO", b"", ANSWER_S)  # until then the account may still be on its way
     yield opened
-    for name in json.loads((await opened.request("$JS.STREAM.LIST", b"", 10)).data):
+    for name in json.loads((await opened.request("$JS.STREAM.LIST", b"", ANSWER_S)).data):
         assert await ask(opened, f"STREAM.{name}.DELETE") == b"+OK"
     await opened.close()
 
 
 async def ask(client: Client, subject: str, body: Any = b"") -> bytes:
     payload = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return (await client.request(f"$JS.{subject}", payload, 10)).data
+    return (await client.request(f"$JS.{subject}", payload, ANSWER_S)).data
 
 
 async def told(client: Client, subject: str, body: Any = b"") -> Any:
@@ -93,7 +94,7 @@ async def test_account(client: Client) -> None:
 
 async def test_account_without_jetstream(broker: process.ServerProcess) -> None:
     client = await nats.connect(f"nats://n:p@127.0.0.1:{broker.port}", allow_reconnect=False)
-    await client.request("$JS.API.INFO", b"", 10)
+    await client.request("$JS.API.INFO", b"", ANSWER_S)
     for subject in ("ENABLED", "INFO", "STREAM.LIST", "STREAM.S.CREATE"):
         assert await ask(client, subject, {"name": "S"}) == b"-ERR 'JetStream not enabled for account'"
     await client.close()
@@ -109,7 +110,7 @@ async def test_life_of_a_stream(client: Client) -> None:
     assert (await ask(client, "STREAM.X.CREATE", b"{")).startswith(b"-ERR 'invalid JSON: ")
     assert await told(client, "STREAM.LIST") == ["LOGS"]
     for body in (b"hello", b"again", b"last"):
-        await client.request("logs.a", body, 10)
+        await client.request("logs.a", body, ANSWER_S)
     info = await told(client, "STREAM.LOGS.INFO")
     assert list(info) == ["config", "created", "state"]
     assert (info["config"]["subjects"], info["state"]["messages"]) == (["logs.>"], 3)
@@ -133,7 +134,7 @@ async def test_life_of_a_stream(client: Client) -> None:
 async def test_life_of_consumers(client: Client) -> None:
     assert await ask(client, "STREAM.LOGS.CREATE", LOGS) == b"+OK"
     for number in range(3):
-        await client.request("logs.a", b"%d" % number, 10)
+        await client.request("logs.a", b"%d" % number, ANSWER_S)
     heard: asyncio.Queue[Any] = asyncio.Queue()
 
     async def hear(message: Any) -> None:
@@ -141,7 +142,7 @@ async def test_life_of_consumers(client: Client) -> None:
 
     await client.subscribe("out.tail", cb=hear)
     assert await ask(client, "STREAM.LOGS.CONSUMER.TAIL.CREATE", TAIL) == b"+OK"
-    assert [await asyncio.wait_for(heard.get(), 10) for _ in range(3)] == [b"0", b"1", b"2"]
+    assert [await asyncio.wait_for(heard.get(), ANSWER_S) for _ in range(3)] == [b"0", b"1", b"2"]
     info = await told(client, "STREAM.LOGS.CONSUMER.TAIL.INFO")
     assert "type" not in info
     assert (info["config"]["deliver_subject"], info["config"]["deliver_policy"]) == ("out.tail", "all")
@@ -151,14 +152,14 @@ async def test_life_of_consumers(client: Client) -> None:
     inbox = client.new_inbox()
     await client.subscribe(inbox, cb=hear)
     await client.publish("$JS.NEXT.LOGS.NEW", b"", inbox)
-    assert await asyncio.wait_for(heard.get(), 10) == b"1"
+    assert await asyncio.wait_for(heard.get(), ANSWER_S) == b"1"
     made = await ask(
         client,
         "STREAM.LOGS.EPHEMERAL.CONSUMER.CREATE",
         {"stream_name": "LOGS", "config": {"delivery_subject": "out.tail", "deliver_last": True, "ack_policy": "none"}},
     )
     assert made.startswith(b"+OK ")
-    assert await asyncio.wait_for(heard.get(), 10) == b"2"
+    assert await asyncio.wait_for(heard.get(), ANSWER_S) == b"2"
     assert await ask(client, "STREAM.LOGS.CONSUMER.NEW.DELETE") == b"+OK"
     assert await ask(client, "STREAM.LOGS.CONSUMER.NEW.INFO") == b"-ERR 'consumer not found'"
     two = {"stream_name": "LOGS", "config": {"durable_name": "D", "deliver_all": True, "stream_seq": 2}}
@@ -191,7 +192,7 @@ async def test_off_by_default(tmp_path_factory: pytest.TempPathFactory) -> None:
     (folder / "server.conf").write_text(CONFIG.format(folder=folder, preview="false"))
     with process.jetbroker("-c", str(folder / "server.conf")) as started:
         client = await nats.connect(f"nats://a:p@127.0.0.1:{started.port}", allow_reconnect=False)
-        await client.request("$JS.API.INFO", b"", 10)
+        await client.request("$JS.API.INFO", b"", ANSWER_S)
         for subject in ("ENABLED", "INFO", "STREAM.LIST", "STREAM.S.INFO", "NEXT.S.C"):
             with pytest.raises(NoRespondersError):
                 await ask(client, subject)

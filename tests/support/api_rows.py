@@ -15,7 +15,7 @@ from nats.aio.msg import Msg
 from nats.errors import NoRespondersError
 
 API = "$JS.API."
-ANSWER_S = 10.0
+ANSWER_S = 30.0
 SILENCE_S = 3.0  # a server that has not answered by then stays silent; all are asked at once
 LAST = "the last request"
 SETTLED_S = 0.5  # nothing more is told when nothing was told for so long
