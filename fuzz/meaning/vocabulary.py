@@ -136,15 +136,18 @@ _TEXT = tuple(map(extremes.text_json, (*extremes.TEXTS, *extremes.SUBJECTS, "A",
 _NUMBER = tuple(value.encode() for value in extremes.INTEGERS if value[-1:].isdigit())
 OPTIONS: dict[str, tuple[bytes, ...]] = {
     **dict.fromkeys(("auth", "subscriptions", "subscriptions_detail", "subs", "details", "exact_match"), _FLAG),
-    **dict.fromkeys(("accounts", "streams", "consumers", "config", "leader_only", "raft", "include_unused"), _FLAG),
-    **dict.fromkeys(("js-enabled-only", "js-server-only", "js-enabled", "stream-leader-only", "js-meta-only"), _FLAG),
-    **dict.fromkeys(("direct-consumers", "offline"), _FLAG),
+    **dict.fromkeys(
+        ("accounts", "streams", "consumers", "config", "leader_only", "raft", "include_unused", "stream_leader_only"),
+        _FLAG,
+    ),
+    **dict.fromkeys(("js-enabled-only", "js-server-only", "js-enabled", "js-meta-only", "stream_leader_only"), _FLAG),
+    **dict.fromkeys(("direct_consumer", "direct-consumers", "accs"), _FLAG),
     **dict.fromkeys(("offset", "limit", "cid", "state"), _NUMBER),
     **dict.fromkeys(("sort", "acc", "user", "mqtt_client", "filter_subject", "test", "account", "stream"), _TEXT),
-    **dict.fromkeys(("consumer", "server_name", "host", "cluster", "domain"), _TEXT),
+    **dict.fromkeys(("consumer", "server_name", "host", "cluster", "domain", "name", "account_name", "group"), _TEXT),
     "tags": (b"[]", b'["x"]', b'[""]', b"[1]", b"[[]]", b"[" + b'"x",' * 5000 + b'"x"]'),
 }
-SERVICES = ("STATSZ", "IDZ", "HEALTHZ", "VARZ", "CONNZ", "SUBSZ", "JSZ")
+SERVICES = tuple("STATSZ IDZ HEALTHZ VARZ CONNZ SUBSZ JSZ LEAFZ ROUTEZ GATEWAYZ RAFTZ CONNS".split())
 SERVICES_OF_ACCOUNTS = ("$SYS.REQ.USER.INFO", "$SYS.REQ.ACCOUNT.PING.CONNZ", "$SYS.REQ.ACCOUNT.PING.STATZ")
 
 

@@ -95,11 +95,10 @@ class Traffic:
 
 
 class ClosedConnections:
-    """The last connections that ended, oldest first; nothing is kept before `keep` is set."""
+    """The last connections that ended, oldest first."""
 
     def __init__(self, capacity: int) -> None:
         """Room for `capacity` connections."""
-        self.keep = False
         self._records: deque[ClosedConnection] = deque(maxlen=max(capacity, 0))
 
     def __len__(self) -> int:
@@ -111,13 +110,11 @@ class ClosedConnections:
 
     def add(self, client: "ClientProtocol", reason: str, refused: "Refused | None" = None) -> None:
         """Remember a connection that ends now, with what is known of one that was not let in."""
-        if self.keep:
-            self._records.append(_record(client, reason, refused))
+        self._records.append(_record(client, reason, refused))
 
     def add_link(self, link: "Connected", reason: str) -> None:
         """Remember a link that ends now."""
-        if self.keep:
-            self._records.append(_record(link, reason, None, is_link=True))
+        self._records.append(_record(link, reason, None, is_link=True))
 
 
 def wall_ns(monotonic_ns: int) -> int:

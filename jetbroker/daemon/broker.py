@@ -74,7 +74,8 @@ class Broker:
         self.monitor: Monitor | None = None
         self.files = RunFiles(options, log)
         self.exit_code = 0
-        self._started_ns = time.time_ns()
+        self._started_ns = self.config_loaded_ns = time.time_ns()
+        self._accepts = True  # clients, or will soon
         self.ready = asyncio.Event()
         self._stopped = self.loop.create_future()
         self._jetstream_end: asyncio.Task[None] | None = None
@@ -118,7 +119,7 @@ class Broker:
         urls = self.listeners.urls()
         if self.monitor is not None:
             urls["monitoring"] = [self.monitor.url]
-            self.monitor.serve(self.options, self.accounts, self.clients, self.jetstream, self.info, self.leafnodes)
+            self.monitor.serve(self._monitored)
         self.files.write_ports(urls)
         self.log.info("Server is ready")
         self.ready.set()
@@ -267,7 +268,7 @@ class Broker:
         self._sharing.apply(self.accounts, graph, only)
 
     def _monitored(self) -> "Sources":
-        """What the system services look at."""
+        """What the monitoring port and the system services look at."""
         if self._sources is None:
             from jetbroker.monitor.sources import Sources  # with the first request
 
@@ -275,14 +276,13 @@ class Broker:
                 self.options,
                 self.accounts,
                 self.clients,
-                self.jetstream,
                 self.info,
-                0,
+                0 if self.monitor is None else self.monitor.port,
                 self._started_ns,
-                lambda: True,
-                self.leafnodes,
+                lambda: self._accepts,
             )
         self._sources.jetstream, self._sources.leafnodes = self.jetstream, self.leafnodes
+        self._sources.config_loaded_ns = self.config_loaded_ns
         return self._sources
 
     def _open_monitor(self) -> None:
@@ -316,8 +316,7 @@ class Broker:
         self.listeners.close()
         if self.leafnodes is not None:
             self.leafnodes.close()
-        if self.monitor is not None:
-            self.monitor.ready = False
+        self._accepts = False
 
     async def _stop_jetstream(self) -> None:
         """Once, whoever asks first; everybody waits for it. A failure is logged, clients are closed all the same."""

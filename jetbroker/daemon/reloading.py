@@ -77,8 +77,7 @@ class Reloader:
             await self._follow_links(found)
             await self._follow_jetstream()
             self._broker.follow_interest()
-            if self._broker.monitor is not None:
-                self._broker.monitor.reloaded(self._broker.jetstream, time.time_ns())
+            self._broker.config_loaded_ns = time.time_ns()
             self._broker.log.info(f"Reloaded server configuration ({options.config_digest})")
 
     async def stop(self) -> None:

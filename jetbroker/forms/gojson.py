@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from jetbroker import limits
-from jetbroker.forms.gojson_reader import JsonError, Number, read_values
+from jetbroker.forms.gojson_reader import JsonError, Number, read_values, syntax_fault
 
 
 def dumps(value: Any) -> bytes:
@@ -54,8 +54,20 @@ def values(body: bytes) -> Iterator[Any]:
     return read_values(body)
 
 
+def one_value(body: bytes) -> Any:
+    """The one value that `body` is, with numbers as in `values`. Raises JsonError with the text that Go has for a body
+    that is at hand as a whole, and TooLong.
+    """
+    if len(body) > limits.JSON_EXACT_BYTES:
+        raise TooLong
+    fault = syntax_fault(body)
+    if fault:
+        raise JsonError(fault, fault)
+    return next(read_values(body))
+
+
 class TooLong(ValueError):
     """More than is read in one piece; or longer than JSON_EXACT_BYTES, which is not read again to word a refusal."""
 
 
-__all__ = ["JsonError", "Number", "TooLong", "dumps", "escape_html", "fast_value", "values"]
+__all__ = ["JsonError", "Number", "TooLong", "dumps", "escape_html", "fast_value", "one_value", "values"]

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from jetbroker.bounds import clamp_int64
+from jetbroker.bounds import INT64_MIN, clamp_int64
 
 NANOSECOND = 1
 MICROSECOND = 1_000
@@ -97,6 +97,11 @@ class Timestamp:
     def ns(self) -> int:
         """Nanoseconds since 1970, the nearest that 64 bits hold: the years 1678 to 2262."""
         return clamp_int64(self.written_ns)
+
+    @property
+    def unix_nano(self) -> int:
+        """What Go compares with the times of messages: beyond 64 bits it comes around at the other end."""
+        return (self.written_ns - INT64_MIN) % 2**64 + INT64_MIN
 
     def utc(self) -> "Timestamp":
         """The same time written in UTC. Raises ValueError with Go's text for a year that has no four digits there."""

@@ -306,8 +306,8 @@ def is_enabled(account: Account) -> bool:
 
 
 def has_own_api(account: Account) -> bool:
-    """False for an account without JetStream that imports the API of another one."""
-    return is_enabled(account) or not account.takes_service(b"$JS.API.>")
+    """False for an account without JetStream that imports `$JS.API.INFO` of another one: that one answers then."""
+    return is_enabled(account) or not account.takes_service(b"$JS.API.INFO")
 
 
 class _WaitingAccount:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
@@ -18,6 +18,7 @@ from jetbroker.connections.closed import (
     wall_ns,
 )
 from jetbroker.forms.gotext import MICROSECOND, MILLISECOND, duration_text, format_time
+from jetbroker.monitor.options import ALL, CLOSED, OPEN, ConnzOptions
 from jetbroker.monitor.query import BadRequest, Query
 from jetbroker.monitor.sources import Room, Sources, now_text, paced, page, uptime_text
 from jetbroker.wire.subjects import collide, valid_subject
@@ -28,60 +29,57 @@ if TYPE_CHECKING:
     Row = Connected | ClosedConnection
 
 DEFAULT_LIMIT = 1024
-_STATES = {"": "open", "open": "open", "closed": "closed", "any": "all", "all": "all"}
+_STATES = {"": OPEN, "open": OPEN, "closed": CLOSED, "any": ALL, "all": ALL}
 _CLOSED_ONLY = ("stop", "reason")
+_EVERYTHING = ">"
 
 
-@dataclass(frozen=True)
-class Options:
-    """What a request asks for."""
-
-    state: str
-    sort: str
-    offset: int
-    limit: int
-    cid: int
-    account: str
-    user: str
-    mqtt_client: str
-    subject: str
-    auth: bool
-    subscriptions: str  # "", "list" or "detail"
-
-
-def decode(query: Query) -> Options:
-    """The options of a request. Raises BadRequest."""
-    sort = query.text("sort")
+def asked(query: Query) -> ConnzOptions:
+    """What a query string asks for. Raises BadRequest."""
     auth = query.boolean("auth")
-    detail = query.text("subs").lower() == "detail"
-    subscriptions = "detail" if detail else "list" if query.boolean("subs") else ""
-    offset, limit = max(query.integer("offset"), 0), query.integer("limit")
-    cid = query.unsigned("cid")
+    listed, detail = query.boolean_or("subs", "detail")
+    offset, limit, cid = query.integer("offset"), query.integer("limit"), query.unsigned("cid")
     state = _STATES.get(query.text("state").lower())
     if state is None:
         raise BadRequest(f"Error decoding state for {query.text('state')}")
-    if sort and sort not in _ORDERS:
-        raise BadRequest(f"invalid sorting option: {sort}")
-    if sort in _CLOSED_ONLY and state != "closed":
-        raise BadRequest(f"sort by {sort} only valid on closed connections")
-    return Options(
-        state=state,
-        sort=sort or "cid",
-        offset=offset,
-        limit=1 if cid else limit if limit > 0 else DEFAULT_LIMIT,
-        cid=cid,
-        account=query.text("acc"),
-        user=query.text("user"),
-        mqtt_client=query.text("mqtt_client"),
-        subject=query.text("filter_subject"),
+    return ConnzOptions(
+        sort=query.text("sort"),
         auth=auth,
-        subscriptions=subscriptions,
+        subscriptions=listed,
+        subscriptions_detail=detail,
+        offset=offset,
+        limit=limit,
+        cid=cid,
+        mqtt_client=query.text("mqtt_client"),
+        state=state,
+        user=query.text("user"),
+        account=query.text("acc"),
+        filter_subject=query.text("filter_subject"),
     )
 
 
-async def connz(sources: Sources, query: Query) -> dict[str, Any]:
+def _checked(options: ConnzOptions) -> ConnzOptions:
+    """With what is left out filled in. Raises BadRequest."""
+    sort = options.sort
+    if sort and sort not in _ORDERS:
+        raise BadRequest(f"invalid sorting option: {sort}")
+    if sort in _CLOSED_ONLY and options.state != CLOSED:
+        raise BadRequest(f"sort by {sort} only valid on closed connections")
+    subject = options.filter_subject
+    if subject not in ("", _EVERYTHING) and not options.account:
+        raise BadRequest("filter by subject only valid with account filtering")
+    return replace(
+        options,
+        sort=sort or "cid",
+        offset=max(options.offset, 0),
+        limit=1 if options.cid else options.limit if options.limit > 0 else DEFAULT_LIMIT,
+        filter_subject="" if subject == _EVERYTHING else subject,
+    )
+
+
+async def connz(sources: Sources, options: ConnzOptions) -> dict[str, Any]:
     """Connections, filtered, sorted, one page of them. Raises BadRequest."""
-    asked = decode(query)
+    asked = _checked(options)
     if asked.account and asked.account not in sources.accounts:
         return _answer("", asked, 0, None)
     found = _candidates(sources, asked)
@@ -101,7 +99,7 @@ async def connz(sources: Sources, query: Query) -> dict[str, Any]:
     return _answer(sources.server_id, asked, total, rows)
 
 
-def _answer(server_id: str, asked: Options, total: int, rows: list[dict[str, Any]] | None) -> dict[str, Any]:
+def _answer(server_id: str, asked: ConnzOptions, total: int, rows: list[dict[str, Any]] | None) -> dict[str, Any]:
     return {
         "server_id": server_id,
         "now": now_text(),
@@ -113,26 +111,26 @@ def _answer(server_id: str, asked: Options, total: int, rows: list[dict[str, Any
     }
 
 
-def _candidates(sources: Sources, asked: Options) -> "list[Row]":
+def _candidates(sources: Sources, asked: ConnzOptions) -> "list[Row]":
     found: list[Row] = []
-    if asked.state != "closed":
+    if asked.state in (OPEN, ALL):
         found.extend(sources.connected)
-    if asked.state != "open":
+    if asked.state in (CLOSED, ALL):
         found.extend(sources.clients.closed.records())
     if asked.account:
         found = [row for row in found if _account(row) == asked.account]
     return found
 
 
-async def _filtered(found: "list[Row]", asked: Options) -> "list[Row]":
+async def _filtered(found: "list[Row]", asked: ConnzOptions) -> "list[Row]":
     if asked.cid:
         found = [row for row in found if row.cid == asked.cid]
     if asked.user:
         found = [row for row in found if row.user == asked.user]
     if asked.mqtt_client:
         found = []
-    if asked.subject:
-        subject = asked.subject.encode()
+    if asked.filter_subject:
+        subject = asked.filter_subject.encode()
         rows = found if valid_subject(subject) else []
         found = [row async for row in paced(rows) if _listens_on(row, subject)]
     return found
@@ -179,7 +177,8 @@ _ORDERS: "dict[str, tuple[Callable[[Row, int], Any], bool]]" = {
     "bytes_from": (lambda row, _: row.in_bytes, True),
     "last": (lambda row, _: _active_ns(row), True),
     "idle": (lambda row, now: _end_ns(row, now) - _active_ns(row), True),
-    "uptime": (lambda row, now: _end_ns(row, now) - _started_ns(row), False),
+    # who came later has the larger cid, also within one turn of the event loop
+    "uptime": (lambda row, now: (_end_ns(row, now) - _started_ns(row), -_cid(row)), False),
     "stop": (_end_ns, True),
     "reason": (lambda row, _: row.reason if isinstance(row, ClosedConnection) else "", False),
     "rtt": (lambda row, _: row.rtt_ns, True),
@@ -189,7 +188,7 @@ _ORDERS: "dict[str, tuple[Callable[[Row, int], Any], bool]]" = {
 # --- one connection ---
 
 
-def _row(row: "Row", asked: Options, room: int) -> tuple[dict[str, Any], int]:
+def _row(row: "Row", asked: ConnzOptions, room: int) -> tuple[dict[str, Any], int]:
     """A connection as it is shown, and how many subscriptions stand in it."""
     host, port = split(row.peer)
     end = _end_ns(row, time.time_ns())
@@ -224,7 +223,7 @@ def _row(row: "Row", asked: Options, room: int) -> tuple[dict[str, Any], int]:
 
         shown |= tls.shown(row.tls, auth=asked.auth and not isinstance(row, ClosedConnection))
     shown |= _login(row) if asked.auth else {}
-    listed = _list_subscriptions(shown, row, asked.subscriptions, room) if asked.subscriptions else 0
+    listed = _list_subscriptions(shown, row, asked, room)
     shown |= {name: value for name, value in _keys(row, auth=asked.auth).items() if value}
     return shown, listed
 
@@ -241,13 +240,15 @@ def _keys(row: "Row", *, auth: bool) -> dict[str, Any]:
     return keys | {"name_tag": _name_tag(row), "tags": [] if token is None else list(token.claims.tags)}
 
 
-def _list_subscriptions(shown: dict[str, Any], row: "Row", form: str, room: int) -> int:
+def _list_subscriptions(shown: dict[str, Any], row: "Row", asked: ConnzOptions, room: int) -> int:
+    if not (asked.subscriptions or asked.subscriptions_detail):
+        return 0
     subs = _subscriptions(row)[: max(room, 0)]
-    if subs and form == "list":
-        shown["subscriptions_list"] = [sub.subject for sub in subs]
-    elif subs:
+    if subs and asked.subscriptions_detail:
         account, tag = (row.account, row.account_tag) if isinstance(row, ClosedConnection) else ("", "")
         shown["subscriptions_list_detail"] = [subscription_row(sub, row.cid, account, tag) for sub in subs]
+    elif subs:
+        shown["subscriptions_list"] = [sub.subject for sub in subs]
     return len(subs)
 
 

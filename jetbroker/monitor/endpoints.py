@@ -8,14 +8,10 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from jetbroker import NATS_VERSION
-from jetbroker.monitor.connz import connz
-from jetbroker.monitor.healthz import healthz
+from jetbroker.monitor import connz, healthz, jsz, leafz, services, subsz
 from jetbroker.monitor.http import Response, text_response
-from jetbroker.monitor.jsz import jsz
-from jetbroker.monitor.leafz import leafz
 from jetbroker.monitor.query import BadRequest, Query
-from jetbroker.monitor.sources import Sources, compact, now_text, pretty
-from jetbroker.monitor.subsz import subsz
+from jetbroker.monitor.sources import Sources, compact, pretty
 from jetbroker.monitor.varz import varz
 
 _JSON = (("Access-Control-Allow-Origin", "*"), ("Content-Type", "application/json"))
@@ -27,9 +23,9 @@ Endpoint = Callable[[Sources, Query], Awaitable[Response]]
 class Endpoints:
     """From a request's target to its answer."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: Callable[[], Sources]) -> None:
         """The endpoints lie below the options' `http_base_path`."""
-        self.base_path = posixpath.join("/", sources.options.http_base_path.strip("/"))
+        self.base_path = posixpath.join("/", sources().options.http_base_path.strip("/"))
         self._sources = sources
 
     async def answer(self, target: str) -> Response:
@@ -46,7 +42,7 @@ class Endpoints:
         return await self._dispatch(path, Query(query))
 
     async def _dispatch(self, path: str, query: Query) -> Response:
-        sources = self._sources
+        sources = self._sources()
         name = self._name(path)
         name = _ALIASES.get(name, name)
         endpoint = _ENDPOINTS.get(name)
@@ -124,37 +120,39 @@ async def _varz(sources: Sources, query: Query) -> Response:
 
 
 async def _connz(sources: Sources, query: Query) -> Response:
-    return _json(await connz(sources, query))
+    return _json(await connz.connz(sources, connz.asked(query)))
 
 
 async def _subsz(sources: Sources, query: Query) -> Response:
-    return _json(await subsz(sources, query))
+    return _json(await subsz.subsz(sources, subsz.asked(query)))
 
 
 async def _jsz(sources: Sources, query: Query) -> Response:
-    return _json(await jsz(sources, query))
+    return _json(await jsz.jsz(sources, jsz.asked(query)))
 
 
 async def _healthz(sources: Sources, query: Query) -> Response:
-    status, body = healthz(sources, query)
+    status, body = healthz.healthz(sources, healthz.asked(query))
     return Response(status, compact(body), _JSON)
 
 
 async def _routez(sources: Sources, query: Query) -> Response:
-    name = sources.info.server_name
-    return _json({**_head(sources), "server_name": name, "now": now_text(), "num_routes": 0, "routes": []})
+    query.boolean_or("subs", "detail")
+    return _json(await services.routez(sources, None))
 
 
 async def _gatewayz(sources: Sources, query: Query) -> Response:
-    return _json({**_head(sources), "now": now_text(), "outbound_gateways": {}, "inbound_gateways": {}})
+    query.boolean_or("subs", "detail")
+    query.boolean("accs")
+    return _json(await services.gatewayz(sources, None))
+
+
+async def _raftz(sources: Sources, query: Query) -> Response:
+    return text_response(HTTPStatus.NOT_FOUND, "No Raft nodes registered")
 
 
 async def _leafz(sources: Sources, query: Query) -> Response:
-    return _json(leafz(sources, query))
-
-
-def _head(sources: Sources) -> dict[str, Any]:
-    return {"server_id": sources.server_id}
+    return _json(leafz.leafz(sources, leafz.asked(query)))
 
 
 _ALIASES = {"/subscriptionsz": "/subsz"}
@@ -168,4 +166,5 @@ _ENDPOINTS: dict[str, Endpoint] = {
     "/routez": _routez,  # nothing to see on a single server, but exporters ask for them
     "/gatewayz": _gatewayz,
     "/leafz": _leafz,
+    "/raftz": _raftz,
 }

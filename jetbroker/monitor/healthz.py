@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
 from jetbroker.forms.gotext import quoted
+from jetbroker.monitor.options import HealthzOptions
 from jetbroker.monitor.query import Query
 from jetbroker.monitor.sources import Sources
 
 if TYPE_CHECKING:
     from jetbroker.jetstream.account import JetStream
 
-_SERVER_ONLY = ("js-enabled-only", "js-enabled", "js-server-only", "js-meta-only")
+_SERVER_ONLY = ("js-enabled", "js-enabled-only", "js-server-only", "js-meta-only")
 
 _NOT_READY = "failed to be ready for connections after 1ms: server"  # nats-server's words for a lame duck
 
@@ -26,23 +27,29 @@ class _Unhealthy(Exception):
         self.about = about
 
 
-def healthz(sources: Sources, query: Query) -> tuple[HTTPStatus, dict[str, Any]]:
-    """The HTTP status and the body. Raises BadRequest."""
-    server_only = [query.boolean(name) for name in _SERVER_ONLY]
-    details = query.boolean("details")
-    account, stream, consumer = (query.text(name) for name in ("account", "stream", "consumer"))
+def asked(query: Query) -> HealthzOptions:
+    """What a query string asks for. Raises BadRequest."""
+    flags = {name.replace("-", "_"): query.boolean(name) for name in (*_SERVER_ONLY, "details")}
+    return HealthzOptions(
+        account=query.text("account"), stream=query.text("stream"), consumer=query.text("consumer"), **flags
+    )
+
+
+def healthz(sources: Sources, options: HealthzOptions) -> tuple[HTTPStatus, dict[str, Any]]:
+    """The HTTP status and the body."""
+    account, stream, consumer = options.account, options.stream, options.consumer
     try:
-        if not sources.ready():
-            raise _Unhealthy(HTTPStatus.INTERNAL_SERVER_ERROR, "CONNECTION", _NOT_READY)
         if stream and not account:
             raise _bad_request('"account" must not be empty when checking stream health')
         if consumer and not stream:
             raise _bad_request('"stream" must not be empty when checking consumer health')
-        if sources.jetstream is not None and not any(server_only):
+        if not sources.ready():
+            raise _Unhealthy(HTTPStatus.INTERNAL_SERVER_ERROR, "CONNECTION", _NOT_READY)
+        if sources.jetstream is not None and not options.server_only:
             _check(sources, account, stream, consumer)
     except _Unhealthy as fault:
-        return fault.status, _fault(fault, details)
-    told = {} if any(server_only) else {"damaged": _damage(sources), "offline": _offline(sources)}
+        return fault.status, _fault(fault, options.details)
+    told = {} if options.server_only else {"damaged": _damage(sources), "offline": _offline(sources)}
     return HTTPStatus.OK, {"status": "ok"} | {name: found for name, found in told.items() if found}
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
 from jetbroker.forms.api_level import API_LEVEL
-from jetbroker.forms.gotext import SECOND, format_time
-from jetbroker.monitor.query import Query
+from jetbroker.forms.gotext import SECOND, format_time, quoted
+from jetbroker.monitor.options import JSzOptions
+from jetbroker.monitor.query import BadRequest, NotAsked, Query
 from jetbroker.monitor.sources import Room, Sources, now_text, paced, page
 from jetbroker.turns import in_turns
 
@@ -20,44 +21,80 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT = 1024
 _SYNC_INTERVAL_NS = 120_000_000_000  # nats-server shows its default beside sync_always
 _UINT64 = 2**64
-_IGNORED_FLAGS = ("leader-only", "raft", "direct-consumers", "stream-leader-only")  # of clusters
+_DETAIL = ("accounts", "streams", "consumers", "direct-consumers", "config")
+_OF_CLUSTERS = ("leader-only", "raft", "stream-leader-only")
 
 
-async def jsz(sources: Sources, query: Query) -> dict[str, Any]:
-    """The server's figures; accounts, their streams and consumers where asked for. Raises BadRequest."""
-    for name in _IGNORED_FLAGS:
-        query.boolean(name)
-    consumers, config = query.boolean("consumers"), query.boolean("config")
-    streams = query.boolean("streams") or consumers
-    accounts = query.boolean("accounts") or streams
+def asked(query: Query) -> JSzOptions:
+    """What a query string asks for. Raises BadRequest."""
+    flags = {name.replace("-", "_"): query.boolean(name) for name in _DETAIL}
     offset, limit = query.integer("offset"), query.integer("limit")
-    named = query.text("acc")
+    flags |= {name.replace("-", "_"): query.boolean(name) for name in _OF_CLUSTERS}
+    return JSzOptions(account=query.text("acc"), offset=offset, limit=limit, **flags)
+
+
+async def jsz(sources: Sources, options: JSzOptions) -> dict[str, Any]:
+    """The server's figures; accounts, their streams and consumers where asked for. Raises BadRequest."""
     server = sources.jetstream
+    if server is None and options.leader_only:
+        raise NotAsked("filtered response: not leader")
     enabled = _enabled(server)
     answer = _stats(server, API_LEVEL) | {"server_id": sources.server_id, "now": now_text()}
     if server is None:
         answer |= {"disabled": True, "config": {"max_memory": 0, "max_storage": 0}}
     else:
         answer |= {"config": _config(server), "limits": _limits(server)}
-    found = [stream for jetstream in enabled for stream in jetstream.streams.values()]
-    answer |= {
-        "streams": len(found) + sum(len(jetstream.offline) for jetstream in enabled),
-        "consumers": sum(len(stream.listed_consumers()) + len(stream.offline) for stream in found),
-        "messages": sum(stream.log.messages for stream in found),
-        "bytes": sum(stream.log.bytes for stream in found),
-    }
-    if named:
-        shown = [jetstream for jetstream in enabled if jetstream.account_name == named]
-    else:
-        shown = page(enabled, offset, limit if limit > 0 else DEFAULT_LIMIT) if accounts else []
-    asked = _Asked(streams, consumers, config, Room())
-    details = [await _account(jetstream, asked) for jetstream in shown]
+    answer |= _totals(enabled, led=options.raft)
+    streams = options.streams or options.consumers
+    asked = _Asked(streams, options.consumers, options.direct_consumers, options.config, Room())
+    details = [await _account(jetstream, asked) for jetstream in _shown(enabled, options)]
     if details:
         answer["account_details"] = details
     faults = sum(1 for _ in server.store.faults) if server is not None and server.store is not None else 0
     if faults:
         answer["storage_faults"] = faults
     return answer | _breaches(server) | {"total": len(enabled)}
+
+
+def _shown(enabled: "list[JetStream]", options: JSzOptions) -> "list[JetStream]":
+    """The accounts that are asked for: the one that is named, or a page of all of them."""
+    named = [jetstream for jetstream in enabled if jetstream.account_name == options.account]
+    all_of_them = options.accounts or ((options.streams or options.consumers) and not options.account)
+    if named or not all_of_them:
+        return named
+    limit = options.limit or DEFAULT_LIMIT
+    if limit < 0:
+        return enabled
+    return page(sorted(enabled, key=lambda jetstream: jetstream.account_name), options.offset, limit)
+
+
+def _totals(enabled: "list[JetStream]", *, led: bool) -> dict[str, int]:
+    """`led`: also those that this server leads, which are all of them."""
+    found = [stream for jetstream in enabled for stream in jetstream.streams.values()]
+    consumers = sum(len(stream.listed_consumers()) for stream in found)
+    shown = {"streams": len(found) + sum(len(jetstream.offline) for jetstream in enabled)}
+    if led and found:
+        shown["streams_leader"] = len(found)
+    shown["consumers"] = consumers + sum(len(stream.offline) for stream in found)
+    if led and consumers:
+        shown["consumers_leader"] = consumers
+    shown["messages"] = sum(stream.log.messages for stream in found)
+    return shown | {"bytes": sum(stream.log.bytes for stream in found)}
+
+
+async def of_account(sources: Sources, options: JSzOptions) -> dict[str, Any]:
+    """One account, with its streams and consumers where asked for. Raises BadRequest."""
+    server, name = sources.jetstream, options.account
+    if server is None:
+        raise BadRequest("jetstream not enabled")
+    if name not in sources.accounts:
+        raise BadRequest(f"account {quoted(name)} not found")
+    found = server.by_account.get(name)
+    if found is None or not found.enabled:
+        raise BadRequest(f"account {quoted(name)} not jetstream enabled")
+    return await _account(
+        found, _Asked(options.streams, options.consumers, options.direct_consumers, options.config, Room())
+    )
 
 
 def server_summary(sources: Sources) -> dict[str, Any]:
@@ -92,6 +129,8 @@ def _config(server: "JetStreamServer") -> dict[str, Any]:
         shown["sync_interval"] = round(options.sync_interval * 1e9)
     if options.domain:
         shown["domain"] = options.domain
+    if options.max_memory_store > 0 and options.max_file_store > 0:  # nats-server forgets it beside what it works out
+        shown["compress_ok"] = True
     if options.strict:
         shown["strict"] = True
     return shown
@@ -144,6 +183,7 @@ class _Asked:
 
     streams: bool
     consumers: bool
+    direct: bool
     config: bool
     room: Room
 
@@ -187,16 +227,23 @@ async def _stream(jetstream: "JetStream", stream: "Stream", asked: _Asked) -> di
         shown |= stream.origins.info()
     asked.room.take(shown)
     if asked.consumers:
-        rows = list(stream.listed_consumers().values())[: limits.MONITOR_ROWS]
-        details = []
-        async for consumer in paced(rows):
-            await in_turns(consumer.counting())
-            details.append(asked.room.take(_consumer(consumer.info(), asked.config)))
-        if details:
-            shown["consumer_detail"] = details
+        listed = stream.listed_consumers()
+        shown |= await _consumers("consumer_detail", listed, asked)
+        if asked.direct:
+            direct = {name: consumer for name, consumer in stream.consumers.items() if name not in listed}
+            shown |= await _consumers("direct_consumer_detail", direct, asked)
         if stream.offline:
             shown["offline"] = asked.room.take(dict(sorted(stream.offline.items())))
     return shown
+
+
+async def _consumers(field: str, consumers: dict[str, Any], asked: _Asked) -> dict[str, Any]:
+    """A field of a stream's details; none when there are no consumers of the kind."""
+    details = []
+    async for consumer in paced(list(consumers.values())[: limits.MONITOR_ROWS]):
+        await in_turns(consumer.counting())
+        details.append(asked.room.take(_consumer(consumer.info(), asked.config)))
+    return {field: details} if details else {}
 
 
 def _fault(fault: Any) -> dict[str, str]:

@@ -7,13 +7,19 @@ from jetbroker.config.options import LeafRemote
 from jetbroker.forms.gotext import duration_text
 from jetbroker.limits import TLS_TIMEOUT_SECONDS
 from jetbroker.monitor.connz import shown_rtt_ns
+from jetbroker.monitor.options import LeafzOptions
 from jetbroker.monitor.query import Query
 from jetbroker.monitor.sources import Sources, go_float, now_text
 
 
-def leafz(sources: Sources, query: Query) -> dict[str, Any]:
-    """The fields of nats-server 2.14, in its order. `subs`: with each link's subjects; `acc`: of one account."""
-    with_subjects, account = query.boolean("subs"), query.text("acc")
+def asked(query: Query) -> LeafzOptions:
+    """What a query string asks for. Raises BadRequest."""
+    return LeafzOptions(query.boolean("subs"), query.text("acc"))
+
+
+def leafz(sources: Sources, options: LeafzOptions) -> dict[str, Any]:
+    """The fields of nats-server 2.14, in its order."""
+    with_subjects, account = options.subscriptions, options.account
     links = [] if sources.leafnodes is None else list(sources.leafnodes.leafs.live.values())
     rows = [_row(link, with_subjects) for link in links if not account or link.remote.account.name == account]
     return {"server_id": sources.server_id, "now": now_text(), "leafnodes": len(rows), "leafs": rows}

@@ -4,7 +4,7 @@ import asyncio
 import importlib
 import threading
 
-_MODULES = ("endpoints", "http", "query", "sources", "statistics")
+_MODULES = ("endpoints", "http", "query", "services", "sources")
 _all = threading.Event()
 
 

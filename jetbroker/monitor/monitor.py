@@ -2,14 +2,10 @@
 
 import asyncio
 import socket
-import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from jetbroker.accounts.account import Account
 from jetbroker.addresses import bound_socket, joined, reachable
-from jetbroker.config.options import Options
-from jetbroker.connections.clients import Clients
-from jetbroker.connections.info import ServerInfo
 from jetbroker.errors import JetbrokerError
 from jetbroker.logs.logger import Logger
 from jetbroker.monitor.loading import loaded
@@ -17,8 +13,6 @@ from jetbroker.monitor.loading import loaded
 if TYPE_CHECKING:
     import ssl
 
-    from jetbroker.jetstream.server import JetStreamServer
-    from jetbroker.leafnodes.server import Leafnodes
     from jetbroker.monitor.http import HttpListener
     from jetbroker.monitor.secure import Arrivals
     from jetbroker.monitor.sources import Sources
@@ -40,16 +34,11 @@ class Monitor:
         self.secure = secure
         self._log = log
         self._arrivals: Arrivals | None = None
-        self.ready = True  # clients are accepted; /healthz says so
-        self.started_ns = time.time_ns()
         self._socket: socket.socket | None = _listen(host, port)
         self.port = int(self._socket.getsockname()[1])
         self._server: asyncio.Server | None = None
         self._listener: HttpListener | None = None
         self._serving: asyncio.Task[None] | None = None
-        self._sources: Sources | None = None
-        self._jetstream: JetStreamServer | None = None
-        self._config_loaded_ns = self.started_ns
         log.info(f"Starting {self._scheme} monitor on {joined(host, self.port)}")
 
     @property
@@ -61,51 +50,19 @@ class Monitor:
         """For the ports file: an address a program on this machine can dial."""
         return f"{self._scheme}://{joined(reachable(self.host), self.port)}"
 
-    def serve(
-        self,
-        options: Options,
-        accounts: dict[str, Account],
-        clients: Clients,
-        jetstream: "JetStreamServer | None",
-        info: ServerInfo,
-        leafnodes: "Leafnodes | None",
-    ) -> None:
+    def serve(self, sources: "Callable[[], Sources]") -> None:
         """Answer from soon on; connections that come before wait in the socket."""
-        if self._socket is None:
-            return
-        clients.closed.keep = True
-        self._jetstream = jetstream
-        self._serving = asyncio.create_task(self._serve(self._socket, options, accounts, clients, info, leafnodes))
+        if self._socket is not None:
+            self._serving = asyncio.create_task(self._serve(self._socket, sources))
 
-    async def _serve(
-        self,
-        bound: socket.socket,
-        options: Options,
-        accounts: dict[str, Account],
-        clients: Clients,
-        info: ServerInfo,
-        leafnodes: "Leafnodes | None",
-    ) -> None:
+    async def _serve(self, bound: socket.socket, sources: "Callable[[], Sources]") -> None:
         await asyncio.sleep(_LOAD_SECONDS)
         await loaded()
         from jetbroker.monitor.endpoints import Endpoints
         from jetbroker.monitor.http import HttpListener
-        from jetbroker.monitor.sources import Sources
 
         loop = asyncio.get_running_loop()
-        self._sources = Sources(
-            options,
-            accounts,
-            clients,
-            self._jetstream,
-            info,
-            self.port,
-            self.started_ns,
-            lambda: self.ready,
-            leafnodes,
-        )
-        self._sources.config_loaded_ns = self._config_loaded_ns
-        listener = self._listener = HttpListener(loop, Endpoints(self._sources).answer)
+        listener = self._listener = HttpListener(loop, Endpoints(sources).answer)
         self._server = await loop.create_server(lambda: self._inside(listener.connection()), sock=bound)
         self._socket = None
 
@@ -118,12 +75,6 @@ class Monitor:
 
             self._arrivals = Arrivals(asyncio.get_running_loop(), self._log)
         return self._arrivals.layer(self.secure, protocol)
-
-    def reloaded(self, jetstream: "JetStreamServer | None", config_loaded_ns: int) -> None:
-        """The configuration was read again, at that time; there may be a JetStream now, or none any more."""
-        self._jetstream, self._config_loaded_ns = jetstream, config_loaded_ns
-        if self._sources is not None:
-            self._sources.jetstream, self._sources.config_loaded_ns = jetstream, config_loaded_ns
 
     def close(self) -> None:
         """Stop answering. Harmless when it never began."""

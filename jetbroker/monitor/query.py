@@ -12,7 +12,11 @@ _FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
 
 
 class BadRequest(Exception):
-    """The request cannot be answered; the message says why and goes out as status 400."""
+    """The request cannot be answered; the message says why. It goes out as status 400, over NATS as 500."""
+
+
+class NotAsked(BadRequest):
+    """The request is for another server. Over NATS it gets no answer."""
 
 
 class Query:
@@ -48,6 +52,11 @@ class Query:
             why = f"strconv.ParseBool: parsing {quoted(text)}: invalid syntax"
             raise BadRequest(f"Error decoding boolean for '{name}': {why}")
         return False
+
+    def boolean_or(self, name: str, word: str) -> tuple[bool, bool]:
+        """A boolean, and whether the value is this word in its place, in whatever case. Raises BadRequest."""
+        is_word = self.text(name).lower() == word
+        return not is_word and self.boolean(name), is_word
 
     def _number(self, name: str, kind: str, read: Callable[[str], int]) -> int:
         text = self.text(name)

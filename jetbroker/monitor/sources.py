@@ -40,18 +40,16 @@ class Sources:
         options: Options,
         accounts: dict[str, Account],
         clients: Clients,
-        jetstream: "JetStreamServer | None",
         info: ServerInfo,
         http_port: int,
         started_ns: int,
         ready: Callable[[], bool],
-        leafnodes: "Leafnodes | None" = None,
     ) -> None:
         self.options = options
         self.accounts = accounts
         self.clients = clients
-        self.jetstream = jetstream
-        self.leafnodes = leafnodes
+        self.jetstream: JetStreamServer | None = None
+        self.leafnodes: Leafnodes | None = None
         self.info = info
         self.http_port = http_port
         self.started_ns = self.config_loaded_ns = started_ns

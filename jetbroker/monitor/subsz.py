@@ -10,6 +10,7 @@ from jetbroker.accounts.streams import Shadow
 from jetbroker.connections.closed import subscription_record
 from jetbroker.connections.output import ClientOutput
 from jetbroker.monitor.connz import DEFAULT_LIMIT, subscription_row
+from jetbroker.monitor.options import SubszOptions
 from jetbroker.monitor.query import BadRequest, Query
 from jetbroker.monitor.sources import Room, Sources, go_float, now_text, paced, page
 from jetbroker.routing.links import LinkReceiver
@@ -17,17 +18,22 @@ from jetbroker.routing.subscription import Receiver, Subscription
 from jetbroker.wire.subjects import subset, wildcard
 
 
-async def subsz(sources: Sources, query: Query) -> dict[str, Any]:
-    """Figures of all accounts or of one, with `subs=1` a page of their subscriptions. Raises BadRequest."""
+def asked(query: Query) -> SubszOptions:
+    """What a query string asks for. Raises BadRequest."""
     listed = query.boolean("subs")
-    offset, limit = max(query.integer("offset"), 0), query.integer("limit")
-    limit = limit if limit > 0 else DEFAULT_LIMIT
-    test = query.text("test")
+    offset, limit = query.integer("offset"), query.integer("limit")
+    return SubszOptions(offset, limit, listed, query.text("acc"), query.text("test"))
+
+
+async def subsz(sources: Sources, options: SubszOptions) -> dict[str, Any]:
+    """Figures of all accounts or of one, maybe with a page of their subscriptions. Raises BadRequest."""
+    offset, limit = max(options.offset, 0), options.limit if options.limit > 0 else DEFAULT_LIMIT
+    test = options.test
     if test and not _is_literal(test):
         raise BadRequest(f"invalid test subject, must be valid publish subject: {test}")
-    accounts = _accounts(sources, query.text("acc"))
+    accounts = _accounts(sources, options.account)
     answer = {"server_id": sources.server_id, "now": now_text()} | _figures(sources, accounts)
-    if not listed:
+    if not options.subscriptions:
         return answer | {"total": 0, "offset": offset, "limit": limit}
     total, found = _subscriptions(sources, accounts, test, offset, min(limit, limits.MONITOR_ROWS))
     answer |= {"total": total, "offset": offset, "limit": limit}

@@ -5,9 +5,8 @@ What they tell is what the monitoring port tells; it is imported with the first 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
@@ -24,6 +23,7 @@ from jetbroker.turns import next_turn
 
 if TYPE_CHECKING:
     from jetbroker.connections.connected import Connected
+    from jetbroker.monitor.options import EventFilterOptions
     from jetbroker.monitor.sources import Sources
 
 _IN_EVERY_ACCOUNT = (
@@ -32,20 +32,16 @@ _IN_EVERY_ACCOUNT = (
     "$SYS.REQ.ACCOUNT.PING.STATZ",
     "$SYS.REQ.SERVER.PING.CONNZ",
 )
-_OF_THE_SERVER = ("STATSZ", "IDZ", "HEALTHZ", "VARZ", "CONNZ", "SUBSZ", "JSZ", "LEAFZ")
-_OF_AN_ACCOUNT = ("CONNZ", "STATZ", "LEAFZ", "SUBSZ", "CONNS")
+_OF_THE_SERVER = tuple("STATSZ IDZ HEALTHZ VARZ CONNZ SUBSZ JSZ LEAFZ ROUTEZ GATEWAYZ RAFTZ".split())
+_OF_AN_ACCOUNT = tuple("CONNZ STATZ LEAFZ SUBSZ JSZ CONNS".split())
 _CLAIMS_UPDATES = ("$SYS.REQ.ACCOUNT.*.CLAIMS.UPDATE", "$SYS.ACCOUNT.*.CLAIMS.UPDATE")
-_STATES = {0: "open", 1: "closed", 2: "all"}
+_BAD_REQUEST, _FAILED = 400, 500
 
 # Asked by users of the system account, and by accounts that import them from it.
 _USER_OF_ACCOUNT = "$SYS.REQ.USER.*.INFO"
 _SUBSCRIBERS = "$SYS.DEBUG.SUBSCRIBERS"
 
 Answer = dict[str, Any] | int | None
-
-
-class _Refused(Exception):
-    """The request cannot be answered; the text says why."""
 
 
 class SystemServices:
@@ -123,15 +119,10 @@ class SystemServices:
     ) -> None:
         async with self._answers:
             await loaded()
-            from jetbroker.monitor.query import BadRequest
             from jetbroker.monitor.sources import compact
 
             await next_turn()
-            sources = self._sources()
-            try:
-                answer = await self._made(sources, account, subject.split("."), body, client)
-            except (_Refused, BadRequest) as refused:
-                answer = self._enveloped(error={"code": 400, "description": str(refused)})
+            answer = await self._made(self._sources(), account, subject.split("."), body, client)
             if answer is not None and reply is not None:
                 account.router.publish_bytes(reply, None, b"", compact(answer))
 
@@ -154,47 +145,47 @@ class SystemServices:
         name = tokens[-1] if len(tokens) > 4 else "STATSZ"
         if name == "IDZ":
             return {"name": sources.info.server_name, "host": sources.options.host, "id": self._server_id}
-        options = _decoded(body)
-        if not _is_meant(options, sources, self._server_id):
-            return None
         of = account.name if not account.is_system else tokens[3] if tokens[2] == "ACCOUNT" else ""
         if name == "CONNS":
-            return await self._connections(sources, of, options)
-        if name == "STATZ":
-            found = await self._account_statistics(sources, of, options)
-            return None if found is None else self._enveloped(data=found)
+            return await self._connections(sources, of, body)
+        return await self._told(sources, name, of, body)
+
+    async def _told(self, sources: "Sources", name: str, of: str, body: bytes) -> dict[str, Any] | None:
+        """What a service tells, of one account or (`of` is empty) of the server; None: nothing."""
+        from jetbroker.monitor import options, services
+        from jetbroker.monitor.query import BadRequest, NotAsked
+
+        try:
+            request = options.read(name, body)
+        except options.RefusedOptions as refused:
+            return self._enveloped(error={"code": _BAD_REQUEST, "description": str(refused)})
+        if not _is_meant(request.servers, sources):
+            return None
         if name == "STATSZ":
             from jetbroker.monitor import statistics
 
-            figures = await statistics.of_server(sources, self.others.count)
-            return self._enveloped(statsz=figures)
-        if name == "SUBSZ" and of:
-            options["subscriptions"] = True
-        return self._enveloped(data=await _endpoint(sources, name, _query(options, of)))
+            return self._enveloped(statsz=await statistics.of_server(sources, self.others.count))
+        try:
+            found = await services.answer(sources, name, of, request.options)
+        except NotAsked:
+            return None
+        except BadRequest as refused:
+            return self._enveloped(data=None, error={"code": _FAILED, "description": str(refused)})
+        return self._enveloped(data=found)
 
     def _enveloped(self, **content: Any) -> dict[str, Any]:
         return {"server": self.envelope.server(), **content}
 
-    async def _account_statistics(self, sources: "Sources", of: str, options: dict[str, Any]) -> dict[str, Any] | None:
-        """Of one account, or (`PING` in the system account) of all that have connections; None: there are none."""
-        from jetbroker.monitor import statistics
-        from jetbroker.monitor.sources import now_text
-
-        names, unused = _statz_options(options)
-        wanted = [of] if of != "PING" else dict.fromkeys(names) or list(sources.accounts)
-        asked = [sources.accounts[name] for name in wanted if name in sources.accounts]
-        shown = [account for account in asked if unused or statistics.used(sources, account)]
-        if not (shown or unused):
-            return None
-        rows = await statistics.of_accounts(sources, shown)
-        return {"server_id": self._server_id, "now": now_text(), "account_statz": rows}
-
-    async def _connections(self, sources: "Sources", of: str, options: dict[str, Any]) -> dict[str, Any] | None:
+    async def _connections(self, sources: "Sources", of: str, body: bytes) -> dict[str, Any] | None:
         """How many connections an account has here, as it is told when that changes; None: it has none."""
-        from jetbroker.monitor import statistics
+        from jetbroker.monitor import options, statistics
 
         account = sources.accounts.get(of)
-        if account is None or options.get("acc", of) != of or not statistics.used(sources, account):
+        try:
+            asked = options.read_account(body, of)
+        except options.RefusedOptions:
+            return None
+        if account is None or asked != of or not statistics.used(sources, account):
             return None
         (row,) = await statistics.of_accounts(sources, [account])
         return self.events.connections(row)
@@ -240,94 +231,13 @@ def _subjects(options: SubjectPermissions | None) -> dict[str, list[str]]:
     return {key: value for key, value in shown.items() if value}
 
 
-def _decoded(body: bytes) -> dict[str, Any]:
-    """The options of a request, {} when there are none. Raises _Refused with Go's text."""
-    from jetbroker.forms import gojson
-
-    if not body:
-        return {}
-    try:
-        value = gojson.fast_value(body)
-    except ValueError as refusal:
-        value = _read_again(body, str(refusal))
-    return value if isinstance(value, dict) else {}
-
-
-def _read_again(body: bytes, refusal: str) -> Any:
-    """What orjson refuses: its first value, as Go reads it, or Go's refusal where the body is not too long for that."""
-    from jetbroker.forms import gojson
-
-    try:
-        return next(gojson.values(body), None)
-    except gojson.TooLong:
-        raise _Refused(refusal) from None
-    except gojson.JsonError as error:
-        raise _Refused(str(error).partition(" at offset ")[0]) from None
-
-
-def _statz_options(options: dict[str, Any]) -> tuple[list[str], bool]:
-    """Which accounts, and also those that nobody uses? Raises _Refused with Go's text."""
-    from jetbroker.jetstream.models.decode import BOOL, TEXTS, DecodeError, Place
-
-    struct, path = "AccountStatzEventOptions", "AccountStatzOptions"
-    try:
-        names = TEXTS.read(options.get("accounts"), Place(struct, f"{path}.accounts"), [], False)
-        unused = BOOL.read(options.get("include_unused"), Place(struct, f"{path}.include_unused"), False, False)
-    except DecodeError as error:
-        raise _Refused(str(error)) from None
-    return names, unused
-
-
-def _is_meant(options: dict[str, Any], sources: "Sources", server_id: str) -> bool:
+def _is_meant(asked: "EventFilterOptions", sources: "Sources") -> bool:
     """Is this server among those that the request asks for?"""
-    exact = options.get("exact_match") is True
-    own = {"server_name": sources.info.server_name, "host": sources.options.host, "cluster": sources.info.cluster}
-    for key, value in own.items():
-        asked = options.get(key)
-        if isinstance(asked, str) and asked and not (asked == value if exact else asked in value):
+    info = sources.info
+    named = ((asked.server_name, info.server_name), (asked.host, sources.options.host), (asked.cluster, info.cluster))
+    for wanted, value in named:
+        if wanted and not (wanted == value if asked.exact_match else wanted in value):
             return False
-    domain, tags = options.get("domain"), options.get("tags")
-    if isinstance(domain, str) and domain and domain != sources.options.jetstream.domain:
+    if asked.domain and asked.domain != sources.options.jetstream.domain:
         return False
-    return not isinstance(tags, list) or all(tag in sources.options.server_tags for tag in tags)
-
-
-def _query(options: dict[str, Any], account: str) -> str:
-    """The request's options as the monitoring port's query."""
-    from urllib.parse import urlencode
-
-    values = {
-        key: str(value).lower() if isinstance(value, bool) else str(value)[: limits.SYSTEM_OPTION_CHARACTERS]
-        for key, value in islice(options.items(), limits.SYSTEM_OPTIONS)
-        if isinstance(value, (str, int)) and len(key) <= limits.SYSTEM_OPTION_CHARACTERS
-    }
-    if options.get("subscriptions_detail") is True:
-        values["subs"] = "detail"
-    elif options.get("subscriptions") is True:
-        values["subs"] = "1"
-    state = options.get("state")
-    if isinstance(state, int):
-        values["state"] = _STATES.get(state, "open")
-    if account:
-        values["acc"] = account
-    return urlencode(values)
-
-
-async def _endpoint(sources: "Sources", name: str, query: str) -> dict[str, Any]:
-    from jetbroker.monitor import connz, healthz, jsz, leafz, subsz, varz
-    from jetbroker.monitor import query as queries
-
-    asked = queries.Query(query)
-    if name == "HEALTHZ":
-        status, found = healthz.healthz(sources, asked)
-        return {**found, "status_code": int(status)}
-    if name == "VARZ":
-        return await varz.varz(sources)
-    if name == "LEAFZ":
-        return leafz.leafz(sources, asked)
-    endpoints: dict[str, Callable[[Any, queries.Query], Awaitable[dict[str, Any]]]] = {
-        "CONNZ": connz.connz,
-        "SUBSZ": subsz.subsz,
-        "JSZ": jsz.jsz,
-    }
-    return await endpoints[name](sources, asked)
+    return all(tag.strip().lower() in sources.options.server_tags for tag in asked.tags)

@@ -17,6 +17,7 @@ CONFIG = "jetstream { store_dir: STORE }\n"
 LEVELS = ["", "0", "4", "5", "+4", "-1", "--1", "4.0", "0x4", "x", "4 4", "9" * 19, "9" * 20, "9" * 3000]
 ASKED = ["STREAM.NAMES", "DIRECT.GET.S.s", "CONSUMER.MSG.NEXT.S.c"]
 IN_RANGE = ["2262-04-11T23:47:16.854775807Z", "1970-01-01T00:00:00Z", "1677-09-21T00:12:43.145224192Z"]
+SECOND = 10**9
 ZERO = "0001-01-01T00:00:00Z"
 ANY_YEAR = [*IN_RANGE, ZERO, "9999-12-31T23:59:59Z", "1600-01-01T00:00:00Z", "9999-12-31T23:59:59-23:59"]
 OFFSETS = [2**63 - 1, -(2**63), -1, 1]
@@ -96,14 +97,16 @@ def test_required_levels(pair_of: Callable[[str], Pair]) -> None:
     assert len(theirs) > len(LEVELS)
 
 
-@pytest.mark.parametrize("time", [*IN_RANGE, ZERO])
-def test_start_times_within_64_bits_and_the_zero_time(pair_of: Callable[[str], Pair], time: str) -> None:
+@pytest.mark.parametrize("time", [*ANY_YEAR, "2262-04-11T23:47:17Z", "1677-09-21T00:12:43Z", "2847-01-01T00:00:00Z"])
+def test_start_times_of_any_year(pair_of: Callable[[str], Pair], time: str) -> None:
     def starts(client: Raw) -> list[Any]:
         config = {"name": "d", "deliver_policy": "by_start_time", "opt_start_time": time}
         return [
             api(client, "CONSUMER.CREATE.S.d", {"stream_name": "S", "config": config}),
             api(client, "STREAM.MSG.GET.S", {"start_time": time}),
+            api(client, "STREAM.MSG.GET.S", {"start_time": time, "next_by_subj": ">"}),
             answer(client, "DIRECT.GET.S", json.dumps({"start_time": time}).encode()).partition(b"Time-Stamp")[0],
+            answer(client, "DIRECT.GET.S", json.dumps({"up_to_time": time, "multi_last": ["s"]}).encode())[:60],
         ]
 
     theirs, ours = both(pair_of(CONFIG), starts)
@@ -156,4 +159,36 @@ def test_consumers_of_extremes(pair_of: Callable[[str], Pair], field: str, value
         return [api(client, "CONSUMER.CREATE.S.d", body), api(client, "CONSUMER.INFO.S.d")]
 
     theirs, ours = both(pair_of(CONFIG), made)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("max_age", [0, SECOND - 1, SECOND, 119 * SECOND, 120 * SECOND])
+def test_pedantic_ages_beside_duplicate_windows(pair_of: Callable[[str], Pair], max_age: int) -> None:
+    def created(client: Raw) -> list[Any]:
+        found = []
+        for window in ({}, {"duplicate_window": SECOND}, {"duplicate_window": 121 * SECOND}):
+            for pedantic in (True, False):
+                config = {"name": "P", "subjects": ["p"], "max_age": max_age, "pedantic": pedantic, **window}
+                found += [api(client, "STREAM.CREATE.P", config), api(client, "STREAM.DELETE.P")]
+        return found
+
+    theirs, ours = both(pair_of(CONFIG), created)
+    assert ours == theirs
+
+
+def test_negative_limits_of_consumers_beside_consumer_limits(pair_of: Callable[[str], Pair]) -> None:
+    def created(client: Raw) -> list[Any]:
+        limits = {"max_ack_pending": 5, "inactive_threshold": SECOND}
+        found = [api(client, "STREAM.CREATE.P", {"name": "P", "subjects": ["p"], "consumer_limits": limits})]
+        for name in ("max_batch", "max_expires", "max_bytes", "max_waiting", "max_ack_pending", "inactive_threshold"):
+            for pedantic in (True, False):
+                config = {"name": "c", "ack_policy": "explicit", "max_ack_pending": 3, name: -1}
+                found.append(
+                    api(client, "CONSUMER.CREATE.P.c", {"stream_name": "P", "pedantic": pedantic, "config": config})
+                )
+                api(client, "CONSUMER.DELETE.P.c")
+        api(client, "STREAM.DELETE.P")
+        return found
+
+    theirs, ours = both(pair_of(CONFIG), created)
     assert ours == theirs

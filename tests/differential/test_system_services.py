@@ -82,8 +82,8 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[dict[str,
                 client.close()
 
 
-def ask(client: Client, subject: str, body: str, *, wait: bool) -> Any:
-    """The answer, without what varies; None: none soon after that to a request asked later, or (`wait`) in seconds."""
+def answer_to(client: Client, subject: str, body: str, *, wait: bool) -> bytes | None:
+    """What comes back; None: nothing soon after the answer to a request asked later, or (`wait`) in seconds."""
     inbox = f"in.{next(NUMBERS)}"
     client.send(f"PUB {subject} {inbox}.1 {len(body)}\r\n{body}\r\nPUB $SYS.REQ.USER.INFO {inbox}.2 0\r\n\r\n")
     found: list[bytes] = []
@@ -97,11 +97,15 @@ def ask(client: Client, subject: str, body: str, *, wait: bool) -> Any:
             break
         found += client.frames()
     assert len(answers) <= 1
-    if not answers:
+    return answers[0].partition(b"\r\n")[2] if answers else None
+
+
+def ask(client: Client, subject: str, body: str, *, wait: bool) -> Any:
+    """The answer, without what varies; None: none."""
+    found = answer_to(client, subject, body, wait=wait)
+    if found is None:
         return None
-    if b"NATS/1.0 503" in answers[0]:
-        return 503
-    return without_varying(json.loads(answers[0].partition(b"\r\n")[2]))
+    return 503 if found.startswith(b"NATS/1.0 503") else without_varying(json.loads(found))
 
 
 def without_varying(value: Any) -> Any:

@@ -22,6 +22,7 @@ from jetbroker.config.loader import load_text
 from jetbroker.config.report import Report
 from jetbroker.jetstream.models.decode import Kind
 from jetbroker.jetstream.streams.direct_request import DirectRequest
+from jetbroker.monitor import options
 
 PRODUCT = Path(__file__).resolve().parents[2] / "jetbroker"
 STEPS = 1000
@@ -97,7 +98,8 @@ def test_every_header_is_sent() -> None:
 def test_every_option_of_the_servers_own_requests_is_sent() -> None:
     text = sources("monitor")
     found = set(re.findall(r'query\.(?:text|integer|unsigned|boolean)\("([\w-]+)"', text))
-    found |= set(re.findall(r'options\.get\("([\w-]+)"', text))
+    named = [cls for cls in vars(options).values() if dataclasses.is_dataclass(cls) and isinstance(cls, type)]
+    found |= {str(field.path[-1]) for cls in named for field in vocabulary.fields_of(cls)}
     assert len(found) > 15
     assert found - set(vocabulary.OPTIONS) == set()
 

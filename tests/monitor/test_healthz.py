@@ -11,7 +11,7 @@ from typing import Any, cast
 import nats
 import pytest
 
-from jetbroker.monitor.healthz import healthz
+from jetbroker.monitor.healthz import asked, healthz
 from jetbroker.monitor.query import Query
 from jetbroker.monitor.sources import Sources
 from jetbroker.store.faults import Fault, Faults
@@ -77,7 +77,7 @@ NAMED = (
     [("", NO_SPACE), ("account=$G", NO_SPACE), ("account=$G&stream=S", NO_SPACE), ("js-server-only=1", OK)],
 )
 def test_streams_the_disk_refuses(query: str, expected: object) -> None:
-    assert healthz(sources("no space left"), Query(query)) == expected
+    assert healthz(sources("no space left"), asked(Query(query))) == expected
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_streams_the_disk_refuses(query: str, expected: object) -> None:
     ],
 )
 def test_streams_that_did_not_come_back(query: str, expected: object) -> None:
-    assert healthz(sources(offline="from the future"), Query(query)) == expected
+    assert healthz(sources(offline="from the future"), asked(Query(query))) == expected
 
 
 def test_a_server_that_takes_no_clients() -> None:
-    status, body = healthz(sources(ready=False), Query(""))
+    status, body = healthz(sources(ready=False), asked(Query("")))
     assert (status, body["status"]) == (HTTPStatus.INTERNAL_SERVER_ERROR, "error")

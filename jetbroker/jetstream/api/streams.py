@@ -275,7 +275,7 @@ async def _find_message(stream: Stream, asked: MessageGetRequest) -> tuple[int, 
     log = stream.log
     seq = asked.seq
     if asked.start_time is not None:
-        seq = log.seq_at_time(asked.start_time.ns)
+        seq = log.seq_at_time(asked.start_time.unix_nano)
     if asked.last_by_subj:
         seq = await last_of(stream, asked.last_by_subj)
     if asked.next_by_subj or asked.start_time is not None:

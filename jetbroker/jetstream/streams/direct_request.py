@@ -129,6 +129,6 @@ def _time(fields: dict[str, Any], name: str) -> int | None:
     if not isinstance(value, str):
         raise MALFORMED
     try:
-        return parse_time(value).ns
+        return parse_time(value).unix_nano
     except ValueError:
         raise MALFORMED from None
