@@ -9,12 +9,11 @@ are described in docs/SPARK.md.
 from __future__ import annotations
 
 import inspect
-import os
+import logging
+import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlparse
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import (
@@ -31,21 +30,21 @@ from pyspark.sql.types import (
 )
 
 from jetbroker.errors import StoreReadError
-from jetbroker.store.offline.reader import (
-    COLUMNS,
-    MAX_SEQ,
-    MAX_TIME_NS,
-    MIN_TIME_NS,
-    Query,
-    SegmentPart,
-    is_literal,
-    open_stream,
-    read_part,
-)
+from jetbroker.store.offline.reader import COLUMNS, Query, SegmentPart, StreamSnapshot, open_stream, read_part
+from spark_jobs.filters import narrowed
+from spark_jobs.options import check_names, check_role, flag, local_path, query_of
+from spark_jobs.plan_text import plan_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.datasource import Filter
+    from pyspark.sql.datasource import (
+        DataSourceArrowWriter,
+        DataSourceStreamArrowWriter,
+        DataSourceStreamReader,
+        Filter,
+    )
+
+log = logging.getLogger(__name__)
 
 SPARK_TYPES: dict[str, DataType] = {
     "stream": StringType(),
@@ -57,23 +56,21 @@ SPARK_TYPES: dict[str, DataType] = {
     "size": IntegerType(),
     "domain": StringType(),
 }
-OPTIONS = (
-    *("stream", "account", "domain", "columns", "subject"),
-    *("startSeq", "endSeq", "startTime", "endTime", "verify", "path"),
-)
 PARTITION_BYTES = 32 * 1024 * 1024  # smaller segments are joined up to this: a task costs about 16 ms of a core
 MESSAGE_OVERHEAD_BYTES = 64  # what a message weighs besides its headers and payload
 
 
 @dataclass
 class SegmentsPartition(InputPartition):
-    """Consecutive segments that one task reads."""
+    """Consecutive segments that one task reads, and what it takes of them."""
 
     segments: tuple[SegmentPart, ...]
+    query: Query
 
-    def __init__(self, segments: Iterable[SegmentPart]) -> None:
+    def __init__(self, segments: Iterable[SegmentPart], query: Query) -> None:
         super().__init__(None)
         self.segments = tuple(segments)
+        self.query = query
 
 
 class JetStreamDataSource(DataSource):
@@ -85,10 +82,7 @@ class JetStreamDataSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)  # type: ignore[arg-type]
-        known = {name.lower() for name in OPTIONS}
-        unknown = sorted(name for name in options if name.lower() not in known)
-        if unknown:
-            raise StoreReadError(f"unknown option {', '.join(unknown)}; there are {', '.join(OPTIONS[:-1])}")
+        check_names(options)
 
     def schema(self) -> StructType:
         """The columns asked for, in their order; all by default."""
@@ -101,19 +95,78 @@ class JetStreamDataSource(DataSource):
     def reader(self, schema: StructType) -> JetStreamReader:
         return JetStreamReader(self.options, schema)
 
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from spark_jobs.stream_source import JetStreamStreamReader
 
-class JetStreamReader(DataSourceReader):
-    """Plans and reads. Pickled to the tasks after planning; what they read is fixed by their partition."""
+        return JetStreamStreamReader(self.options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from spark_jobs.sink import JetStreamWriter
+
+        return JetStreamWriter(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        from spark_jobs.sink import JetStreamStreamWriter
+
+        return JetStreamStreamWriter(self.options, schema, overwrite)
+
+
+class StreamAndColumns:
+    """Which stream is read, which of its columns, and how the two are opened and read: batch and streaming alike."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self.path = _local_path(options.get("path"))
+        self.path = local_path(options)
         self.stream = options.get("stream", "")
         self.account = options.get("account") or "$G"
         self.domain = options.get("domain", "")
         if not self.stream:
             raise StoreReadError('the option "stream" is missing: the name of the stream to read')
-        self.query = query_of(options)
         self.schema = _arrow_schema(schema)
+        self.log_plan = flag(options, "logPlan", False)
+
+    def open(self, from_seq: int = 1) -> StreamSnapshot:
+        """The stream's present state, see open_stream."""
+        snapshot = open_stream(self.path, self.stream, self.account, self.domain, from_seq)
+        if snapshot.domain is None and any(field.name == "domain" and not field.nullable for field in self.schema):
+            raise StoreReadError(f"column 'domain' is NOT NULL, but store {self.path!r} names no domain")
+        return snapshot
+
+    def partitions(self, snapshot: StreamSnapshot, query: Query) -> list[InputPartition]:
+        """What tasks have to read; says so on stderr where `logPlan` is set."""
+        planned = snapshot.plan(query)
+        text = plan_text(snapshot, planned, query, self.schema.names)
+        log.info("%s", text)
+        if self.log_plan:
+            print(f"jetstream: {text}", file=sys.stderr, flush=True)
+        return list(joined(planned, query))
+
+    def read(self, partition: InputPartition, fail_on_loss: bool) -> Iterator[pa.RecordBatch]:
+        """The batches of one partition; with `fail_on_loss` a damaged record is an error once the rest is read."""
+        damaged: list[tuple[int, int]] = []
+        if not isinstance(partition, SegmentsPartition):
+            return  # an empty list of partitions reaches us as one InputPartition(None)
+        for segment in partition.segments:
+            yield from read_part(segment, partition.query, self.schema, damaged=damaged)
+            if damaged and fail_on_loss:
+                raise lost_error(self.stream, damaged, f"are damaged in {segment.path}")
+
+
+def lost_error(stream: str, ranges: Iterable[tuple[int, int]], why: str) -> StoreReadError:
+    """Says which sequences a query does not get."""
+    named = ", ".join(f"{first}" if first == last else f"{first} to {last}" for first, last in ranges)
+    return StoreReadError(
+        f"stream {stream!r}: the messages {named} {why}; the option failOnDataLoss=false reads on without them"
+    )
+
+
+class JetStreamReader(DataSourceReader):
+    """Plans and reads. Pickled to the tasks after planning; what they read is fixed by their partition."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        check_role(options, "read")
+        self.source = StreamAndColumns(options, schema)
+        self.query = query_of(options)
+        self.fail_on_loss = flag(options, "failOnDataLoss", False)
 
     @property
     def pushFilters(self) -> _PushFilters:
@@ -121,23 +174,26 @@ class JetStreamReader(DataSourceReader):
         return _PushFilters(self)
 
     def partitions(self) -> list[InputPartition]:
-        snapshot = open_stream(self.path, self.stream, self.account, self.domain)
-        if snapshot.domain is None and any(field.name == "domain" and not field.nullable for field in self.schema):
-            raise StoreReadError(f"column 'domain' is NOT NULL, but store {self.path!r} names no domain")
-        return list(joined(snapshot.plan(self.query)))
+        snapshot = self.source.open()
+        lost = [
+            (first, last)
+            for first, last in snapshot.damaged
+            if first <= self.query.end_seq and last >= self.query.start_seq
+        ]
+        if lost and self.fail_on_loss:
+            raise lost_error(self.source.stream, lost, "cannot be read")
+        return self.source.partitions(snapshot, self.query)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # an empty list of partitions reaches us as one InputPartition(None)
-        for segment in getattr(partition, "segments", ()):
-            yield from read_part(segment, self.query, self.schema)
+        yield from self.source.read(partition, self.fail_on_loss)
 
 
 class _PushFilters:
     """`pushFilters` that works whatever spark.sql.python.filterPushdown.enabled says.
 
     Spark refuses every reader that overrides the method while that setting is off, which is its default; it finds out
-    by comparing `__func__` with the base class's function. Filters only narrow what is read: all are handed back, so
-    that Spark checks each row itself.
+    by comparing `__func__` with the base class's function. Filters narrow what is read. Those that the source fulfils
+    to the row stay here, and `explain("formatted")` names them; the others go back, and Spark checks each row itself.
     """
 
     def __init__(self, reader: JetStreamReader) -> None:
@@ -145,86 +201,27 @@ class _PushFilters:
         self.__func__ = getattr(DataSourceReader, "pushFilters", None)
 
     def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        left = []
         for pushed in filters:
-            self.reader.query = narrowed(self.reader.query, pushed)
-        return filters
+            self.reader.query, exact = narrowed(self.reader.query, pushed)
+            if not exact:
+                left.append(pushed)
+        return left
 
 
-def joined(parts: Iterable[SegmentPart]) -> Iterator[SegmentsPartition]:
+def joined(parts: Iterable[SegmentPart], query: Query) -> Iterator[SegmentsPartition]:
     """One partition per segment, but small neighbours together."""
     gathered: list[SegmentPart] = []
     weight = 0
     for part in parts:
         part_weight = part.size + part.messages * MESSAGE_OVERHEAD_BYTES
         if gathered and weight + part_weight > PARTITION_BYTES:
-            yield SegmentsPartition(gathered)
+            yield SegmentsPartition(gathered, query)
             gathered, weight = [], 0
         gathered.append(part)
         weight += part_weight
     if gathered:
-        yield SegmentsPartition(gathered)
-
-
-def query_of(options: Mapping[str, str]) -> Query:
-    """The options that choose rows. Raises StoreReadError for a value that makes no sense."""
-    return Query(
-        start_seq=_sequence(options, "startSeq", 0),
-        end_seq=_sequence(options, "endSeq", MAX_SEQ),
-        start_ns=_time_ns(options, "startTime", MIN_TIME_NS),
-        end_ns=_time_ns(options, "endTime", MAX_TIME_NS + 1) - 1,
-        subject=options.get("subject", "").strip(),
-        verify=_flag(options, "verify"),
-    )
-
-
-def _sequence(options: Mapping[str, str], name: str, default: int) -> int:
-    text = options.get(name)
-    if text is None:
-        return default
-    try:
-        value = int(text)
-    except ValueError:
-        raise StoreReadError(f"option {name}: {text!r} is not a sequence number") from None
-    return min(max(value, 0), MAX_SEQ)
-
-
-def _time_ns(options: Mapping[str, str], name: str, default: int) -> int:
-    """ISO 8601 (UTC unless it says otherwise), or milliseconds since 1970."""
-    text = options.get(name)
-    if text is None:
-        return default
-    text = text.strip()
-    try:
-        if text.lstrip("-").isdecimal():
-            return int(text) * 1_000_000
-        return _microseconds(datetime.fromisoformat(text)) * 1000
-    except ValueError:
-        raise StoreReadError(
-            f"option {name}: {text!r} is neither an ISO 8601 time (2026-01-31T12:00:00Z) nor milliseconds since 1970"
-        ) from None
-
-
-def _flag(options: Mapping[str, str], name: str) -> bool:
-    text = options.get(name, "false").strip().lower()
-    if text not in ("true", "false"):
-        raise StoreReadError(f"option {name}: {text!r} is neither true nor false")
-    return text == "true"
-
-
-def _microseconds(moment: datetime) -> int:
-    """Since 1970, exactly: a float would round."""
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    passed = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
-
-
-def _local_path(path: str | None) -> str:
-    if not path:
-        raise StoreReadError('no store is given: .load("/path/of/store_dir")')
-    if path.startswith("file:"):
-        path = unquote(urlparse(path).path)
-    return os.path.abspath(path)
+        yield SegmentsPartition(gathered, query)
 
 
 def _arrow_schema(schema: StructType) -> pa.Schema:
@@ -240,80 +237,3 @@ def _arrow_schema(schema: StructType) -> pa.Schema:
     if "timezone" in inspect.signature(to_arrow_schema).parameters:  # since Spark 4.2; before, UTC was the default
         return to_arrow_schema(schema, timezone="UTC")
     return to_arrow_schema(schema)
-
-
-def narrowed(query: Query, pushed: Filter) -> Query:
-    """The query, no wider than one pushed filter allows; unchanged for filters that say nothing useful here."""
-    kind = type(pushed).__name__
-    column = getattr(pushed, "attribute", ("",))[0]
-    value = getattr(pushed, "value", None)
-    if column == "seq":
-        low, high = _bounds(kind, value)
-        return replace(
-            query,
-            start_seq=query.start_seq if low is None else max(low, query.start_seq),
-            end_seq=query.end_seq if high is None else max(0, min(high, query.end_seq)),  # there is no sequence 0
-        )
-    if column == "time":
-        low, high = _bounds(kind, _as_microseconds(value))
-        return replace(
-            query,
-            start_ns=query.start_ns if low is None else max(low * 1000, query.start_ns),
-            end_ns=query.end_ns if high is None else min(high * 1000 + 999, query.end_ns),
-        )
-    if column == "domain":
-        return replace(query, domains=_domains(kind, value, query.domains))
-    if column == "subject" and not query.subject:
-        return replace(query, subject=_subject_pattern(kind, value))
-    return query
-
-
-def _as_microseconds(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return _microseconds(value)
-    if isinstance(value, (list, tuple)):
-        return [_as_microseconds(item) for item in value]
-    return None
-
-
-def _bounds(kind: str, value: Any) -> tuple[int | None, int | None]:
-    """(lowest, highest) integer that a comparison leaves over; None: unbounded."""
-    if kind == "In" and isinstance(value, (list, tuple)):
-        there = [item for item in value if isinstance(item, int)]
-        return (min(there), max(there)) if there else (None, None)
-    if not isinstance(value, int):
-        return None, None
-    return {
-        "EqualTo": (value, value),
-        "EqualNullSafe": (value, value),
-        "GreaterThan": (value + 1, None),
-        "GreaterThanOrEqual": (value, None),
-        "LessThan": (None, value - 1),
-        "LessThanOrEqual": (None, value),
-    }.get(kind, (None, None))
-
-
-def _domains(kind: str, value: Any, wanted: frozenset[str | None] | None) -> frozenset[str | None] | None:
-    """Those of the wanted domains (None: all) that a comparison leaves over."""
-    if kind in ("EqualTo", "EqualNullSafe"):
-        left = frozenset([value])
-    elif kind == "In" and isinstance(value, (list, tuple)):
-        left = frozenset(value)
-    elif kind == "IsNull":
-        left = frozenset([None])
-    else:
-        return wanted
-    return left if wanted is None else left & wanted
-
-
-def _subject_pattern(kind: str, value: Any) -> str:
-    """A pattern that every subject passing the filter matches, "" when there is none to be had."""
-    # where text was not UTF-8 the column shows U+FFFD, which is not what the record holds
-    if not isinstance(value, str) or "\ufffd" in value:
-        return ""
-    if kind in ("EqualTo", "EqualNullSafe"):
-        return value if is_literal(value) else ""
-    if kind == "StringStartsWith" and "." in value:
-        tokens = value.rpartition(".")[0]
-        return f"{tokens}.>" if is_literal(tokens) else ""
-    return ""

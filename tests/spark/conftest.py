@@ -1,4 +1,4 @@
-"""One real Spark session for the tests of a module; they are skipped, with the reason, where Spark cannot run."""
+"""One real Spark session for the tests of a process; they are skipped, with the reason, where Spark cannot run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from spark_jobs.session import SparkMissingError, local_session
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     here = Path.cwd()
     os.chdir(tmp_path_factory.mktemp("anywhere"))  # nothing may depend on where a job is started

@@ -194,7 +194,7 @@ def test_a_filter_for_another_domain_plans_nothing(edge: Path) -> None:
     ):
         source = JetStreamDataSource({"stream": "ORDERS", "path": str(edge)})
         reader = source.reader(source.schema())
-        assert reader.pushFilters([pushed]) == [pushed]
+        assert reader.pushFilters([pushed]) == ([pushed] if isinstance(pushed, In) else [])
         assert len(reader.partitions()) == planned, pushed
 
 

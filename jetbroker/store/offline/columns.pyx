@@ -300,6 +300,12 @@ cdef class SegmentColumns:
         record = self.data + self.offsets[slot]
         return pattern_matches(record_subject(record), record_subject_len(record), pattern, n)
 
+    def seq_of(self, Py_ssize_t row):
+        """The sequence of a chosen row."""
+        if not 0 <= row < self.row_count:
+            raise IndexError(f"no row {row}, there are {self.row_count}")
+        return self.first_seq + self.rows[row]
+
     def batch(self, Py_ssize_t start, Py_ssize_t max_rows, int want, bint check):
         """Decodes the chosen rows from index `start` on: fewer than max_rows where they are large.
 

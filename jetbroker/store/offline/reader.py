@@ -14,7 +14,7 @@ import logging
 import mmap
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +101,7 @@ class StreamSnapshot:
     first_seq: int
     last_seq: int
     damaged: list[tuple[int, int]] = field(default_factory=list)
+    stream_id: int = 0
 
     def plan(self, query: Query) -> list[SegmentPart]:
         """The parts that may hold what is asked."""
@@ -117,6 +118,16 @@ class StreamSnapshot:
         if query.subject:
             planned = [part for part in planned if _select(part, _open_part(part), query) > 0]
         return planned
+
+    def nth_seq(self, query: Query, count: int) -> int | None:
+        """The sequence of the count-th message (from 1) that the query takes; None when it takes fewer."""
+        for part in self.plan(replace(query, subject="")):
+            segment = _open_part(part)
+            rows = _select(part, segment, query)
+            if rows >= count:
+                return segment.seq_of(count - 1)
+            count -= rows
+        return None
 
     def batches(
         self,
@@ -184,12 +195,13 @@ def list_streams(store_dir: str | os.PathLike[str]) -> list[tuple[str, str]]:
 
 
 def open_stream(
-    store_dir: str | os.PathLike[str], stream: str, account: str = "$G", domain: str = ""
+    store_dir: str | os.PathLike[str], stream: str, account: str = "$G", domain: str = "", from_seq: int = 1
 ) -> StreamSnapshot:
     """Fixes the present state of a stream for reading. `store_dir`: as configured, or its `jetstream` folder.
 
-    With a `domain`, only the store of this JetStream domain will do. Raises StoreReadError when there is no such store
-    or stream, StoreVersionError for a store of a newer release.
+    With a `domain`, only the store of this JetStream domain will do. What a reader that needs nothing before `from_seq`
+    can spare is not opened: the snapshot then begins with the segment of that sequence.
+    Raises StoreReadError when there is no such store or stream, StoreVersionError for a store of a newer release.
     """
     root, named = _store(store_dir)
     if domain and domain != named:
@@ -208,7 +220,7 @@ def open_stream(
         raise StoreReadError(f"stream {stream!r} has memory storage: its messages are in no file")
     for _ in range(LISTING_ATTEMPTS):
         try:
-            return _snapshot(directory, stream, account, named, document)
+            return _snapshot(directory, stream, account, named, document, from_seq)
         except FileNotFoundError:
             if not directory.is_dir():
                 raise StoreReadError(f"stream {stream!r} was deleted while it was opened") from None
@@ -313,16 +325,19 @@ class _Listed:
     header: SegmentHeader | None
 
 
-def _listing(directory: Path, stream: str, document: dict[str, Any]) -> tuple[list[_Listed], int]:
-    """The stream's segments in order, and the stream's id; segments of another stream are left out."""
-    listed = []
-    for path in _segment_paths(directory):
+def _listing(directory: Path, stream: str, document: dict[str, Any], from_seq: int) -> tuple[list[_Listed], int]:
+    """The stream's segments in order, from that of `from_seq` on, and its id; those of another stream are left out."""
+    listed: list[_Listed] = []
+    known = document.get("stream_id")
+    for path in sorted(_segment_paths(directory), reverse=True):
         header = _read_header(path)
         first_seq = segment_sequence(Path(path).name)
         if first_seq is None or (header is not None and header.first_seq != first_seq):
             log.warning("stream %r: %s is no segment of this place, ignored", stream, path)
             continue
         listed.append(_Listed(path, first_seq, header))
+        if first_seq <= from_seq and header is not None and header.stream_id == known:
+            break  # what is older ends before
     listed.sort(key=lambda entry: entry.first_seq)
     ids = [entry.header.stream_id for entry in listed if entry.header]
     stream_id = document.get("stream_id", ids[-1] if ids else None)
@@ -336,13 +351,13 @@ def _listing(directory: Path, stream: str, document: dict[str, Any]) -> tuple[li
 
 
 def _snapshot(
-    directory: Path, stream: str, account: str, domain: str | None, document: dict[str, Any]
+    directory: Path, stream: str, account: str, domain: str | None, document: dict[str, Any], from_seq: int
 ) -> StreamSnapshot:
     """Newest segment first: what deletes a message stands in its own segment or in a newer one.
 
     Sequences that are in no segment, and that no deletion accounts for, were in one that is missing.
     """
-    listed, stream_id = _listing(directory, stream, document)
+    listed, stream_id = _listing(directory, stream, document, from_seq)
     parts: list[SegmentPart] = []
     damaged: list[tuple[int, int]] = []
     deleted = b""
@@ -373,7 +388,7 @@ def _snapshot(
         deleted = clip_ranges(deleted, 0, entry.first_seq - 1) if entry.first_seq else b""
         newer = entry
     if newer is not None:
-        damaged += _without(1, newer.first_seq - 1, deleted)
+        damaged += _without(from_seq, newer.first_seq - 1, deleted)
     parts.reverse()
     return StreamSnapshot(
         stream,
@@ -386,6 +401,7 @@ def _snapshot(
         next((part.first_seq for part in parts if part.messages), 0),
         parts[-1].last_seq if parts else 0,
         sorted(damaged),
+        stream_id,
     )
 
 

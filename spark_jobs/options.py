@@ -1,0 +1,134 @@
+"""The options of the data source "jetstream": names and values. Every mistake is one sentence."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from urllib.parse import unquote, urlparse
+
+from jetbroker.errors import StoreReadError
+from jetbroker.store.offline.reader import MAX_SEQ, MAX_TIME_NS, MIN_TIME_NS, Query
+
+SOURCE = ("path", "stream", "account", "domain", "columns", "subject", "startSeq", "startTime", "verify",
+          "failOnDataLoss", "logPlan")  # fmt: skip
+READ = (*SOURCE, "endSeq", "endTime")
+READ_STREAM = (*SOURCE, "startingOffsets", "maxMessagesPerTrigger")
+LOGIN = ("user", "password", "token", "credentials", "nkey", "tlsCa", "tlsCert", "tlsKey")
+WRITE = ("url", "subject", "stream", "writeId", "maxInFlight", "ackTimeout", *LOGIN)
+ROLES = {"read": READ, "readStream": READ_STREAM, "write and writeStream": WRITE}
+# what Spark itself hands on
+OF_SPARK = ("path", "checkpointLocation", "queryName", "outputMode")
+# a table of Spark's catalog brings its properties along, and each option twice: as `account` and as `option.account`
+OF_A_TABLE = "provider"
+TABLE_OPTION = "option."
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+TRUTH = {"true": True, "false": False}
+
+
+def check_names(options: Mapping[str, str]) -> None:
+    """Raises StoreReadError for an option that there is not."""
+    known = {name.lower() for names in ROLES.values() for name in names} | {name.lower() for name in OF_SPARK}
+    given = {name.lower(): name for name in options}
+    if OF_A_TABLE in given:
+        given = {name.removeprefix(TABLE_OPTION): given[name] for name in given if name.startswith(TABLE_OPTION)}
+        known.add("serialization.format")  # every table has it
+    unknown = sorted(original for name, original in given.items() if name not in known)
+    if unknown:
+        there = sorted({name for names in ROLES.values() for name in names} - {"path"})
+        raise StoreReadError(f"unknown option {', '.join(unknown)}; there are {', '.join(there)}")
+
+
+def check_role(options: Mapping[str, str], role: str) -> None:
+    """Raises StoreReadError for an option that only means something elsewhere. A table may serve several roles."""
+    given = {name.lower() for name in options}
+    if OF_A_TABLE in given:
+        return
+    mine = {name.lower() for name in (*ROLES[role], *OF_SPARK)}
+    for other, names in ROLES.items():
+        for name in names:
+            if name.lower() in given and name.lower() not in mine:
+                raise StoreReadError(f"option {name} is for {other}, not for {role}")
+
+
+def query_of(options: Mapping[str, str]) -> Query:
+    """The options that choose rows. Raises StoreReadError for a value that makes no sense."""
+    return Query(
+        start_seq=sequence(options, "startSeq", 0),
+        end_seq=sequence(options, "endSeq", MAX_SEQ),
+        start_ns=time_ns(options, "startTime", MIN_TIME_NS),
+        end_ns=time_ns(options, "endTime", MAX_TIME_NS + 1) - 1,
+        subject=options.get("subject", "").strip(),
+        verify=flag(options, "verify", False),
+    )
+
+
+def sequence(options: Mapping[str, str], name: str, default: int) -> int:
+    text = options.get(name)
+    if text is None:
+        return default
+    try:
+        value = int(text)
+    except ValueError:
+        raise StoreReadError(f"option {name}: {text!r} is not a sequence number") from None
+    return min(max(value, 0), MAX_SEQ)
+
+
+def count(options: Mapping[str, str], name: str, default: int | None, most: int = 2**63 - 1) -> int | None:
+    """A number from 1 on."""
+    text = options.get(name)
+    if text is None:
+        return default
+    if not text.strip().isdecimal() or not 1 <= int(text) <= most:
+        raise StoreReadError(f"option {name}: {text!r} is not a number from 1 to {most}")
+    return int(text)
+
+
+def time_ns(options: Mapping[str, str], name: str, default: int) -> int:
+    """ISO 8601 (UTC unless it says otherwise), or milliseconds since 1970."""
+    text = options.get(name)
+    if text is None:
+        return default
+    text = text.strip()
+    try:
+        if text.lstrip("-").isdecimal():
+            return int(text) * 1_000_000
+        return microseconds(datetime.fromisoformat(text)) * 1000
+    except ValueError:
+        raise StoreReadError(
+            f"option {name}: {text!r} is neither an ISO 8601 time (2026-01-31T12:00:00Z) nor milliseconds since 1970"
+        ) from None
+
+
+def flag(options: Mapping[str, str], name: str, default: bool) -> bool:
+    text = options.get(name)
+    if text is None:
+        return default
+    if text.strip().lower() not in TRUTH:
+        raise StoreReadError(f"option {name}: {text!r} is neither true nor false")
+    return TRUTH[text.strip().lower()]
+
+
+def microseconds(moment: datetime) -> int:
+    """Since 1970, exactly: a float would round."""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    passed = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
+
+
+def local_path(options: Mapping[str, str]) -> str:
+    """The folder that the options name; a table of the catalog may know it as its location."""
+    path = options.get("path") or options.get("location")
+    if not path:
+        raise StoreReadError('no store is given: .load("/path/of/store_dir")')
+    scheme = SCHEME.match(path)
+    if scheme is None:
+        return os.path.abspath(path)
+    if scheme[1].lower() != "file":
+        raise StoreReadError(
+            f"{path!r} is on {scheme[1]}, but the source reads files of this machine: mount or copy the store to a "
+            "folder that every worker reaches, and name that"
+        )
+    return os.path.abspath(unquote(urlparse(path).path))
