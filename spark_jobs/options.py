@@ -20,20 +20,20 @@ WRITE = ("url", "subject", "stream", "writeId", "maxInFlight", "ackTimeout", *LO
 ROLES = {"read": READ, "readStream": READ_STREAM, "write and writeStream": WRITE}
 # what Spark itself hands on
 OF_SPARK = ("path", "checkpointLocation", "queryName", "outputMode")
-# a table of Spark's catalog brings its properties along, and each option twice: as `account` and as `option.account`
-OF_A_TABLE = "provider"
-TABLE_OPTION = "option."
+OF_A_TABLE = "provider"  # only a table of Spark's catalog brings it along, among its properties
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 TRUTH = {"true": True, "false": False}
 
 
 def check_names(options: Mapping[str, str]) -> None:
-    """Raises StoreReadError for an option that there is not."""
+    """Raises StoreReadError for an option that there is not, and for a table of Spark's catalog."""
     known = {name.lower() for names in ROLES.values() for name in names} | {name.lower() for name in OF_SPARK}
     given = {name.lower(): name for name in options}
     if OF_A_TABLE in given:
-        given = {name.removeprefix(TABLE_OPTION): given[name] for name in given if name.startswith(TABLE_OPTION)}
-        known.add("serialization.format")  # every table has it
+        raise StoreReadError(
+            "Spark keeps no options of a table for a Python source, so a table could not be read: use CREATE TEMPORARY "
+            "VIEW name USING jetstream OPTIONS (path '/path/of/store_dir', stream 'NAME')"
+        )
     unknown = sorted(original for name, original in given.items() if name not in known)
     if unknown:
         there = sorted({name for names in ROLES.values() for name in names} - {"path"})
@@ -41,10 +41,8 @@ def check_names(options: Mapping[str, str]) -> None:
 
 
 def check_role(options: Mapping[str, str], role: str) -> None:
-    """Raises StoreReadError for an option that only means something elsewhere. A table may serve several roles."""
+    """Raises StoreReadError for an option that only means something elsewhere."""
     given = {name.lower() for name in options}
-    if OF_A_TABLE in given:
-        return
     mine = {name.lower() for name in (*ROLES[role], *OF_SPARK)}
     for other, names in ROLES.items():
         for name in names:
@@ -119,8 +117,8 @@ def microseconds(moment: datetime) -> int:
 
 
 def local_path(options: Mapping[str, str]) -> str:
-    """The folder that the options name; a table of the catalog may know it as its location."""
-    path = options.get("path") or options.get("location")
+    """The folder that the options name."""
+    path = options.get("path")
     if not path:
         raise StoreReadError('no store is given: .load("/path/of/store_dir")')
     scheme = SCHEME.match(path)
