@@ -18,7 +18,7 @@ ATTEMPTS = 4
 
 
 def ended(start: Callable[[], Any]) -> Any:
-    """Runs a query to its end. Spark gives the process that plans it 10 s to start, which a very busy machine misses."""
+    """Runs a query to its end. Spark gives the process that plans it 10 s to start; a very busy machine misses that."""
     from pyspark.errors import StreamingQueryException
 
     for _ in range(ATTEMPTS):
