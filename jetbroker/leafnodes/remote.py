@@ -123,8 +123,14 @@ class Remote:
         link = self.leafs.new_link(peer)
         if url.is_websocket:
             link.kind = WEBSOCKET
-        async with asyncio.timeout(seconds):
-            await loop.create_connection(lambda: self._protocol(link, url), url.host, url.port)
+        dialling = loop.create_task(loop.create_connection(lambda: self._protocol(link, url), url.host, url.port))
+        try:
+            await asyncio.wait([dialling], timeout=seconds)
+            if self.link is not link and not dialling.done():
+                raise TimeoutError
+            await dialling  # a busy loop may hear of it late: the link has begun to speak, and stays
+        finally:
+            dialling.cancel()
 
     def _protocol(self, link: Link, url: LeafUrl) -> asyncio.BaseProtocol:
         if url.is_websocket:
