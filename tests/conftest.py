@@ -9,13 +9,16 @@ from typing import Any
 
 import nats
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from nats.aio.client import Client
 
 from tests.support import process
 
 Connect = Callable[..., Awaitable[Client]]
 
+# how long an example takes says something of the machine only
+settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
 # for `--hypothesis-profile=nightly`: tests/differential/test_scripts.py without its bound of time
 settings.register_profile("nightly", max_examples=3000, deadline=None)
 
