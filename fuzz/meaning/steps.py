@@ -197,7 +197,7 @@ class Steps:
             config["sources"] = [{"name": b'"S0"'}, {"name": b'"S1"'}][: random.randint(1, 2)]
         flags = ["allow_direct", "allow_rollup_hdrs"]
         if name != "M0":
-            flags += ["allow_msg_ttl", "allow_atomic"]
+            flags += ["allow_msg_ttl", "allow_atomic", "allow_batched"]
         if name[0] == "S":
             flags.append("allow_msg_schedules")
         for flag in flags:

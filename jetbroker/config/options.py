@@ -405,7 +405,7 @@ class OperatorOptions:
 
 @dataclass(slots=True)
 class BatchOptions:
-    """`jetstream { limits { batch {} } }`: of atomic batches. 0 and below: nats-server's default."""
+    """`jetstream { limits { batch {} } }`: of batches. 0 and below: nats-server's default."""
 
     max_msgs: int = 0
     max_inflight_per_stream: int = 0

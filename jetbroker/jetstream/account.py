@@ -35,7 +35,6 @@ from jetbroker.jetstream.models.stream_config import (
     check_creation,
     check_stream_config,
     check_stream_update,
-    refuse_unsupported_stream,
 )
 from jetbroker.jetstream.models.subject_index import SubjectIndex, TooManySteps
 from jetbroker.jetstream.sourcing.origins import Origins
@@ -226,7 +225,6 @@ class JetStream:
         self._refuse_offline(config.name)
         self.usage.check_reservation(config, None)
         await self._check_overlap(config)
-        refuse_unsupported_stream(config)
         created_ns = time.time_ns()
         own_subjects = await in_turns(subject_filter_steps([subject.encode() for subject in config.subjects]))
         self._try_stream(config, own_subjects)
@@ -270,7 +268,6 @@ class JetStream:
         old = stream.config
         check_stream_update(old, config)
         self.usage.check_reservation(config, old)
-        refuse_unsupported_stream(config)
         if config.subjects != old.subjects:
             await self._check_overlap(config)
         self._check_consumer_limits(stream, config)

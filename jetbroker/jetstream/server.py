@@ -36,7 +36,15 @@ if TYPE_CHECKING:
     from jetbroker.jetstream.api.system import SystemApi
 
 DEFAULT_SHARE = 0.75  # of the machine's memory and of the free disk, as nats-server takes
-ENGINE = ("account", "api.dispatch", "api.system", "publish.batches", "publish.schedule_headers", "publish.schedules")
+ENGINE = (
+    "account",
+    "api.dispatch",
+    "api.system",
+    "publish.batches",
+    "publish.fast_batches",
+    "publish.schedule_headers",
+    "publish.schedules",
+)
 
 _NO_RESPONDERS = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n"
 
@@ -254,24 +262,24 @@ class JetStreamServer:
             disk = os.statvfs(self.options.store_path)  # what shutil gives, without its imports
             storage = int(disk.f_bavail * disk.f_frsize * DEFAULT_SHARE)
         configured = self.options.jetstream.limits
-        wanted, usual = configured.batches, BatchLimits()
-        batches = BatchLimits(
-            messages=wanted.max_msgs if wanted.max_msgs > 0 else usual.messages,
-            per_stream=wanted.max_inflight_per_stream if wanted.max_inflight_per_stream > 0 else usual.per_stream,
-            total=wanted.max_inflight_total if wanted.max_inflight_total > 0 else usual.total,
-            idle_seconds=wanted.timeout if wanted.timeout > 0 else usual.idle_seconds,
-        )
-        allowed = ServerLimits(
+        reservations = ServerReservations(memory, storage, max_payload=self.options.max_payload)
+        reservations.limits = ServerLimits(
             max_request_batch=max(configured.max_request_batch, 0),
             max_ack_pending=max(configured.max_ack_pending, 0),
             duplicate_window=max(round(configured.duplicate_window * SECOND), 0),
         )
-        return ServerReservations(
-            max_memory=memory,
-            max_storage=storage,
-            max_payload=self.options.max_payload,
-            limits=allowed,
-            batches=batches,
+        reservations.batches = self._batch_limits(reservations.batches)
+        reservations.fast_batches = self._batch_limits(reservations.fast_batches)
+        return reservations
+
+    def _batch_limits(self, usual: BatchLimits) -> BatchLimits:
+        """As configured, else the usual ones."""
+        wanted = self.options.jetstream.limits.batches
+        return BatchLimits(
+            messages=wanted.max_msgs if wanted.max_msgs > 0 else usual.messages,
+            per_stream=wanted.max_inflight_per_stream if wanted.max_inflight_per_stream > 0 else usual.per_stream,
+            total=wanted.max_inflight_total if wanted.max_inflight_total > 0 else usual.total,
+            idle_seconds=wanted.timeout if wanted.timeout > 0 else usual.idle_seconds,
         )
 
     def _log_settings(self, server: ServerReservations) -> None:

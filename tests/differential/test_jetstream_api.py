@@ -24,10 +24,6 @@ pytestmark = [pytest.mark.differential, pytest.mark.asyncio(loop_scope="module")
 ROWS = conversations()
 SILENCE_S = 0.5
 LONG = 200  # nats-server never removes a stream whose name it cannot lengthen
-# What is refused here and not by nats-server. Each is answered with "<feature> not supported yet".
-NOT_BUILT = {
-    "allow_batched",
-}  # fmt: skip
 # Where the answers differ on purpose, or where nats-server's depends on its inner workings: conversation -> why.
 AUDITED = "the stream stores the API's own advisories; ours know less of the client"
 STORED_FIRST = "the request is stored before it is answered, nats-server does it the other way round"
@@ -133,14 +129,6 @@ async def _removed(store: Path) -> None:
             await asyncio.sleep(0.005)
 
 
-def _not_built(answer: Any) -> str:
-    """The feature an answer says is not there yet."""
-    if not isinstance(answer, dict) or "error" not in answer:
-        return ""
-    feature, found, _ = answer["error"].get("description", "").partition(" not supported yet")
-    return feature if found else ""
-
-
 async def test_conversations_have_names_of_their_own() -> None:
     assert len({row.name for row in ROWS}) == len(ROWS) > 500
 
@@ -151,11 +139,6 @@ async def test_replies_are_equal(row: Conversation, both: _Both, reference_store
         for step in row.steps:
             expected = await _expected(both.expected, step)
             got = await _got(both.got, step, expected)
-            feature = _not_built(got)
-            if feature:
-                assert feature in NOT_BUILT
-                assert "error" not in expected, "refused by nats-server too, for another reason"
-                return
             if expected != got and row.name in EXPLAINED:
                 assert isinstance(got, dict) and "error" not in got
                 return

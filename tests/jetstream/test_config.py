@@ -26,7 +26,6 @@ from jetbroker.jetstream.models.stream_config import (
     check_creation,
     check_stream_config,
     check_stream_update,
-    refuse_unsupported_stream,
 )
 from jetbroker.jetstream.models.subject_index import SubjectIndex
 from jetbroker.turns import at_once
@@ -157,17 +156,6 @@ def test_sealing_fixes_the_rest() -> None:
     check_stream_update(at_once(check_stream_config(StreamConfig(name="S"), FREE)), sealed)
     assert (sealed.max_age, sealed.discard, sealed.deny_delete, sealed.deny_purge) == (0, "new", True, True)
     assert not sealed.allow_rollup_hdrs
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{"allow_batched": True}],
-    ids=str,
-)
-def test_what_is_not_built_is_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(ApiError, match="not supported yet") as caught:
-        refuse_unsupported_stream(stream(**fields))
-    assert caught.value.err_code == 10052
 
 
 # --- consumers ---

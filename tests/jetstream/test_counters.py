@@ -26,7 +26,7 @@ def total(answer: dict[str, Any]) -> int:
 
 
 @given(st.lists(NUMBERS, max_size=12), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_total_is_the_sum(numbers: list[int], data: st.DataObject) -> None:
     async def add_up(directory: Path) -> None:
         bench = StreamBench(directory)

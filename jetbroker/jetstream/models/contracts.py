@@ -25,7 +25,9 @@ class ServerInfo:
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """Of atomic batches: messages in each, batches under way in a stream and on the server, when one is given up."""
+    """Of batches: messages in each (atomic ones), batches under way in a stream and on the server, when one is given
+    up.
+    """
 
     messages: int = 1000
     per_stream: int = 50
@@ -47,7 +49,7 @@ class ServerReservations:
     """What all accounts of the server share. Sizes in bytes; -1: unlimited.
 
     `max_payload`: of any message, also of one that grew here. `open_batches` and `staged_bytes`: atomic batches under
-    way and the memory their messages take.
+    way and the memory their messages take. `open_fast_batches`: fast ones.
     """
 
     max_memory: int = UNLIMITED
@@ -59,6 +61,8 @@ class ServerReservations:
     batches: BatchLimits = BatchLimits()
     open_batches: int = 0
     staged_bytes: int = 0
+    fast_batches: BatchLimits = BatchLimits(per_stream=1000, total=50_000)
+    open_fast_batches: int = 0
 
 
 @dataclass

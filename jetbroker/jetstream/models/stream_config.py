@@ -107,16 +107,6 @@ _FORBIDDEN_CHANGES: tuple[tuple[str, Callable[[StreamConfig, StreamConfig], bool
 )
 
 
-def refuse_unsupported_stream(config: StreamConfig) -> None:
-    """Refuse what is well-formed but not built, so that no setting is ever silently without effect."""
-    wanted = {
-        "allow_batched": config.allow_batched,
-    }
-    feature = next((name for name, is_wanted in wanted.items() if is_wanted), "")
-    if feature:
-        raise _refuse(f"{feature} not supported yet")
-
-
 def _check_texts(config: StreamConfig) -> None:
     if not valid_name(config.name):
         raise _refuse(_NAME_REFUSAL)

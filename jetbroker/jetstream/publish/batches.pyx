@@ -9,21 +9,16 @@ from libc.stdint cimport int64_t, uint16_t, uint64_t
 
 from jetbroker.clock cimport monotonic_ns
 from jetbroker.jetstream.publish.ingest cimport Ingest
-from jetbroker.jetstream.publish.judge cimport (
-    ROLL_UP_ALL, ROLL_UP_SUBJECT, Candidate, Judge, candidate_of, charge_time_since, last_match, wrong_sequence,
-)
+from jetbroker.jetstream.publish.judge cimport Candidate, candidate_of, charge_time_since
+from jetbroker.jetstream.publish.judgement cimport Judgement, early_refusal
 from jetbroker.jetstream.publish.headers cimport (
-    PublishHeaders, Text, has_schedule_headers, scan_publish_headers, without_header,
+    PublishHeaders, has_schedule_headers, scan_publish_headers, without_header,
 )
 from jetbroker.forms.timestamps cimport wall_clock_ns
-from jetbroker.jetstream.publish.ttl cimport TTL_INVALID
 from jetbroker.store.format.records cimport RECORD_HEADER
-from jetbroker.store.log.stream_log cimport (
-    FLAG_BATCH, FLAG_BATCH_FIRST, FLAG_BATCH_LAST, FLAG_SCHEDULE,
-)
+from jetbroker.store.log.stream_log cimport FLAG_BATCH, FLAG_BATCH_FIRST, FLAG_BATCH_LAST
 from jetbroker.wire.digits cimport read_uint64
 from jetbroker.wire.message cimport Message
-from jetbroker.wire.subjects cimport has_wildcard
 
 from jetbroker import limits
 from jetbroker.errors import StorageError
@@ -33,12 +28,10 @@ from jetbroker.forms.gotext import quoted
 from jetbroker.jetstream.publish.headers import header_text
 from jetbroker.jetstream.publish.schedule_headers import prepare
 
-cdef Py_ssize_t MAX_HEADER_BYTES = limits.JS_HEADER_BYTES
 cdef Py_ssize_t MAX_BATCH_BYTES = limits.JS_BATCH_BYTES
 cdef Py_ssize_t MAX_STAGED_BYTES = limits.JS_STAGED_BYTES
 cdef Py_ssize_t MAX_ID_BYTES = 64
 cdef Py_ssize_t MESSAGE_OVERHEAD = 768     # of the objects that hold one staged message
-cdef uint64_t MAX_LOOKED_AT = limits.JS_BATCH_LOOKED_AT
 cdef bytes COMMIT_HEADER = b"Nats-Batch-Commit: 1"
 
 
@@ -50,25 +43,6 @@ cdef class StagedBatch:
     cdef uint64_t last                 # batch sequence
     cdef double heard_at               # event loop time
     cdef object timer
-
-
-cdef class Judgement:
-    """What the messages of a batch judged so far change, for those behind them."""
-    cdef dict subjects                 # subject -> is its last message a schedule
-    cdef dict per_subject              # subject -> how many
-    cdef dict expected                 # subject -> its last sequence, as expected
-    cdef set msg_ids
-    cdef dict totals                   # subject -> Total, of counters
-    cdef uint64_t count
-    cdef uint64_t cost
-    cdef uint64_t looked_at            # subjects that patterns were compared with
-
-    def __init__(self) -> None:
-        self.subjects = {}
-        self.per_subject = {}
-        self.expected = {}
-        self.msg_ids = set()
-        self.totals = {}
 
 
 cdef class AtomicBatches:
@@ -109,15 +83,10 @@ cdef class AtomicBatches:
 
     cdef object _refusal(self, bytes batch_id, bytes subject, bytes headers, bytes payload):
         """What holds for any message of a batch; None: go on."""
-        cdef Ingest ingest = self.ingest
-        cdef Py_ssize_t size = len(headers) + len(payload)
-        if ingest.quota.server_is_full():
-            return api_error("insufficient_resources")
-        if not ingest.quota.account_would_have(ingest.room.cost(len(subject), len(headers), len(payload))):
-            return api_error("account_resources_exceeded")
-        if ingest.room.max_msg_size >= 0 and size > ingest.room.max_msg_size:
-            return api_error("stream_message_exceeds_maximum")
-        if not ingest.allow_atomic:
+        cdef object refusal = early_refusal(self.ingest, len(subject), len(headers), len(payload))
+        if refusal is not None:
+            return refusal
+        if not self.ingest.allow_atomic:
             return api_error("atomic_publish_disabled")
         if len(batch_id) > MAX_ID_BYTES:
             return api_error("atomic_publish_invalid_batch_id")
@@ -231,14 +200,16 @@ cdef class AtomicBatches:
         `ends_before`: the message that commits is not stored, and the last one before it gets its header.
         """
         cdef Ingest ingest = self.ingest
-        cdef Judgement so_far = Judgement()
+        cdef Judgement so_far = Judgement(ingest)
         cdef Candidate judged = None
         cdef list all_judged = []
         cdef int64_t now = wall_clock_ns()
         for subject, headers, payload, prepared in batch.messages:
             judged = self._candidate(subject, headers, payload)
             judged.prepared = prepared
-            refusal = self._judge(judged, so_far, now)
+            if judged.found.expected_last_msg_id.n:
+                return api_error("atomic_publish_unsupported_header_batch", header="Nats-Expected-Last-Msg-Id")
+            refusal = so_far.judge(judged, now)
             if refusal is not None:
                 return refusal
             all_judged.append(judged)
@@ -270,86 +241,6 @@ cdef class AtomicBatches:
         made.held = payload
         made.unwanted = not self.ingest.interest.wants(made.entry)
         return made
-
-    cdef object _judge(self, Candidate asked, Judgement so_far, int64_t now):
-        """What refuses one message of a batch, with those before it as good as stored; None: nothing."""
-        cdef Judge judge = self.ingest.judge
-        cdef bytes subject = asked.entry.state.subject
-        cdef uint64_t size
-        cdef object refusal
-        if asked.found.expected_last_msg_id.n:
-            return api_error("atomic_publish_unsupported_header_batch", header="Nats-Expected-Last-Msg-Id")
-        if len(asked.headers) > MAX_HEADER_BYTES:
-            return api_error("stream_header_exceeds_maximum")
-        refusal = (judge.features(asked) or self._judge_ttl(asked) or self._judge_id(asked, so_far, now)
-                   or self._judge_counter(asked, so_far) or self._judge_expectations(asked, so_far) or judge.schedule(asked, so_far.subjects)
-                   or self._judge_roll_up(asked, so_far))
-        if refusal is not None:
-            return refusal
-        asked.strip()
-        size = self.ingest.room.cost(len(subject), len(asked.headers), asked.payload_len)
-        if self.ingest.room.discard_new:
-            refusal = self.ingest.room.find(asked.entry, size, asked.found.rollup.n > 0, False, so_far.count,
-                                            so_far.cost, so_far.per_subject.get(subject, 0))
-        so_far.count += 1
-        so_far.cost += size
-        so_far.subjects[subject] = bool(asked.flags & FLAG_SCHEDULE)
-        so_far.per_subject[subject] = so_far.per_subject.get(subject, 0) + 1
-        judge.raise_ttl(asked)
-        return refusal
-
-    cdef object _judge_ttl(self, Candidate asked):
-        cdef object refusal = self.ingest.judge.time_to_live(asked)
-        if refusal is None and asked.ttl == TTL_INVALID:
-            return api_error("message_ttl_invalid" if self.ingest.judge.allow_ttl else "message_ttl_disabled")
-        return refusal
-
-    cdef object _judge_id(self, Candidate asked, Judgement so_far, int64_t now):
-        cdef object refusal = self.ingest.judge.message_id(asked, now)
-        if refusal is not None or asked.msg_id is None:
-            return refusal
-        if asked.duplicate or asked.msg_id in so_far.msg_ids:
-            return api_error("atomic_publish_contains_duplicate_message")
-        so_far.msg_ids.add(asked.msg_id)
-        return None
-
-    cdef object _judge_counter(self, Candidate asked, Judgement so_far):
-        cdef object refusal = self.ingest.judge.counter(asked, so_far.totals)
-        if refusal is not None or not self.ingest.judge.counts:
-            return refusal
-        return self.ingest.room.check_size(len(asked.headers), asked.payload_len)
-
-    cdef object _judge_expectations(self, Candidate asked, Judgement so_far):
-        cdef Text last_sequence = asked.found.expected_last_sequence
-        cdef Text pattern = asked.found.expected_last_subject
-        cdef bytes subject = pattern.p[:pattern.n] if pattern.n else asked.entry.state.subject
-        cdef object refusal
-        if last_sequence.n:
-            refusal = wrong_sequence(last_sequence, self.ingest.log.last_seq + so_far.count)
-            if refusal is not None:
-                return refusal
-            if so_far.count:
-                return api_error("stream_wrong_last_sequence_constant")
-        if not asked.found.expected_last_subject_sequence.n:
-            return api_error("stream_expected_last_seq_per_subject_invalid") if pattern.n else None
-        if subject in so_far.subjects:
-            return api_error("stream_wrong_last_sequence_constant")
-        if subject not in so_far.expected:
-            if so_far.looked_at > MAX_LOOKED_AT:
-                return api_error("atomic_publish_too_large_batch", size=so_far.count)
-            so_far.looked_at += len(self.ingest.log.subjects) if has_wildcard(<const char*>subject, len(subject)) else 1
-            so_far.expected[subject] = last_match(self.ingest.log, subject)
-        return wrong_sequence(asked.found.expected_last_subject_sequence, so_far.expected[subject])
-
-    cdef object _judge_roll_up(self, Candidate asked, Judgement so_far):
-        cdef object refusal = self.ingest.judge.rolls_up(asked)
-        if refusal is not None:
-            return refusal
-        if asked.roll_up == ROLL_UP_SUBJECT and asked.entry.state.subject in so_far.subjects:
-            return api_error("stream_rollup_failed", err="batch rollup sub invalid")
-        if asked.roll_up == ROLL_UP_ALL and so_far.count:
-            return api_error("stream_rollup_failed", err="batch rollup all invalid")
-        return None
 
     cdef int _append(self, list all_judged, int64_t now) except -1:
         """Into the log, all or none. Raises StorageError."""

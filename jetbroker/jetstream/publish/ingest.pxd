@@ -16,6 +16,16 @@ from jetbroker.tick cimport Tick
 from jetbroker.wire.message cimport Message
 
 
+cdef class FastPublishes:
+    """The part of Ingest that takes the messages of fast batches; FastBatches are all there are."""
+    # One whose reply subject says that it belongs to one. Returns what it took of the publisher's turn.
+    cdef int take(self, SubjectEntry entry, const Message* msg) except -1
+    # What was stored from first_lost on is gone.
+    cdef int write_failed(self, uint64_t first_lost, object error) except -1
+    # Forget all of them: the stream stops, or takes none any more.
+    cdef int drop(self) except -1
+
+
 cdef class Ingest(Receiver):
     cdef Host host
     cdef Tick tick
@@ -37,11 +47,13 @@ cdef class Ingest(Receiver):
     cdef object make_schedules         # of an Ingest
     cdef object batches                # AtomicBatches, None until the first message of one
     cdef object make_batches           # of an Ingest
+    cdef FastPublishes fast_batches
     cdef object overdue                # Overdue, None until there is something to be removed in turns
     cdef object refusal                # the ApiError that the last store() refused with
     cdef object on_first_message       # called at the next append: set while the stream has no timer running
     cdef bint sealed
     cdef bint allow_atomic
+    cdef bint allow_batched
 
     cdef int configure(self, object config, SubjectFilter own_subjects) except -1
     cdef int committed(self, uint64_t seq) except -1

@@ -7,6 +7,7 @@ first.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint16_t, uint64_t
+from libc.string cimport memcmp
 
 from jetbroker.jetstream.host.host cimport Host
 from jetbroker.jetstream.publish.dedup cimport DedupWindow
@@ -41,12 +42,26 @@ cdef extern from "string.h":
 # What judging headers takes of the publisher's turn, as so many deliveries.
 cdef int JUDGED_COST = limits.JUDGED_PUBLISH_UNITS
 cdef int SCHEDULE_COST = limits.SCHEDULE_UNITS
+cdef const char* FAST = b".$FI"          # ends the reply subjects of messages in fast batches
 # What one publish evicts, and how large a stream is whose roll-ups are done with it; the rest is removed in turns.
 cdef uint64_t EVICTED_AT_ONCE = limits.JS_EVICTED_AT_ONCE
 cdef uint64_t REPLACED_AT_ONCE = limits.JS_REPLACED_AT_ONCE
 # A subject with at most so many messages loses them one by one: its own are found without a walk over the others.
 cdef uint64_t FEW = 64
 cdef uint64_t SLOTS_PER_UNIT = 4         # of a publisher's turn, when a roll-up walks over them later
+
+
+cdef class FastPublishes:
+    """Takes none."""
+
+    cdef int take(self, SubjectEntry entry, const Message* msg) except -1:
+        raise NotImplementedError
+
+    cdef int write_failed(self, uint64_t first_lost, object error) except -1:
+        raise NotImplementedError
+
+    cdef int drop(self) except -1:
+        raise NotImplementedError
 
 
 cdef class Ingest(Receiver):
@@ -79,6 +94,9 @@ cdef class Ingest(Receiver):
         self.allow_atomic = config.allow_atomic
         if self.batches is not None and not self.allow_atomic:
             self.batches.drop()
+        self.allow_batched = config.allow_batched
+        if not self.allow_batched:
+            self.fast_batches.drop()
         if config.allow_msg_schedules and self.schedules is None:
             self.schedules = self.make_schedules(self)
         if self.schedules is not None:
@@ -108,6 +126,8 @@ cdef class Ingest(Receiver):
             entry = self.transformed_entry(slot, msg)
         if self.sealed:
             self.answers.refuse(msg, api_error("stream_sealed"))
+        elif msg.reply != NULL and msg.reply_len > 4 and memcmp(msg.reply + msg.reply_len - 4, FAST, 4) == 0:
+            return self.fast_batches.take(entry, msg)
         elif msg.headers_len:
             return self._deliver_with_headers(entry, msg)
         else:
@@ -377,7 +397,9 @@ cdef class Ingest(Receiver):
             self.republisher.drop_from(first_lost)
         restored = self.evictions.take_back(first_lost)
         held = self.overdue.lost(first_lost) if self.overdue is not None else []
-        self.answers.fail_from(first_lost, held, api_error("stream_store_failed", err=error))
+        refusal = api_error("stream_store_failed", err=error)
+        self.answers.fail_from(first_lost, held, refusal)
+        self.fast_batches.write_failed(first_lost, refusal)
         if self.schedules is not None:
             self.schedules.look_again(first_lost, restored)
         return restored

@@ -20,11 +20,14 @@ cdef class PubAckQueue:
     cdef int push(self, uint64_t seq, const char* reply, Py_ssize_t reply_len, bint duplicate) except -1
     # The same with `text` behind the sequence: `,"batch":...`.
     cdef int push_text(self, uint64_t seq, bytes reply, bytes text) except -1
+    # An answer that is all `text`.
+    cdef int push_line(self, uint64_t seq, bytes reply, bytes text) except -1
     # Send every ack up to the first one whose message is not committed yet.
     cdef int release(self, uint64_t committed) except -1
-    # Take out the entries of messages from first_lost on; returns their reply subjects.
+    # Take out the entries of messages from first_lost on; returns the reply subjects of their acks.
     cdef list fail_from(self, uint64_t first_lost)
 
+    cdef int _push(self, uint64_t seq, bytes reply, bytes text, bint whole) except -1
     cdef char* _room(self, Py_ssize_t size) except NULL
     cdef void _rewind(self) noexcept
 
@@ -42,6 +45,10 @@ cdef class Answers(TickTask):
     cdef int ack(self, const Message* msg, uint64_t seq, bint duplicate) except -1
     # Of a batch, or one whose ack was held: `text` stands behind the sequence.
     cdef int ack_text(self, uint64_t seq, bytes reply, bytes text) except -1
+    # An answer of other words, in its place among the acks and not before message `seq` is committed.
+    cdef int line(self, uint64_t seq, bytes reply, bytes text) except -1
+    # The JSON of an error ack.
+    cdef bytes error_body(self, object error)
     # Queue an error ack (an ApiError).
     cdef int refuse(self, const Message* msg, object error) except -1
     # The same by its reply subject, None: nobody waits. Without an error: an empty answer.

@@ -2,7 +2,7 @@
 """What publishers are told (see pub_acks.pxd)."""
 import orjson
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
 
 from jetbroker.routing.router cimport Router
@@ -24,11 +24,15 @@ cdef enum:
 cdef struct PendingAck:
     uint64_t seq
     uint32_t reply_len
-    uint32_t text_len              # of what stands behind the sequence; it follows the reply subject
+    int32_t text_len               # of what stands behind the sequence; it follows the reply subject. Below 0: of all
 
 
 cdef inline Py_ssize_t padded(Py_ssize_t n) noexcept nogil:
     return (n + 7) & ~<Py_ssize_t>7
+
+
+cdef inline Py_ssize_t entry_size(const PendingAck* ack) noexcept nogil:
+    return sizeof(PendingAck) + padded(ack.reply_len + (ack.text_len if ack.text_len >= 0 else -ack.text_len))
 
 
 cdef class PubAckQueue:
@@ -47,19 +51,25 @@ cdef class PubAckQueue:
         cdef char* p = self._room(sizeof(PendingAck) + padded(reply_len + text_len))
         (<PendingAck*>p).seq = seq
         (<PendingAck*>p).reply_len = <uint32_t>reply_len
-        (<PendingAck*>p).text_len = <uint32_t>text_len
+        (<PendingAck*>p).text_len = <int32_t>text_len
         memcpy(p + sizeof(PendingAck), reply, reply_len)
         if duplicate:
             memcpy(p + sizeof(PendingAck) + reply_len, DUPLICATE, DUPLICATE_LEN)
         return 0
 
     cdef int push_text(self, uint64_t seq, bytes reply, bytes text) except -1:
+        return self._push(seq, reply, text, False)
+
+    cdef int push_line(self, uint64_t seq, bytes reply, bytes text) except -1:
+        return self._push(seq, reply, text, True)
+
+    cdef int _push(self, uint64_t seq, bytes reply, bytes text, bint whole) except -1:
         cdef Py_ssize_t reply_len = len(reply)
         cdef Py_ssize_t text_len = len(text)
         cdef char* p = self._room(sizeof(PendingAck) + padded(reply_len + text_len))
         (<PendingAck*>p).seq = seq
         (<PendingAck*>p).reply_len = <uint32_t>reply_len
-        (<PendingAck*>p).text_len = <uint32_t>text_len
+        (<PendingAck*>p).text_len = -<int32_t>text_len if whole else <int32_t>text_len
         memcpy(p + sizeof(PendingAck), <const char*>reply, reply_len)
         memcpy(p + sizeof(PendingAck) + reply_len, <const char*>text, text_len)
         return 0
@@ -92,17 +102,21 @@ cdef class PubAckQueue:
             ack = <PendingAck*>(self.entries.data + self.head)
             if ack.seq > committed:
                 return 0
-            number = self.body.reserve(NUMBER_ROOM + ack.text_len)
-            digits = format_uint(number, ack.seq)
-            if ack.text_len:
-                memcpy(number + digits, <const char*>ack + sizeof(PendingAck) + ack.reply_len, ack.text_len)
-                digits += ack.text_len
-            number[digits] = c'}'
-            msg.body = self.body.data
-            msg.body_len = self.prefix_len + digits + 1
             msg.subject = <const char*>ack + sizeof(PendingAck)
             msg.subject_len = ack.reply_len
-            self.head += sizeof(PendingAck) + padded(ack.reply_len + ack.text_len)
+            if ack.text_len < 0:
+                msg.body = msg.subject + ack.reply_len
+                msg.body_len = -ack.text_len
+            else:
+                number = self.body.reserve(NUMBER_ROOM + ack.text_len)
+                digits = format_uint(number, ack.seq)
+                if ack.text_len:
+                    memcpy(number + digits, msg.subject + ack.reply_len, ack.text_len)
+                    digits += ack.text_len
+                number[digits] = c'}'
+                msg.body = self.body.data
+                msg.body_len = self.prefix_len + digits + 1
+            self.head += entry_size(ack)
             self.count -= 1
             self.router.publish(None, &msg)
         self._rewind()
@@ -116,9 +130,10 @@ cdef class PubAckQueue:
         cdef PendingAck* ack
         while source < self.entries.size:
             ack = <PendingAck*>(self.entries.data + source)
-            size = sizeof(PendingAck) + padded(ack.reply_len + ack.text_len)
+            size = entry_size(ack)
             if ack.seq >= first_lost:
-                replies.append((<const char*>ack + sizeof(PendingAck))[:ack.reply_len])
+                if ack.text_len >= 0:
+                    replies.append((<const char*>ack + sizeof(PendingAck))[:ack.reply_len])
                 self.count -= 1
             else:
                 if target != source:
@@ -164,6 +179,15 @@ cdef class Answers(TickTask):
             self.tick.schedule(PHASE_EVENTS, self)
         return 0
 
+    cdef int line(self, uint64_t seq, bytes reply, bytes text) except -1:
+        self.acks.push_line(seq, reply, text)
+        if self.log.committed >= seq:
+            self.tick.schedule(PHASE_EVENTS, self)
+        return 0
+
+    cdef bytes error_body(self, object error):
+        return dumps({"error": error.to_json(), "stream": self.name.decode(), "seq": 0})
+
     cdef int refuse(self, const Message* msg, object error) except -1:
         return self.answer(msg.reply[:msg.reply_len], error) if msg.reply != NULL else 0
 
@@ -172,7 +196,7 @@ cdef class Answers(TickTask):
         if reply is None or self.silent:
             return 0
         if error is not None:
-            body = dumps({"error": error.to_json(), "stream": self.name.decode(), "seq": 0})
+            body = self.error_body(error)
         many = error is not None and error.err_code == 10_167
         self.others.append((reply, TOO_MANY_REQUESTS if many else b"", body))
         return self.tick.schedule(PHASE_EVENTS, self)

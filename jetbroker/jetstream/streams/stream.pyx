@@ -25,6 +25,7 @@ from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, TickTask
 from jetbroker import limits
 from jetbroker.errors import SequenceError
 from jetbroker.jetstream.publish.batches import AtomicBatches
+from jetbroker.jetstream.publish.fast_batches import FastBatches
 from jetbroker.jetstream.publish.schedules import Schedules
 from jetbroker.store.log.stream_log import subject_filter, subject_filter_steps
 from jetbroker.turns import at_once
@@ -66,6 +67,7 @@ cdef class Stream(LogObserver):
         self.subscriptions = {}
         self.direct_subscriptions = []
         self.ingest = Ingest(host, usage, log, config, Schedules, AtomicBatches)
+        self.ingest.fast_batches = FastBatches(self.ingest)
         self.expiry = Expiry(self.ingest)
         self.direct = DirectGet(self.router, self.tick, log, self.name)
         self.sweep = RetentionSweep(self)
@@ -114,6 +116,7 @@ cdef class Stream(LogObserver):
         self.ingest.dedup.on_first = None
         if self.ingest.batches is not None:
             self.ingest.batches.drop()
+        self.ingest.fast_batches.drop()
         if self.ingest.overdue is not None:
             self.ingest.overdue.stop()
         self.direct.forget()
