@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.support.fast import APPEND, COMMIT, END, PING, START, Fast, FastCase
 from tests.support.publishes import Publish
 
-Steps = list[Fast | Publish]
+Steps = Sequence[Fast | Publish]
 Row = tuple[str, Steps, dict[str, Any]]
 GAPS = ("fail", "ok")
 PLAIN = Publish("s.a", (), b"p")
@@ -67,8 +68,8 @@ def _ends() -> list[Row]:
 
 
 def _flow() -> list[Row]:
-    two: Steps = []
-    three: Steps = []
+    two: list[Fast] = []
+    three: list[Fast] = []
     for seq in range(1, 40):
         two += [step for name in "bc" for step in run(seq, seq, batch=name, flow=400)]
         three += [step for name in "bcd" for step in run(seq, seq, batch=name, flow=3)]
@@ -190,7 +191,7 @@ def _judged() -> list[Row]:
 
     rolled: dict[str, Any] = {"allow_rollup_hdrs": True}
     seq, of = "Nats-Expected-Last-Subject-Sequence", "Nats-Expected-Last-Subject-Sequence-Subject"
-    rows = [
+    rows: list[Row] = [
         ("other headers", batch(("X", "y"), ("Nats-Foo", "1")), {}),
         ("request info", batch(("Nats-Request-Info", "{}")), {}),
         ("the stream", batch(("Nats-Expected-Stream", "STREAM")), {}),
@@ -224,7 +225,7 @@ def _judged() -> list[Row]:
         ("renamed", [*run(1, 3), Fast(4, COMMIT)], {"subject_transform": {"src": "s.*", "dest": "t.{{wildcard(1)}}"}}),
         ("nobody is interested", [*run(1, 3, flow=1), Fast(4, COMMIT)], {"retention": "interest"}),
     ]  # fmt: skip
-    return [*rows]
+    return rows
 
 
 def _limits() -> list[Row]:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.publishes import ANSWER_S, Publish, Publisher, block
+from tests.support.publishes import Publish, Publisher, block
 
 START, APPEND, COMMIT, END, PING = range(5)
+ANSWERS_S = 30.0
 LAST = "last"  # the reply subject's token of a message behind all others
 
 
@@ -73,7 +74,7 @@ class FastPublisher(Publisher):
 
     async def until(self, tokens: str, lines: int) -> None:
         """Until something came to this reply subject, and so many lines to all of them."""
-        async with asyncio.timeout(ANSWER_S):
+        async with asyncio.timeout(ANSWERS_S):
             while len(self.lines) < lines or all(heard != tokens for heard, _ in self.lines):
                 self.news.clear()
                 await self.news.wait()
@@ -87,19 +88,23 @@ class FastPublisher(Publisher):
         try:
             for number, step in enumerate(case.steps):
                 if number in case.updates:
-                    await self.client.flush()
+                    await self._ask("before", config, 0)  # nats-server has taken what came before
                     await self.api(f"STREAM.UPDATE.{self.stream}", config | case.updates[number])
                 await self.put(step)
-            await self.put(Fast(0, reply=LAST, subject="s.last", headers=(("Nats-Incr", "1"),) * bool(
-                config.get("allow_msg_counter")), payload=b""))  # fmt: skip
-            await self.client.flush()
-            await self.until(LAST, lines)
+            await self._ask(LAST, config, lines)
             found = await self.stored()
             # refusals do not wait for the disk: those of plain messages may come before acks of older ones
-            plain = sorted(line for line in self.lines if line[0] in ("plain", LAST))
+            plain = sorted(line for line in self.lines if line[0] in ("plain", "before", LAST))
             return [[line for line in self.lines if line not in plain], plain, *found]
         finally:
             await self.api(f"STREAM.DELETE.{self.stream}")
+
+    async def _ask(self, tokens: str, config: dict[str, Any], lines: int) -> None:
+        """Publish a message that is answered alone, and wait for that."""
+        headers = (("Nats-Incr", "1"),) if config.get("allow_msg_counter") else ()
+        await self.put(Fast(0, reply=tokens, subject="s.last", headers=headers, payload=b""))
+        await self.client.flush()
+        await self.until(tokens, lines)
 
     def count(self) -> int:
         """Lines of the last case."""
