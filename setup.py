@@ -20,7 +20,7 @@ TRACED = "JETBROKER_TRACED" in os.environ  # functions tell that they are called
 HOT = re.compile(
     r"jetbroker/(wire|routing|connections)/|jetbroker/tick"
     r"|/publish/(ingest|pub_acks)|/consumers/(consumer|core|acks|tracker|pending|cursor|pull|push|state)"
-    r"|/log/(filelog|memlog|segment|segmented|tail|waiters|commit)"
+    r"|/backup/archive/|/log/(filelog|memlog|segment|segmented|tail|waiters|commit)"
 )
 
 

@@ -228,6 +228,27 @@ MONITOR_ROWS = 65_536  # connections, subscriptions, or streams in one answer, w
 MONITOR_ANSWER_BYTES = 64 * 1024 * 1024  # of JSON, before it is indented; what has more is refused
 MONITOR_SUBSCRIPTIONS = 262_144  # listed in one answer about connections
 
+# --- backup and restore ---
+JS_ARCHIVE_BLOCK_BYTES = 4 * 1024 * 1024  # of messages in one block that is written, and a last message
+JS_ARCHIVE_RECORD_BYTES = 32 * 1024 * 1024  # of one message that is read, nats-server's bound
+JS_ARCHIVE_GAPS = 16_384  # gaps between sequences that take a new segment each
+JS_ARCHIVE_MEMBERS = 262_144  # files in an archive: 2 TB of messages
+JS_ARCHIVE_CONFIG_BYTES = 1024 * 1024  # of one configuration
+JS_ARCHIVE_STATE_BYTES = 32 * 1024 * 1024  # of one consumer's state
+JS_ARCHIVE_INDEX_BYTES = 64 * 1024 * 1024  # of nats-server's index; one that is larger is not read
+JS_ARCHIVE_STATES_BYTES = 128 * 1024 * 1024  # of all consumers' configurations and states, in memory
+JS_ARCHIVE_HEADER_BYTES = 65_536  # that describe one file in an archive
+JS_TRANSFERS = 16  # backups and restores under way in one account
+JS_BACKUP_CHUNK_BYTES = 128 * 1024  # as nats-server's, when the request does not say
+JS_BACKUP_CHUNK_RANGE = (1024, 1024 * 1024)
+JS_BACKUP_WINDOW_BYTES = 8 * 1024 * 1024  # of chunks without an answer
+JS_BACKUP_WINDOW_RANGE = (1024, 32 * 1024 * 1024)
+JS_BACKUP_INTEREST_SECONDS = 2.0  # for somebody to listen
+JS_BACKUP_ANSWER_SECONDS = 5.0  # for the answer to some chunk
+JS_RESTORE_IDLE_SECONDS = 5.0  # between two chunks
+JS_RESTORE_WAITING_BYTES = 32 * 1024 * 1024  # of chunks that were sent without waiting for an answer
+JS_TRANSFER_STEP_NS = 1_000_000  # of one step, a few of which are a turn
+
 # --- store files: what stands in them may be another's, so what it costs is bounded by their size and by these ---
 SEGMENT_GAP_SLOTS = 524_288  # sequences without a message in one segment: 10 MB of columns; written are fewer
 SEGMENT_GAP_BYTES = 16  # of a segment's records for each further one

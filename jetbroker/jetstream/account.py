@@ -6,7 +6,7 @@ A change is finished, and answered, only when the store says that it is durable.
 
 import time
 import traceback
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from jetbroker import limits
@@ -41,7 +41,9 @@ from jetbroker.jetstream.sourcing.origins import Origins
 from jetbroker.jetstream.streams.removals import enforce_limits
 from jetbroker.jetstream.streams.stream import Stream
 from jetbroker.jetstream.timing.requests import RequestQueue, RequestQueues
+from jetbroker.jetstream.timing.transfers import Transfers
 from jetbroker.store.log.memlog import MemoryLog
+from jetbroker.store.log.staging import Staging
 from jetbroker.store.log.statelog import StateLog
 from jetbroker.store.log.stream_log import SubjectFilter, subject_filter_steps
 from jetbroker.store.store import RecoveredConsumer, RecoveredStream, Store
@@ -70,6 +72,16 @@ def account_limits(options: AccountJetStreamOptions, server: ServerLimits) -> Ac
 def tier_limits(options: AccountJetStreamOptions | None, server: ServerLimits) -> dict[str, AccountLimits]:
     """Limits by replicas; empty: the account's are for all."""
     return {} if options is None else {name: account_limits(tier, server) for name, tier in options.tiers.items()}
+
+
+@dataclass(frozen=True)
+class ArrivedConsumer:
+    """A consumer of a stream that comes from elsewhere; `state` is a snapshot record, None: it begins anew."""
+
+    name: str
+    config: ConsumerConfig
+    created_ns: int
+    state: bytes | None
 
 
 class JetStream:
@@ -102,6 +114,7 @@ class JetStream:
         self.usage = AccountUsage(self.streams, own_limits, server)
         self.offline: dict[str, str] = {}  # streams that could not be brought back, and why
         self.subjects = SubjectIndex()
+        self.transfers = Transfers()
         self.requests = RequestQueue(
             lambda fault: host.log.error(f"JetStream API of {self.account_name}:\n{fault}"), queues
         )
@@ -222,9 +235,7 @@ class JetStream:
             if existing.config != config:
                 raise api_error("stream_name_exist")
             return existing
-        self._refuse_offline(config.name)
-        self.usage.check_reservation(config, None)
-        await self._check_overlap(config)
+        await self._check_new(config)
         created_ns = time.time_ns()
         own_subjects = await in_turns(subject_filter_steps([subject.encode() for subject in config.subjects]))
         self._try_stream(config, own_subjects)
@@ -252,6 +263,64 @@ class JetStream:
             raise api_error("no_limits")
         if not (self.tiers and config.num_replicas > 1):  # which are refused further on, and are not counted here
             self.usage.check_counts(config, len(self.offline))
+
+    async def _check_new(self, config: StreamConfig) -> None:
+        """May there be one more stream, and this one? Raises ApiError."""
+        self._refuse_offline(config.name)
+        self.usage.check_reservation(config, None)
+        await self._check_overlap(config)
+
+    async def check_arrival(self, config: StreamConfig) -> StreamConfig:
+        """The configuration, complete, of a stream that is to come from elsewhere. Raises ApiError."""
+        config = await in_turns(
+            check_stream_config(config, self.usage.limits, pedantic=False, find_stream=self.config_of)
+        )
+        self._check_tier(config)
+        if config.name in self.streams:
+            raise api_error("stream_name_exist_restore_failed")
+        await self._check_new(config)
+        return config
+
+    async def adopt_stream(self, config: StreamConfig, staging: Staging, consumers: list[ArrivedConsumer]) -> Stream:
+        """Make a staged stream one of the account's. Raises ApiError or StorageError; then nothing has changed."""
+        config = await self.check_arrival(config)
+        own_subjects = await in_turns(subject_filter_steps([subject.encode() for subject in config.subjects]))
+        created_ns = staging.log.meta["created"]
+        origins = partial(self._make_origins, None)
+        stream = Stream(self.host, self.usage, config, staging.log, created_ns, own_subjects, origins)
+        try:
+            await enforce_limits(stream)  # the configuration may be another one than that of the archive
+            made = [await self._arrived(stream, staging, arrived) for arrived in consumers]
+            await self.store.publish_stream(staging)
+        except BaseException:
+            stream.stop()
+            raise
+        try:
+            await in_turns(stream.starting())
+        except Exception:
+            stream.stop()
+            await self.store.delete_stream(self.account_name, config.name)
+            raise
+        self._enter(stream)
+        await in_turns(self.subjects.add(stream.name, config.subjects))
+        for consumer in made:
+            self._start_restored(consumer)
+        self.host.advisories.stream("CREATED", config.name, "create")
+        return stream
+
+    async def _arrived(self, stream: Stream, staging: Staging, arrived: ArrivedConsumer) -> Consumer:
+        """A consumer of a staged stream, which does nothing yet. Raises ApiError or StorageError."""
+        config = default_consumer_config(arrived.config, stream.config, self.usage.limits, pedantic=False)
+        await in_turns(check_consumer_config(config, stream.config, self.usage.limits))
+        if stream.config.retention == "workqueue":
+            await in_turns(check_workqueue(config, [other.config for other in stream.consumers.values()]))
+        self._check_consumer_count(stream, config)
+        config.name = arrived.name
+        matching = await in_turns(filter_steps(config))
+        state_log = staging.add_consumer(arrived.name, config.to_json(), arrived.created_ns, arrived.state)
+        consumer = self._build_consumer(stream, arrived.name, config, arrived.created_ns, state_log, matching)
+        stream.add_consumer(consumer)
+        return consumer
 
     def _try_stream(self, config: StreamConfig, own_subjects: SubjectFilter) -> None:
         """Nothing is written of a configuration that no stream can be built from."""

@@ -44,6 +44,8 @@ ENGINE = (
     "publish.fast_batches",
     "publish.schedule_headers",
     "publish.schedules",
+    "backup.snapshot",
+    "backup.restore",
 )
 
 _NO_RESPONDERS = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n"

@@ -26,6 +26,7 @@ from jetbroker.store.log.creation import Creation
 from jetbroker.store.log.filelog import DEFAULT_SEGMENT_BYTES, FileLog
 from jetbroker.store.log.memlog import MemoryLog
 from jetbroker.store.log.segmented import SegmentedLog, StoreTotals
+from jetbroker.store.log.staging import Staging
 from jetbroker.store.log.statelog import StateLog
 from jetbroker.store.recovery.assemble import assemble, resume
 from jetbroker.store.recovery.decisions import (
@@ -319,19 +320,8 @@ class Store:
             memory.totals = self.memory_totals
             self._logs[account, name] = memory
             return memory
-        stream_id = int.from_bytes(self.disk.random_bytes(8), "little")
-        meta = {
-            "account": account,
-            "stream": name,
-            "name": name,
-            "created": created_ns,
-            "stream_id": stream_id,
-            "config": config,
-        }
+        log, note = await self._hidden_log(account, name, config, created_ns)
         directory = f"{self._account_directory(account)}/{encode_name(name)}"
-        hidden = f"{self._account_directory(account)}/.new-{self.disk.random_bytes(8).hex()}"
-        log = self._file_log(hidden, stream_id, meta)
-        note = await self._in_thread(self._make_stream_files, account, hidden, meta)
         creation = Creation(self.group, self.disk, log, note, directory)
         try:
             log.start()
@@ -346,6 +336,59 @@ class Store:
         self._pack_as_configured(log)
         self._logs[account, name] = log
         return log
+
+    async def _hidden_log(
+        self, account: str, name: str, config: dict[str, Any], created_ns: int
+    ) -> tuple[FileLog, int]:
+        """A log that is not started, in a folder with a hidden name, and the open stream.json, which is not synced."""
+        stream_id = int.from_bytes(self.disk.random_bytes(8), "little")
+        meta = {
+            "account": account,
+            "stream": name,
+            "name": name,
+            "created": created_ns,
+            "stream_id": stream_id,
+            "config": config,
+        }
+        hidden = f"{self._account_directory(account)}/.new-{self.disk.random_bytes(8).hex()}"
+        log = self._file_log(hidden, stream_id, meta)
+        return log, await self._in_thread(self._make_stream_files, account, hidden, meta)
+
+    async def stage_stream(self, account: str, name: str, config: dict[str, Any], created_ns: int) -> Staging:
+        """A stream that nobody sees before :meth:`publish_stream`; a start removes it. Raises StorageError."""
+        log, note = await self._hidden_log(account, name, config, created_ns)
+        staging = Staging(self.tick, self.disk, self.group, log, self._reserve)
+        try:
+            await self._in_thread(self.disk.fdatasync, note)
+            log.start()
+        except StorageError:
+            await self.discard_stream(staging)
+            raise
+        finally:
+            self.disk.close(note)
+        return staging
+
+    async def publish_stream(self, staging: Staging) -> None:
+        """Give a staged stream, whose name is free, its place; it is durable when this returns. Raises StorageError.
+
+        What its log's `meta` says by now holds.
+        """
+        log = staging.log
+        await self._in_thread(write_checked_json, self.disk, f"{log.directory}/stream.json", log.meta)
+        account, name = log.meta["account"], log.meta["name"]
+        directory = f"{self._account_directory(account)}/{encode_name(name)}"
+        await staging.publish(directory)
+        self._checkpoints.watch(log)
+        self._pack_as_configured(log)
+        self._logs[account, name] = log
+        for consumer, state_log in staging.consumers.items():
+            self._state_logs[account, name, consumer] = state_log
+
+    async def discard_stream(self, staging: Staging) -> None:
+        """Nothing is left of a staged stream. Raises StorageError."""
+        await staging.close()
+        self.file_totals.discount(staging.log)
+        await self._in_thread(self._remove_tree, staging.log.directory)
 
     def _make_stream_files(self, account: str, directory: str, meta: dict[str, Any]) -> int:
         """The folder of a stream without its first segment, nothing of it synced; returns the open stream.json."""
@@ -398,6 +441,7 @@ class Store:
             self._state_logs.pop(key).abandon()
         await log.close()
         if isinstance(log, FileLog):
+            self.file_totals.discount(log)
             await self._packer.leave(log)
             self._checkpoints.forget_stream(log)
             await self._remove_directory(account, log.directory)
@@ -497,6 +541,7 @@ class Store:
             log = self._logs.pop(name)
             await log.close()
             if isinstance(log, FileLog):
+                self.file_totals.discount(log)
                 await self._packer.leave(log)
 
     async def remove_account(self, account: str) -> None:

@@ -1,13 +1,10 @@
 """Who asked the API for what: `$JS.EVENT.ADVISORY.API`, for whoever listens in the account that asked."""
 
-import time
 from typing import Any
 
-from jetbroker.addresses import split
-from jetbroker.forms.gotext import format_time
 from jetbroker.jetstream.account import JetStream
 from jetbroker.jetstream.api.endpoints import Request
-from jetbroker.jetstream.models.contracts import Origin
+from jetbroker.jetstream.api.requesters import client_fields
 
 _SUBJECT = "$JS.EVENT.ADVISORY.API"
 
@@ -24,7 +21,7 @@ class Audit:
             return
         fields: dict[str, Any] = {
             "server": self._host.server_info.server_name,
-            "client": self._client(request.origin),
+            "client": client_fields(self._host, request.origin),
             "subject": request.subject,
         }
         if request.body:
@@ -33,25 +30,3 @@ class Audit:
         if self._host.server_info.domain:
             fields["domain"] = self._host.server_info.domain
         self._host.advisories.publish(_SUBJECT, fields, "api_audit")
-
-    def _client(self, origin: Origin | None) -> dict[str, Any]:
-        """Who asked, as nats-server describes a connection; empty fields are left out."""
-        account = {"acc": self._host.account_name}
-        if origin is None:
-            return account
-        start_ns = time.time_ns() - int((self._host.tick.loop.time() - origin.opened_at) * 1e9)
-        facts = {
-            "start": format_time(start_ns),
-            "host": split(origin.peer)[0],
-            "id": origin.cid,
-            **account,
-            "user": origin.user,
-            "name": origin.name,
-            "lang": origin.lang,
-            "ver": origin.version,
-            "rtt": getattr(origin, "rtt_ns", 0),
-            "server": origin.server or self._host.server_info.server_name,
-            "cluster": self._host.server_info.cluster,
-        }
-        kind = {"kind": "Leafnode"} if origin.server else {"kind": "Client", "client_type": "nats"}
-        return {name: value for name, value in facts.items() if value} | kind

@@ -11,6 +11,7 @@ from jetbroker.errors import StorageError
 from jetbroker.forms.api_level import LEVEL_HEADER, level_supported
 from jetbroker.forms.gojson import dumps
 from jetbroker.jetstream.account import JetStream
+from jetbroker.jetstream.api import backups as api_backup
 from jetbroker.jetstream.api import consumers as api_consumer
 from jetbroker.jetstream.api import streams as api_stream
 from jetbroker.jetstream.api.audit import Audit
@@ -47,6 +48,7 @@ ENDPOINTS: dict[str, Endpoint] = {
     for endpoint in (
         Endpoint("INFO", 1, 1, "account_info", api_stream.account_info, is_info=True),
         *api_stream.ENDPOINTS,
+        *api_backup.ENDPOINTS,
         *api_consumer.ENDPOINTS,
     )
 }
@@ -86,6 +88,7 @@ class Api:
         for subscription in self._subscriptions:
             self.host.router.unsubscribe(subscription)
         self._subscriptions = []
+        await self.js.transfers.stop()
         await self.requests.stop()
 
     # --- in ---

@@ -316,24 +316,6 @@ def _refuse_delete(stream: Stream, seq: int) -> None:
     raise api_error("sequence_not_found", seq=seq)
 
 
-# --- not built yet ---
-
-
-async def _snapshot(js: JetStream, request: Request) -> dict[str, Any]:
-    if not request.body:
-        raise api_error("bad_request")
-    js.stream(request.tokens[2])
-    raise api_error("stream_snapshot", err="not supported yet")
-
-
-async def _restore(js: JetStream, request: Request) -> dict[str, Any]:
-    if not request.body:
-        raise api_error("bad_request")
-    if request.tokens[2] in js.streams:
-        raise api_error("stream_name_exist_restore_failed")
-    raise api_error("stream_restore", err="not supported yet")
-
-
 _PAGE = {"total": 0, "offset": 0, "limit": 0}
 
 ENDPOINTS = (
@@ -346,8 +328,6 @@ ENDPOINTS = (
     Endpoint("STREAM.PURGE", 3, 3, "stream_purge", _purge, {"purged": 0}),
     Endpoint("STREAM.MSG.GET", 4, 4, "stream_msg_get", _message_get, is_quiet=True),
     Endpoint("STREAM.MSG.DELETE", 4, 4, "stream_msg_delete", _message_delete),
-    Endpoint("STREAM.SNAPSHOT", 3, 3, "stream_snapshot", _snapshot),
-    Endpoint("STREAM.RESTORE", 3, 3, "stream_restore", _restore, {"deliver_subject": ""}),
     Endpoint("STREAM.LEADER.STEPDOWN", 4, 4, "stream_leader_stepdown", only_in_clusters, is_cluster=True),
     Endpoint("STREAM.PEER.REMOVE", 4, 4, "stream_remove_peer", only_in_clusters, is_cluster=True),
 )

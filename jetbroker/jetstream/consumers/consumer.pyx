@@ -161,6 +161,10 @@ cdef class Consumer(StreamConsumer):
         if not self.writer.begun:
             self.writer.begin(self.core.snapshot())
 
+    def snapshot(self) -> bytes:
+        """Its present state as one record (see state.pyx)."""
+        return self.core.snapshot()
+
     def stop(self, str reason="") -> None:
         """Stop for good. `reason`: the 409 status for waiting requests ("Consumer Deleted", "Server Shutdown")."""
         if not self.running:

@@ -84,3 +84,15 @@ class AccountUsage:
     def _check_consumers(self, config: StreamConfig) -> None:
         if 0 < self.limits.max_consumers < config.max_consumers:
             raise api_error("maximum_consumers_limit")
+
+    def check_arrival(self, config: StreamConfig, size: int) -> None:
+        """`size` bytes of a stream that comes from elsewhere must fit the account and the server. Raises ApiError.
+
+        They do not count as stored yet.
+        """
+        of_account, of_server = self.limits_of(config.storage)
+        wanted = size + max(config.max_bytes, 0)
+        reserved = self.server.reserved_storage if config.storage == "file" else self.server.reserved_memory
+        too_much = 0 <= of_account < max(wanted, self.used_bytes(config.storage) + size)
+        if too_much or 0 <= of_server < reserved + wanted:
+            raise api_error(f"{'storage' if config.storage == 'file' else 'memory'}_resources_exceeded")

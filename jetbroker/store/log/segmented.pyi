@@ -7,6 +7,8 @@ class StoreTotals:
 
     messages: int
     bytes: int
+    def discount(self, log: SegmentedLog) -> None:
+        """What is stored in a log does not count any more: its stream is on its way out."""
 
 class SegmentedLog(StreamLog):
     totals: StoreTotals

@@ -29,6 +29,12 @@ cdef Py_ssize_t ALL_SUBJECTS = 1 << 60
 cdef class StoreTotals:
     """What all logs of one kind of storage hold together."""
 
+    def discount(self, SegmentedLog log not None) -> None:
+        """What is stored in a log does not count any more: its stream is on its way out."""
+        if log.totals is self:
+            log.account(-<int64_t>log.messages, -<int64_t>log.bytes)
+            log.totals = StoreTotals()
+
 
 cdef class SegmentedLog(StreamLog):
     """A log as a list of segments; subclasses say where the bytes live."""

@@ -406,6 +406,10 @@ cdef class StateLog(TickTask):
         self.wants_sync = True
         return True
 
+    def moved_to(self, str path not None):
+        """The folder of the file, which has been committed, was renamed."""
+        self.path = path
+
     async def commit(self):
         """Wait until everything appended so far is committed. Raises StorageError when the log was closed before."""
         if self.committed >= self.position and (self.memory or (self.temporary is None and not self.wants_sync)):

@@ -1,0 +1,35 @@
+from jetbroker.store.log.stream_log import StreamLog
+
+class ArchiveError(Exception):
+    """The archive cannot be taken; the text says why."""
+
+class BlockWriter:
+    """Message blocks of one stream, one after the other."""
+
+    damaged: int
+    size: int
+    last_seq: int
+    def __init__(self, log: StreamLog, stream: str) -> None: ...
+    def fill(self, start: int, last: int, until_ns: int) -> int:
+        """Copy messages from `start` to `last` until the block is full or the time is over; returns the next one."""
+    @property
+    def full(self) -> bool: ...
+    def end_at(self, seq: int, time_ns: int) -> None:
+        """The stream goes up to a sequence whose message is gone."""
+    def forget(self) -> None:
+        """Only `damaged` is wanted."""
+    def finish(self, index: int) -> bytes:
+        """The block's bytes, with checksums; the next one begins. May run in a thread."""
+
+class BlockReader:
+    """Message blocks of one stream, one after the other, into its log."""
+
+    def __init__(self, stream: str) -> None: ...
+    def begin(self, index: int) -> None:
+        """A block begins."""
+    def feed(self, data: bytes) -> None:
+        """Check the next piece of it. May run in a thread. Raises ArchiveError."""
+    def store(self, log: StreamLog, until_ns: int) -> bool:
+        """Append what was checked, until the time is over; True: there is more. Raises ArchiveError, StorageError."""
+    def end(self) -> None:
+        """The block ends. Raises ArchiveError when a record does not."""

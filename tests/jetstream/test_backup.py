@@ -1,0 +1,370 @@
+"""Backup and restore: a stream goes out as an archive and comes back as it was, whole or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tarfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nats.aio.msg import Msg
+
+from tests.support import process
+from tests.support.backups import (
+    ERASED,
+    TOMBSTONE,
+    archive_of,
+    backup,
+    begin_restore,
+    meta_files,
+    record,
+    restore,
+    send,
+)
+from tests.support.origins import Streams, connected
+
+S: dict[str, Any] = {"name": "S", "subjects": ["s.>"]}
+
+
+@pytest.fixture
+async def events(streams: Streams) -> AsyncIterator[asyncio.Queue[dict[str, Any]]]:
+    """Advisories of backups and restores, as they come."""
+    found: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    async def take(message: Msg) -> None:
+        advisory = json.loads(message.data)
+        if "snapshot" in advisory["type"] or "restore" in advisory["type"]:
+            found.put_nowait(advisory)
+
+    subscription = await streams.client.subscribe("$JS.EVENT.ADVISORY.STREAM.>", cb=take)
+    yield found
+    await subscription.unsubscribe()
+
+
+async def filled(streams: Streams, messages: int = 300) -> dict[str, Any]:
+    """A stream with headers, gaps and a consumer that has delivered, acked and given up something."""
+    await streams.create(**S)
+    for number in range(messages):
+        await streams.client.publish(f"s.{number % 7}", b"payload %d " % number * 20, headers={"N": str(number)})
+    await streams.until_last("S", messages)
+    for seq in (1, 40, messages):
+        await streams.api("STREAM.MSG.DELETE.S", {"seq": seq})
+    consumer = {"durable_name": "C", "ack_policy": "explicit", "ack_wait": 60_000_000_000, "filter_subject": "s.>"}
+    await streams.api("CONSUMER.CREATE.S.C", {"stream_name": "S", "config": consumer})
+    jetstream = streams.client.jetstream()
+    bound = await jetstream.pull_subscribe_bind("C", "S")
+    for number, message in enumerate(await bound.fetch(30)):
+        if number % 3:
+            await message.ack_sync()
+    return await streams.api("STREAM.INFO.S")
+
+
+def shown(info: dict[str, Any]) -> dict[str, Any]:
+    """What must be the same after a restore."""
+    state = {k: v for k, v in info["state"].items() if k not in ("last_ts", "consumer_count")}
+    return {"config": info["config"], "state": state, "created": info["created"]}
+
+
+async def test_a_stream_comes_back_with_its_consumer(streams: Streams, events: asyncio.Queue[dict[str, Any]]) -> None:
+    before = await filled(streams)
+    messages = await streams.content("S")
+    consumer = await streams.api("CONSUMER.INFO.S.C")
+    saved = await backup(streams, "S", chunk_size=1024, window_size=4096)
+    assert saved.answer["config"]["name"] == "S"
+    assert saved.answer["state"]["messages"] == before["state"]["messages"]
+    assert set(saved.chunks[:-1]) == {1024}
+    assert list(saved.files)[:2] == ["meta.inf", "meta.sum"]
+    assert {"obs/C/meta.inf", "obs/C/meta.sum", "obs/C/o.dat", "msgs/1.blk"} <= set(saved.files)
+    await streams.api("STREAM.DELETE.S")
+    answer = await restore(streams, saved.answer["config"], saved.archive)
+    assert answer["type"] == "io.nats.jetstream.api.v1.stream_create_response"
+    assert shown(answer) == shown(before)
+    assert await streams.content("S") == messages
+    after = await streams.api("CONSUMER.INFO.S.C")
+    for part in ("delivered", "ack_floor"):
+        consumer[part].pop("last_active")
+    for name in ("config", "created", "delivered", "ack_floor", "num_ack_pending", "num_redelivered", "num_pending"):
+        assert after[name] == consumer[name], name
+    kinds = [(await events.get())["type"].rsplit(".", 1)[1] for _ in range(4)]
+    assert kinds == ["snapshot_create", "snapshot_complete", "restore_create", "restore_complete"]
+
+
+async def test_a_restored_stream_survives_a_kill_and_goes_on(tmp_path: Path) -> None:
+    with process.jetbroker("-js", "-sd", str(tmp_path)) as server:
+        async with connected(server.url) as streams:
+            before = await filled(streams)
+            saved = await backup(streams, "S")
+            await streams.api("STREAM.DELETE.S")
+            assert "error" not in await restore(streams, saved.answer["config"], saved.archive)
+            messages = await streams.content("S")
+            consumer = await streams.api("CONSUMER.INFO.S.C")
+        server.kill()
+        server.start()
+        async with connected(server.url) as streams:
+            assert shown(await streams.api("STREAM.INFO.S")) == shown(before)
+            assert await streams.content("S") == messages
+            after = await streams.api("CONSUMER.INFO.S.C")
+            assert (after["num_ack_pending"], after["ack_floor"]) == (
+                consumer["num_ack_pending"],
+                consumer["ack_floor"],
+            )
+            await streams.publish("s.new", "goes on")
+            assert (await streams.api("STREAM.INFO.S"))["state"]["last_seq"] == before["state"]["last_seq"] + 1
+
+
+async def test_a_backup_ends_at_the_sequence_where_it_began(streams: Streams) -> None:
+    """Publishing goes on while the archive is made: 12 MB in chunks that are answered one at a time."""
+    await streams.create(**S)
+    for _ in range(200):
+        await streams.client.publish("s.a", b"x" * 60_000)
+    await streams.until_last("S", 200)
+    published = 0
+
+    async def publish() -> None:
+        nonlocal published
+        while True:
+            await streams.publish("s.late", "later")
+            published += 1
+
+    publisher = asyncio.create_task(publish())
+    saved = await backup(streams, "S", chunk_size=1024, window_size=1024)
+    publisher.cancel()
+    assert published
+    last = saved.answer["state"]["last_seq"]
+    await streams.api("STREAM.DELETE.S")
+    answer = await restore(streams, saved.answer["config"], saved.archive)
+    assert answer["state"]["last_seq"] == last
+    assert answer["state"]["messages"] == saved.answer["state"]["messages"]
+
+
+async def test_consumers_can_be_left_out(streams: Streams) -> None:
+    await filled(streams, 10)
+    saved = await backup(streams, "S", no_consumers=True, jsck=True)
+    assert not [name for name in saved.files if name.startswith("obs/")]
+
+
+@pytest.mark.parametrize("first_seq", [0, 5000])
+async def test_an_empty_stream_keeps_its_sequence(streams: Streams, first_seq: int) -> None:
+    await streams.create(**S, first_seq=first_seq)
+    if not first_seq:
+        await streams.publish("s.a", "1", "2", "3")
+        await streams.api("STREAM.PURGE.S")
+    before = await streams.api("STREAM.INFO.S")
+    saved = await backup(streams, "S")
+    await streams.api("STREAM.DELETE.S")
+    assert shown(await restore(streams, saved.answer["config"], saved.archive)) == shown(before)
+    assert (await streams.api("STREAM.INFO.S"))["state"]["last_seq"] == before["state"]["last_seq"]
+
+
+async def test_only_one_backup_of_a_stream_at_a_time_and_none_of_memory(streams: Streams) -> None:
+    await filled(streams, 300)
+    inbox = streams.client.new_inbox()
+    subscription = await streams.client.subscribe(inbox)  # it answers nothing
+    first = await streams.api("STREAM.SNAPSHOT.S", {"deliver_subject": inbox, "chunk_size": 1024, "window_size": 1024})
+    assert "error" not in first
+    second = await backup(streams, "S")
+    assert second.answer["error"]["err_code"] == 10064
+    assert second.answer["error"]["description"] == "snapshot failed: snapshot in progress"
+    await subscription.unsubscribe()  # "No Interest": the first one ends
+    while "error" in (await backup(streams, "S")).answer:
+        await asyncio.sleep(0.02)
+    await streams.create("M", subjects=["m"], storage="memory")
+    assert (await backup(streams, "M")).answer["error"]["description"] == "snapshot failed: no impl"
+
+
+async def test_a_receiver_that_leaves_is_noticed(streams: Streams) -> None:
+    await filled(streams, 300)
+    inbox = streams.client.new_inbox()
+    got: asyncio.Queue[Msg] = asyncio.Queue()
+
+    async def take(message: Msg) -> None:
+        got.put_nowait(message)
+
+    subscription = await streams.client.subscribe(inbox, cb=take)
+    await streams.api("STREAM.SNAPSHOT.S", {"deliver_subject": inbox, "chunk_size": 1024, "window_size": 1024})
+    message = await asyncio.wait_for(got.get(), 30)
+    assert message.reply.split(".")[:4] == ["$JS", "SNAPSHOT", "ACK", "S"]
+    assert message.reply.split(".")[5:] == ["1024", "1"]
+    assert got.empty()  # one chunk is the whole window
+    await subscription.unsubscribe()
+    await streams.client.flush()
+
+
+# --- archives that were made by somebody else ---
+
+
+def blocks(*records: bytes) -> list[tuple[str, bytes]]:
+    return [("msgs/1.blk", b"".join(records))]
+
+
+async def refused(streams: Streams, archive: bytes, config: dict[str, Any] = S) -> str:
+    """Why an archive is not taken; nothing of it is there then."""
+    answer = await restore(streams, config, archive)
+    assert answer["type"] == "io.nats.jetstream.api.v1.stream_create_response"
+    error = answer["error"]
+    assert (await streams.api(f"STREAM.INFO.{config['name']}"))["error"]["err_code"] == 10059
+    return f"{error['err_code']} {error['description']}"
+
+
+async def test_records_are_read_as_nats_server_reads_them(streams: Streams) -> None:
+    """Gaps, erased messages, tombstones in later blocks, sequences that go back."""
+    archive = archive_of([
+        *meta_files("S"),
+        ("msgs/1.blk", b"".join([
+            record("S", 1, 10, b"s.a", b"ten", time_ns=1_000_000_000),
+            record("S", 1, 11, b"s.b", b"eleven", b"NATS/1.0\r\nNats-Msg-Id: 1\r\n\r\n", time_ns=2_000_000_000),
+            record("S", 1, 9, b"s.old", b"behind"),
+            record("S", 1, 12 | ERASED, time_ns=3_000_000_000),
+            record("S", 1, 200_000, b"s.far", b"", time_ns=4_000_000_000),
+        ])),
+        ("msgs/3.blk", record("S", 3, 10 | TOMBSTONE) + record("S", 3, 200_005 | TOMBSTONE)),
+        ("msgs/index.db", b"not looked at"),
+        ("something/else", b"nor this"),
+    ])  # fmt: skip
+    answer = await restore(streams, S, archive, chunk=7)
+    assert answer["created"] == "2024-05-06T07:08:09.123456789Z"
+    state = answer["state"]
+    assert (state["first_seq"], state["last_seq"], state["messages"]) == (11, 200_005, 2)
+    found = [await streams.message("S", seq) for seq in (11, 200_000)]
+    assert [(each["subject"], each["data"], each["time"]) for each in found if each] == [
+        ("s.b", b"eleven", "1970-01-01T00:00:02Z"),
+        ("s.far", b"", "1970-01-01T00:00:04Z"),
+    ]
+    duplicate = await streams.client.request("s.b", b"x", headers={"Nats-Msg-Id": "1"}, timeout=30)
+    assert json.loads(duplicate.data)["seq"] == 200_006  # it was stored longer ago than the window
+
+
+def member(name: str, kind: bytes, link: str = "") -> tuple[tarfile.TarInfo, bytes]:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, link
+    return info, b""
+
+
+DAMAGED = bytearray(record("S", 1, 1, b"s.a", b"damaged"))
+DAMAGED[25] ^= 1
+HOSTILE: dict[str, tuple[list[Any], str]] = {
+    "nothing": ([], "10062 restore failed: open meta.inf: no such file or directory"),
+    "outside": ([*meta_files("S"), ("../x", b"1")], "10062 restore failed: unexpected content"),
+    "deep outside": ([*meta_files("S"), ("msgs/../../x", b"1")], "10062 restore failed: unexpected content"),
+    "absolute": ([*meta_files("S"), ("/etc/passwd", b"1")], "10062 restore failed: unexpected content"),
+    "link": ([*meta_files("S"), member("msgs/1.blk", tarfile.SYMTYPE, "/etc/passwd")],
+             "10062 restore failed: unexpected content"),
+    "hard link": ([member("meta.inf", tarfile.LNKTYPE, "x")], "10062 restore failed: unexpected content"),
+    "folder": ([member("msgs", tarfile.DIRTYPE)], "10062 restore failed: unexpected content"),
+    "device": ([member("dev", tarfile.CHRTYPE)], "10062 restore failed: unexpected content"),
+    "consumer's name": ([*meta_files("S"), ("obs/a b/meta.inf", b"{}")], "10062 restore failed: unexpected content"),
+    "other stream": (meta_files("T"), "10062 restore failed: stream names do not match"),
+    "no JSON": ([("meta.inf", b"{")], "10062 restore failed: unexpected EOF"),
+    "wrong sum": ([meta_files("S")[0], ("meta.sum", b"0")],
+                  "10062 restore failed: meta.inf does not match its checksum"),
+    "not whole": ([*meta_files("S"), ("errors.txt", b"block 7")],
+                  "10062 restore failed: the archive is not whole: block 7"),
+    "damaged record": ([*meta_files("S"), *blocks(bytes(DAMAGED))], "10062 restore failed: message block 1 is damaged"),
+    "another block's": ([*meta_files("S"), *blocks(record("S", 2, 1, b"s"))],
+                        "10062 restore failed: message block 1 is damaged"),
+    "torn record": ([*meta_files("S"), *blocks(record("S", 1, 1, b"s", b"torn")[:-3])],
+                    "10062 restore failed: message block 1 ends in a record"),
+    "no subject": ([*meta_files("S"), *blocks(record("S", 1, 1, b"", b"x"))],
+                   "10062 restore failed: message 1 has no valid subject"),
+    "two lines": ([*meta_files("S"), *blocks(record("S", 1, 1, b"s 1\r\nPUB", b"x"))],
+                  "10062 restore failed: message 1 has no valid subject"),
+    "wildcard": ([*meta_files("S"), *blocks(record("S", 1, 1, b"s.>", b"x"))],
+                 "10062 restore failed: message 1 has no valid subject"),
+    "headers too long": ([*meta_files("S"), *blocks(record("S", 1, 1, b"s", b"", b"h", headers_len=2))],
+                         "10062 restore failed: message block 1 is damaged"),
+    "far sequence": ([*meta_files("S"), *blocks(record("S", 1, ERASED | 2**62 | 1))],
+                     "10062 restore failed: sequence "),
+    "blocks turned round": ([*meta_files("S"), ("msgs/2.blk", b""), ("msgs/1.blk", b"")],
+                            "10062 restore failed: message block 1 is out of order"),
+    "large document": ([("meta.inf", b" " * (1 << 20) + b"{}")], "10062 restore failed: meta.inf is too large"),
+    "consumer without sum": ([*meta_files("S"), ("obs/C/meta.inf", b"{}")],
+                             '10062 restore failed: error restoring consumer ["C"]: no such file or directory'),
+    "consumer's state": ([*meta_files("S"), ("obs/C/meta.inf", b"{}"), ("obs/C/meta.sum", b""), ("obs/C/o.dat", b"x")],
+                         '10062 restore failed: error restoring consumer ["C"]: meta.inf does not match'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_what_is_no_archive_of_the_stream_is_refused(streams: Streams, name: str) -> None:
+    files, why = HOSTILE[name]
+    assert (await refused(streams, archive_of(files))).startswith(why)
+
+
+async def test_a_damaged_or_torn_stream_of_chunks_is_refused(streams: Streams) -> None:
+    await filled(streams)
+    saved = await backup(streams, "S")
+    await streams.api("STREAM.DELETE.S")
+    damaged = bytearray(saved.archive)
+    damaged[len(damaged) // 2] ^= 1
+    assert await refused(streams, bytes(damaged)) == "10062 restore failed: s2: corrupt input"
+    assert await refused(streams, saved.archive[: len(saved.archive) // 2]) == "10062 restore failed: unexpected EOF"
+    assert await refused(streams, b"plain text, not compressed") == "10062 restore failed: s2: corrupt input"
+
+
+async def test_requests_that_cannot_lead_to_a_stream_are_refused_at_once(streams: Streams) -> None:
+    async def code(name: str, body: Any) -> int:
+        error = (await streams.api(f"STREAM.RESTORE.{name}", body))["error"]
+        return int(error["err_code"])
+
+    await streams.create(**S)
+    assert await code("S", {"config": S}) == 10130
+    assert await code("T", {"config": S}) == 10056
+    assert await code("T", {}) == 10003
+    assert await code("T", {"config": {"name": "T", "subjects": ["s.1"]}}) == 10065
+    assert await code("T", {"config": {"name": "T", "storage": "memory"}}) == 10062
+    assert await code("T", {"config": {"name": "T", "unknown": 1}}) == 10025
+    assert (await backup(streams, "X")).answer["error"]["err_code"] == 10059
+    bad = await streams.api("STREAM.SNAPSHOT.S", {"deliver_subject": "a.*"})
+    assert bad["error"]["err_code"] == 10015
+
+
+async def test_a_name_that_is_taken_meanwhile_stays_who_took_it(streams: Streams) -> None:
+    subject = await begin_restore(streams, S)
+    await streams.create("S", subjects=["other"])
+    answer = await send(streams.client, subject, archive_of([*meta_files("S"), *blocks(record("S", 1, 1, b"s.a"))]))
+    assert answer["error"]["err_code"] == 10130
+    info = await streams.api("STREAM.INFO.S")
+    assert (info["config"]["subjects"], info["state"]["messages"]) == (["other"], 0)
+
+
+async def test_chunks_need_an_answer_to_go_to(streams: Streams) -> None:
+    subject = await begin_restore(streams, S)
+    await streams.client.publish(subject, archive_of(meta_files("S")))
+    assert (await streams.api("STREAM.INFO.S"))["error"]["err_code"] == 10059
+    assert not streams.client.is_closed
+
+
+async def test_limits_hold_for_what_arrives(tmp_path: Path) -> None:
+    conf = tmp_path / "server.conf"
+    conf.write_text(f"""
+        jetstream {{ store_dir: '{tmp_path}' }}
+        accounts {{ A {{ users: [ {{user: a, password: a}} ], jetstream {{ max_file: 100KB, max_streams: 1 }} }} }}
+    """)
+    archive = archive_of([*meta_files("S"), *blocks(*(record("S", 1, n, b"s.a", b"x" * 999) for n in range(1, 120)))])
+    with process.jetbroker("-c", str(conf)) as server:
+        async with connected(server.url.replace("://", "://a:a@")) as streams:
+            assert await refused(streams, archive) == "10047 insufficient storage resources available"
+            await streams.create("T", subjects=["t"])
+            answer = await streams.api("STREAM.RESTORE.S", {"config": S})
+            assert answer["error"]["err_code"] == 10027
+        folders = [path.name for path in (tmp_path / "jetstream" / "A").iterdir() if path.is_dir()]
+        assert folders == ["T"]
+
+
+async def test_a_restore_that_breaks_off_leaves_nothing_after_a_kill(tmp_path: Path) -> None:
+    archive = archive_of([*meta_files("S"), *blocks(*(record("S", 1, n, b"s.a", b"x" * 999) for n in range(1, 999)))])
+    with process.jetbroker("-js", "-sd", str(tmp_path)) as server:
+        account = tmp_path / "jetstream" / "$G".replace("$", "%24")
+        async with connected(server.url) as streams:
+            subject = await begin_restore(streams, S)
+            for at in range(0, len(archive) - 4096, 4096):
+                await streams.client.request(subject, archive[at : at + 4096], timeout=30)
+            assert [path.name[:5] for path in account.iterdir() if path.is_dir()] == [".new-"]
+        server.kill()
+        server.start()
+        async with connected(server.url) as streams:
+            assert (await streams.api("STREAM.NAMES"))["streams"] is None
+        assert [path for path in account.iterdir() if path.is_dir()] == []
