@@ -71,6 +71,7 @@ TLS Options:
 Commands:
     passwd                           Make a bcrypt hash of a password (see {program} passwd --help)
     replay                           Publish dead letters again (see {program} replay --help)
+    store verify                     Check the hash chains of streams (see {program} store verify --help)
 
 Common Options:
     -h, --help                       Show this message
@@ -83,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line (`argv` without the program's name; None: the process's own). Returns the exit code."""
     program = program_name()
     words = sys.argv[1:] if argv is None else argv
-    if words[:1] in (["passwd"], ["replay"]):
+    if words[:1] in (["passwd"], ["replay"], ["store"]):
         return _command(words, program)
     try:
         line = flags.parse(words)
@@ -100,9 +101,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _command(words: Sequence[str], program: str) -> int:
-    from jetbroker.daemon import passwd, replay
+    from jetbroker.daemon import passwd, replay, verify
 
-    commands = {"passwd": passwd.main, "replay": replay.main}
+    commands = {"passwd": passwd.main, "replay": replay.main, "store": verify.main}
     try:
         return commands[words[0]](words[1:], program)
     except JetbrokerError as error:

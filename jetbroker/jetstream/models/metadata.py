@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from jetbroker.forms.api_level import API_LEVEL
 from jetbroker.forms.gotext import ZERO_TIME
 from jetbroker.jetstream.models.config import ConsumerConfig, StreamConfig
+from jetbroker.jetstream.models.hash_chains import HASH_CHAIN_HEAD
 
 _REQUIRED_LEVEL = "_nats.req.level"
 _SERVER_VERSION = "_nats.ver"
@@ -35,7 +36,8 @@ def required_level(metadata: Mapping[str, str]) -> str:
 
 def stored_metadata(metadata: Mapping[str, str], level: int) -> dict[str, str]:
     """What is kept: the client's keys without those the server owns, and the required level."""
-    kept = {key: value for key, value in metadata.items() if key not in (_SERVER_VERSION, _SERVER_LEVEL)}
+    own = (_SERVER_VERSION, _SERVER_LEVEL, HASH_CHAIN_HEAD)
+    kept = {key: value for key, value in metadata.items() if key not in own}
     kept[_REQUIRED_LEVEL] = str(level)
     return kept
 

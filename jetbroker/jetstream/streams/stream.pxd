@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint64_t
 from jetbroker.jetstream.host.host cimport Host
 from jetbroker.jetstream.streams.direct cimport DirectGet
 from jetbroker.jetstream.streams.expiry cimport Expiry
+from jetbroker.jetstream.streams.hash_chain cimport HashChain
 from jetbroker.jetstream.publish.ingest cimport Ingest
 from jetbroker.jetstream.models.interest cimport StreamConsumer
 from jetbroker.routing.router cimport Router
@@ -39,6 +40,7 @@ cdef class Stream(LogObserver):
     cdef dict subscriptions            # subject -> Subscription
     cdef list direct_subscriptions
     cdef object dedup_timer
+    cdef HashChain chain               # None for most streams
 
     # A consumer is done with message seq (acked, or delivered with ack none). Removes it when retention says so.
     cpdef int ack_message(self, StreamConsumer consumer, uint64_t seq) except -1

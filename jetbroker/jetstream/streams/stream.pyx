@@ -12,6 +12,7 @@ from jetbroker.clock cimport monotonic_ns
 from jetbroker.jetstream.host.host cimport Host
 from jetbroker.jetstream.streams.direct cimport DirectGet
 from jetbroker.jetstream.streams.expiry cimport Expiry
+from jetbroker.jetstream.streams.hash_chain cimport HashChain
 from jetbroker.jetstream.publish.ingest cimport Ingest
 from jetbroker.jetstream.models.interest cimport OfflineConsumer, StreamConsumer
 from jetbroker.forms.timestamps cimport format_timestamp, wall_clock_ns
@@ -23,10 +24,13 @@ from jetbroker.store.log.slices cimport subject_of
 from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, TickTask
 
 from jetbroker import limits
-from jetbroker.errors import SequenceError
+from jetbroker.errors import SequenceError, StorageError
+from jetbroker.jetstream.models.hash_chains import HASH_CHAIN, HASH_CHAIN_HEAD
 from jetbroker.jetstream.publish.batches import AtomicBatches
 from jetbroker.jetstream.publish.fast_batches import FastBatches
 from jetbroker.jetstream.publish.schedules import Schedules
+from jetbroker.store.format.hash_chain import ALGORITHMS
+from jetbroker.store.log.hash_chain import ChainFile
 from jetbroker.store.log.stream_log import subject_filter, subject_filter_steps
 from jetbroker.turns import at_once
 
@@ -89,6 +93,7 @@ cdef class Stream(LogObserver):
             self.log.skip_to(self.config.first_seq)
         yield from self._subscribe(self.config)
         self._follow_origins(self.config)
+        self._follow_chain(self.config)
         self._resume_retention()
         self.ingest.dedup.on_first = self._on_first_id
         self.ingest.dedup.start()
@@ -123,6 +128,7 @@ cdef class Stream(LogObserver):
         if self.dedup_timer is not None:
             self.dedup_timer.cancel()
             self.dedup_timer = None
+        self._end_chain()
         yield from self._unsubscribe(list(self.subscriptions))
 
     def applying(self, config: object):
@@ -139,6 +145,7 @@ cdef class Stream(LogObserver):
             return False
         yield from self._subscribe(config)
         self._follow_origins(config)
+        self._follow_chain(config)
         if self.ingest.schedules is not None:
             self.ingest.schedules.start()
         self.evict_up_to(0)
@@ -211,7 +218,40 @@ cdef class Stream(LogObserver):
             self.origins = self.make_origins(self)
         self.origins.follow(config)
 
+    # --- a tamper-evident stream ---
+
+    def _follow_chain(self, config: object) -> None:
+        algorithm = config.metadata.get(HASH_CHAIN, "")
+        if not algorithm:
+            self._end_chain()
+            return
+        if self.chain is not None:
+            return
+        try:
+            if algorithm not in ALGORITHMS or config.storage != "file":
+                raise StorageError(f"{algorithm!r} in {config.storage} storage is none of {', '.join(ALGORITHMS)} in file")
+            begins = self.log.first_seq if self.log.messages else self.log.last_seq + 1
+            file = ChainFile(self.log.directory, algorithm, begins)
+            if file.cut:
+                self._complain(f"the last {file.cut} bytes of its hash chain were no whole entries; it goes on before them")
+            self.chain = HashChain(self.log, file, self.host.turns, self._complain)
+            self.chain.run_tick()
+        except StorageError as error:
+            self._complain(f"it has no hash chain: {error}")
+
+    def _end_chain(self) -> None:
+        if self.chain is not None:
+            self.chain.close()
+            self.chain = None
+
+    def _complain(self, text: str) -> None:
+        self.host.log.warn(f"Stream '{self.host.account_name} > {self.name}': {text}")
+
     # --- what the API asks ---
+
+    def chain_head(self) -> dict[str, str]:
+        """Metadata that tells up to where the stream is tamper-evident; empty when it is not."""
+        return {HASH_CHAIN_HEAD: self.chain.position()} if self.chain is not None else {}
 
     def state(self, deleted_details: bool = False, subjects: dict[str, int] | None = None) -> dict[str, object]:
         """The stream's state as JSON shows it; `subjects` is a page made by pages.subjects_page."""
@@ -393,6 +433,8 @@ cdef class Stream(LogObserver):
 
     cdef int on_committed(self, uint64_t seq) except -1:
         self.ingest.committed(seq)
+        if self.chain is not None:
+            self.chain.run_tick()
         if self.origins is not None:
             self.origins.committed(seq)
         return self.wake_consumers()

@@ -1,5 +1,7 @@
 from jetbroker.tick import Tick, TickTask
 
+class Worker(TickTask): ...
+
 class WorkTurns(TickTask):
     """Gives each worker its turn, one after the other."""
 

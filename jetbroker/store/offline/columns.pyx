@@ -347,6 +347,25 @@ cdef class SegmentColumns:
         return (consumed, decoded, seqs, times, sizes, self.subject_column.take(), self.header_column.take(),
                 (ends, data))
 
+    def digests(self, Py_ssize_t start, Py_ssize_t count, digest):
+        """(sequence, digest(sequence, time ns, subject, headers, payload)) of the readable ones of these rows."""
+        cdef Py_ssize_t i, slot
+        cdef const char* record
+        cdef list out = []
+        for i in range(start, min(start + count, self.row_count)):
+            slot = self.rows[i]
+            if self.image is not None:
+                self._need(i, 1)
+            if not self._readable(slot):
+                self._note_damaged(slot)
+                continue
+            record = self.data + self.offsets[slot]
+            out.append((self.first_seq + slot, digest(
+                self.first_seq + slot, record_time(record), record_subject(record)[:record_subject_len(record)],
+                record_headers(record)[:record_headers_len(record)],
+                record_payload(record)[:record_payload_len(record)])))
+        return out
+
     cdef int _need(self, Py_ssize_t start, Py_ssize_t count) except -1:
         """Unpack the frames of these rows."""
         cdef Py_ssize_t i

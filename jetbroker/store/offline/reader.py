@@ -227,6 +227,22 @@ def open_stream(
     raise StoreReadError(f"the segments of stream {stream!r} change faster than they can be listed")
 
 
+def stream_folder(store_dir: str | os.PathLike[str], stream: str, account: str = "$G") -> Path:
+    """The folder with a stream's files. Raises StoreReadError when there is none."""
+    root = _store(store_dir)[0]
+    directories = _stream_directories(root)
+    if (account, stream) not in directories:
+        raise StoreReadError(_no_such_stream(root, stream, account, directories))
+    return directories[account, stream]
+
+
+def part_columns(part: SegmentPart) -> SegmentColumns:
+    """The segment of a part, with its live messages chosen. Raises StoreReadError when it is gone."""
+    segment = _open_part(part)
+    _select(part, segment, Query())
+    return segment
+
+
 def _store(store_dir: str | os.PathLike[str]) -> tuple[Path, str | None]:
     """The folder that holds jetbroker.json, checked for its version, and the domain that the store names."""
     given = Path(store_dir)
