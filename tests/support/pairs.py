@@ -43,9 +43,13 @@ class Pair:
         self.hub, self.spoke = self.servers
 
     def __enter__(self) -> Pair:
-        self.hub.start()
-        self.spoke.start()
-        self.linked()
+        try:
+            self.hub.start()
+            self.spoke.start()
+            self.linked()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def linked(self, hub_after: int = 0, spoke_after: int = 0) -> None:
