@@ -109,7 +109,7 @@ BODIES = [
 TOGETHER = [
     ("SERVER.PING.CONNZ", '{"acc":"A","filter_subject":"in.>"}'),
     ("SERVER.PING.CONNZ", '{"acc":"A","filter_subject":"out"}'),
-    ("SERVER.PING.CONNZ", '{"STATE":2,"Limit":1,"SORT":"subs","AUTH":true}'),
+    ("SERVER.PING.CONNZ", '{"STATE":2,"Limit":1,"SORT":"subs","AUTH":true,"ACC":"A"}'),
     ("SERVER.PING.CONNZ", '{"subscriptions":true,"subscriptions_detail":true,"acc":"A"}'),
     ("SERVER.PING.CONNZ", '{"sort":"stop","state":1,"acc":"nope"}'),
     ("SERVER.PING.CONNZ", '{"sort":"reason","state":2}'),
