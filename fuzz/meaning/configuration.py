@@ -146,7 +146,7 @@ TABLES: tuple[tuple[tuple[str | int, ...], Table, tuple[str, ...]], ...] = (
         ),
     ),
     (("jetstream",), keys.JETSTREAM, (*keys.STORE_DIR, "sync", "sync_interval", "limits")),
-    (("jetstream", "limits"), {}, ("batch",)),
+    (("jetstream", "limits"), keys.JETSTREAM_LIMITS, ("batch",)),
     (("jetstream", "limits", "batch"), keys.JETSTREAM_BATCHES, ()),
 )
 
