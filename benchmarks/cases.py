@@ -172,6 +172,7 @@ def all_cases() -> list[Case]:
     from benchmarks.hostile import hostile_cases
     from benchmarks.link_interest import interest_cases
     from benchmarks.links import link_cases
+    from benchmarks.publishing import publishing_cases
     from benchmarks.scale import scale_cases
 
     return [
@@ -218,6 +219,7 @@ def all_cases() -> list[Case]:
                 Row("bytes_per_connection", "memory per idle connection", at_most=6144.0),
             ),
         ),
+        *publishing_cases(),
         *consumer_cases(),
         *link_cases(),
         *interest_cases(),

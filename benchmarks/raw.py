@@ -45,14 +45,14 @@ class RawConnection:
         seen = 0
         mark = b"\n" + mark
         while True:
-            data = self._rest + self._receive()
+            data = self._rest + self.receive()
             seen += data.count(mark)
             if seen >= count:
                 self._rest = b"\n"
                 return data
             self._rest = data[-len(mark) + 1 :]
 
-    def _receive(self) -> bytes:
+    def receive(self) -> bytes:
         """What comes next, without PINGs, which are answered. One in two pieces is overlooked: another one follows."""
         data = self._socket.recv(CHUNK)
         if not data:
@@ -72,12 +72,16 @@ class RawConnection:
         self._subscriptions += 1
         self.send(b"SUB %b %d\r\n" % (subject.encode(), self._subscriptions))
 
-    def publish(self, subjects: Callable[[int], bytes], payload: bytes, count: int, window: int = 1000) -> None:
+    def publish(
+        self, subjects: Callable[[int], bytes], payload: bytes, count: int, window: int = 1000, headers: bytes = b""
+    ) -> None:
         """`count` messages into a stream, `window` of them without an ack yet at the most. Needs a SUB of `acks`."""
+        verb, sizes = (b"HPUB ", b"%d %d") if headers else (b"PUB ", b"%d")
+        size = len(headers) + len(payload)
+        tail = b" acks " + sizes % ((len(headers), size) if headers else size) + b"\r\n" + headers + payload + b"\r\n"
         for first in range(0, count, window):
             numbers = range(first, min(first + window, count))
-            tail = b" acks %d\r\n%b\r\n" % (len(payload), payload)
-            self.send(b"".join(b"PUB " + subjects(number) + tail for number in numbers))
+            self.send(b"".join(verb + subjects(number) + tail for number in numbers))
             if b'"error"' in self.until(b"MSG acks ", len(numbers)):
                 raise BenchmarkError("a publish was refused")
 
@@ -97,6 +101,6 @@ class RawConnection:
     def _answer(self) -> dict[str, Any]:
         data = b""
         while not data.endswith(b"}\r\n"):
-            data += self._receive()
+            data += self.receive()
         found: dict[str, Any] = json.loads(data[data.index(b"\r\n") :])
         return found

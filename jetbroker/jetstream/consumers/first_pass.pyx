@@ -35,7 +35,7 @@ cdef tuple last_tokens(SubjectFilter filter):
     for pattern in filter.patterns:
         front, dot, last = pattern.rpartition(b".")
         if len(last) > 1 and last.endswith(b"*") and not has_wildcard(pattern, len(pattern)):
-            begin.append(pattern[:-1])
+            begin.append(pattern[:len(pattern) - 1])
             wide.append(front + dot + b"*")
     return tuple(begin), wide
 

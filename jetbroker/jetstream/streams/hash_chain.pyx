@@ -32,7 +32,7 @@ cdef class HashChain(Worker):
         """The log has lost its end: its sequences are given out again, and the chain tells of it."""
         first, last = self.log.last_seq + 1, self.file.at
         entry = form.new_entry(self.hash_of, self.file.head, first, form.REWOUND, form.range_digest(last))
-        self.file.write(entry, first - 1, entry[-32:])
+        self.file.write(entry, first - 1, entry[form.HASHED:])
 
     def position(self) -> str:
         """The last sequence and its hash, as a client notes it."""
@@ -91,4 +91,4 @@ cdef class HashChain(Worker):
     def _add(self, list out, bytes head, first, int kind, bytes digest) -> bytes:
         entry = form.new_entry(self.hash_of, head, first, kind, digest)
         out.append(entry)
-        return entry[-32:]
+        return entry[form.HASHED:]
