@@ -82,7 +82,7 @@ EDITS: dict[str, list[str]] = {
         remotes("1compression: off", "2disabled: true"),
         remotes("1compression: off", "2disabled: true\ntls { handshake_first: true }"),
         remotes("1compression: off", "2disabled: true\ntls { insecure: true }"),
-        remotes("1compression: off\nhub: true", "2disabled: true\ntls { insecure: true }"),
+        remotes("1compression: off\nhub: true", "2disabled: true"),  # of two faults nats-server names any
         remotes("1compression: off"),
     ],
     "fields of remotes": [
