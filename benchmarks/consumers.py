@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from benchmarks.cases import Case, Row
-from benchmarks.raw import RawConnection
+from benchmarks.raw import RawConnection, client_of
 from benchmarks.servers import Server
 
 PAYLOAD = b"x" * 128
@@ -20,16 +18,6 @@ SPARSE_SUBJECTS, SPARSE_MESSAGES = 1000, 5_000_000
 CREATED = 100
 KEYS, READ = 1_000_000, 500_000
 IN_FLIGHT = 1000
-
-
-@contextmanager
-def _client(server: Server, *subjects: str) -> Iterator[RawConnection]:
-    server.start()
-    with RawConnection(server.port) as client:
-        for subject in ("acks", "api", *subjects):
-            client.subscribe(subject)
-        client.sync()
-        yield client
 
 
 def _stream(client: RawConnection, **config: Any) -> None:
@@ -44,7 +32,7 @@ def _consumer(client: RawConnection, stream: str, name: str, **config: Any) -> N
 def _fan_out(server: Server, _: Path, divisor: int) -> dict[str, float]:
     """They have nobody to deliver to until all of them are there; a wildcard does not wake them."""
     count = FANNED // divisor
-    with _client(server) as client:
+    with client_of(server) as client:
         _stream(client, name="S", subjects=["s"])
         client.publish(lambda _: b"s", PAYLOAD, count)
         for number in range(FANS):
@@ -59,7 +47,7 @@ def _fan_out(server: Server, _: Path, divisor: int) -> dict[str, float]:
 def _own_consumers(server: Server, _: Path, divisor: int) -> dict[str, float]:
     """Each asks for what is published to a subject of its own."""
     count = OWN_MESSAGES // divisor
-    with _client(server) as client, RawConnection(server.port) as reader:
+    with client_of(server) as client, RawConnection(server.port) as reader:
         _stream(client, name="S", subjects=["s.*"])
         for number in range(OWN_CONSUMERS):
             _consumer(client, "S", f"C{number}", filter_subject=f"s.{number}")
@@ -78,7 +66,7 @@ def _sparse(server: Server, _: Path, divisor: int) -> dict[str, float]:
     """One in a thousand messages matches: all of those are fetched; then more such consumers are made."""
     count = SPARSE_MESSAGES // divisor
     matching = count // SPARSE_SUBJECTS
-    with _client(server, "pulled") as client:
+    with client_of(server, "pulled") as client:
         _stream(client, name="S", subjects=["s.*"])
         client.publish(lambda number: b"s.%d" % (number % SPARSE_SUBJECTS), PAYLOAD, count)
         began = time.perf_counter()
@@ -98,7 +86,7 @@ def _sparse(server: Server, _: Path, divisor: int) -> dict[str, float]:
 def _key_value(server: Server, _: Path, divisor: int) -> dict[str, float]:
     """As clients make a bucket, put, get and watch; up to a thousand puts or gets are under way."""
     keys, read = KEYS // divisor, READ // divisor
-    with _client(server, "got") as client:
+    with client_of(server, "got") as client:
         settings = {"max_msgs_per_subject": 1, "discard": "new", "allow_rollup_hdrs": True, "deny_delete": True}
         _stream(client, name="KV_B", subjects=["$KV.B.>"], allow_direct=True, **settings)
         began = time.perf_counter()

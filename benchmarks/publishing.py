@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from benchmarks.cases import Case, Row
-from benchmarks.raw import RawConnection
+from benchmarks.raw import client_of
 from benchmarks.servers import Server
 
 COUNTED, COUNTERS = 500_000, 1000
@@ -19,11 +19,7 @@ TOLD = re.compile(rb'"seq":(\d+)')
 
 def _counters(server: Server, _: Path, divisor: int) -> dict[str, float]:
     count = COUNTED // divisor
-    server.start()
-    with RawConnection(server.port) as client:
-        for subject in ("acks", "api"):
-            client.subscribe(subject)
-        client.sync()
+    with client_of(server) as client:
         config = {"name": "S", "subjects": ["c.*"], "storage": "file", "allow_msg_counter": True, "allow_direct": True}
         client.request("STREAM.CREATE.S", config)
         began = time.perf_counter()
@@ -34,11 +30,7 @@ def _counters(server: Server, _: Path, divisor: int) -> dict[str, float]:
 def _fast_batch(server: Server, _: Path, divisor: int) -> dict[str, float]:
     """One batch, at most 500 messages ahead of its answers."""
     count = BATCHED // divisor
-    server.start()
-    with RawConnection(server.port) as client:
-        for subject in ("fast.>", "api"):
-            client.subscribe(subject)
-        client.sync()
+    with client_of(server, "fast.>") as client:
         client.request("STREAM.CREATE.S", {"name": "S", "subjects": ["s"], "storage": "file", "allow_batched": True})
         told = 0
         began = time.perf_counter()

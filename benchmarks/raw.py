@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.servers import BenchmarkError
+from benchmarks.servers import BenchmarkError, Server
 
 CHUNK = 1 << 20
 TIMEOUT_S = 120.0
@@ -104,3 +105,14 @@ class RawConnection:
             data += self.receive()
         found: dict[str, Any] = json.loads(data[data.index(b"\r\n") :])
         return found
+
+
+@contextmanager
+def client_of(server: Server, *subjects: str) -> Iterator[RawConnection]:
+    """Start the server and connect; subscribed to these subjects, to acks, and to answers of the API."""
+    server.start()
+    with RawConnection(server.port) as client:
+        for subject in ("acks", "api", *subjects):
+            client.subscribe(subject)
+        client.sync()
+        yield client

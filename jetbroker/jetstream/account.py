@@ -247,16 +247,20 @@ class JetStream:
             raise api_error("stream_create", err=str(error)) from error
         origins = partial(self._make_origins, None)
         stream = Stream(self.host, self.usage, config, log, created_ns, own_subjects, origins)
+        await self._bring_in(stream)
+        self.host.advisories.stream("CREATED", config.name, "create")
+        return stream
+
+    async def _bring_in(self, stream: Stream) -> None:
+        """Start a stream that is stored now, and enter it. One that cannot start is deleted again."""
         try:
             await in_turns(stream.starting())
         except Exception:
             stream.stop()
-            await self.store.delete_stream(self.account_name, config.name)
+            await self.store.delete_stream(self.account_name, stream.name)
             raise
         self._enter(stream)
-        await in_turns(self.subjects.add(stream.name, config.subjects))
-        self.host.advisories.stream("CREATED", config.name, "create")
-        return stream
+        await in_turns(self.subjects.add(stream.name, stream.config.subjects))
 
     def _check_tier(self, config: StreamConfig) -> None:
         if self.tiers and f"R{config.num_replicas or 1}" not in self.tiers:
@@ -295,14 +299,7 @@ class JetStream:
         except BaseException:
             stream.stop()
             raise
-        try:
-            await in_turns(stream.starting())
-        except Exception:
-            stream.stop()
-            await self.store.delete_stream(self.account_name, config.name)
-            raise
-        self._enter(stream)
-        await in_turns(self.subjects.add(stream.name, config.subjects))
+        await self._bring_in(stream)
         for consumer in made:
             self._start_restored(consumer)
         self.host.advisories.stream("CREATED", config.name, "create")
