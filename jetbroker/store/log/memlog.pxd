@@ -15,5 +15,6 @@ cdef class MemorySegment(Segment):
 cdef class MemoryLog(SegmentedLog):
     cdef Tick tick
     cdef readonly bint closed
+    cdef int resize(self, MemorySegment segment, Py_ssize_t room) except -1
     cdef int compact(self, MemorySegment segment) except -1
     cdef Py_ssize_t record_size(self, Segment segment, Py_ssize_t slot) noexcept

@@ -79,21 +79,25 @@ cdef class MemoryLog(SegmentedLog):
     cdef char* room(self, uint32_t length, uint32_t* offset) except NULL:
         cdef MemorySegment segment = <MemorySegment>self.active
         cdef Py_ssize_t room
-        cdef char* p
         if segment.size + length > <Py_ssize_t>self.segment_bytes and segment.slots:
             self.roll(self.last_seq + 1)
             segment = <MemorySegment>self.active
         if segment.size + length > segment.room:
-            room = max(2 * segment.room, segment.size + <Py_ssize_t>length, 4096)
-            p = <char*>realloc(segment.data, room)
-            if p == NULL:
-                raise MemoryError
-            segment.data = p
-            segment.room = room
+            # a log that filled a segment fills the next one: no moves on the way, and pages cost when they are touched
+            room = 2 * segment.room if len(self.segments) == 1 else <Py_ssize_t>self.segment_bytes
+            self.resize(segment, max(room, segment.size + <Py_ssize_t>length, 4096))
         # 0 means an empty slot, so offsets count from 1
         offset[0] = <uint32_t>(segment.size + 1)
         segment.size += length
         return segment.data + segment.size - length
+
+    cdef int resize(self, MemorySegment segment, Py_ssize_t room) except -1:
+        cdef char* data = <char*>realloc(segment.data, room if room else 1)
+        if data == NULL:
+            raise MemoryError
+        segment.data = data
+        segment.room = room
+        return 0
 
     cdef int roll(self, uint64_t first_seq) except -1:
         cdef MemorySegment old = <MemorySegment>self.active
@@ -104,6 +108,8 @@ cdef class MemoryLog(SegmentedLog):
         self.segments.append(new)
         if old.live == 0:
             self.drop_dead_segments()
+        elif old.live == old.slots:
+            self.resize(old, old.size)
         else:
             self.compact(old)
         return 0
