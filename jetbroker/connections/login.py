@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from jetbroker.auth.tokens import UserToken
 
 Judge = Callable[[ClientProtocol, Verdict], None]
+_NO_LIMITS = AccountLimits()
 
 
 class Logins:
@@ -210,7 +211,7 @@ class Logins:
     def limits_of(self, account: Account) -> AccountLimits:
         """The configured limits of an account."""
         configured = self.options.accounts.get(account.name)
-        return AccountLimits() if configured is None else configured.limits
+        return _NO_LIMITS if configured is None else configured.limits
 
     def _bound(self, client: ClientProtocol, bounds: AccountLimits) -> int:
         """The smallest one of server, account and user holds. Returns how many subscriptions there may be."""

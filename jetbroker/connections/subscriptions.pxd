@@ -11,7 +11,8 @@ cdef class ClientSubscriptions:
     cdef public Py_ssize_t most        # there may be; negative: any number
 
     cdef Subscription find(self, bytes sid)
-    cdef bint full(self)
+    cdef Py_ssize_t count(self) noexcept
+    cdef bint full(self) noexcept
     cdef int add(self, Subscription sub) except -1
     # The sid is free again, if it still belongs to this subscription.
     cdef int release(self, Subscription sub) except -1

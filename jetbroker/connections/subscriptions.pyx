@@ -2,6 +2,7 @@
 """The subscriptions of one client (see subscriptions.pxd)."""
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_Size
 from libc.stdint cimport int64_t
 
 from jetbroker.clock cimport monotonic_ns
@@ -20,13 +21,16 @@ cdef class ClientSubscriptions:
     """By sid."""
 
     def __len__(self) -> int:
-        return 0 if self.by_sid is None else len(self.by_sid)
+        return self.count()
+
+    cdef Py_ssize_t count(self) noexcept:
+        return 0 if self.by_sid is None else PyDict_Size(self.by_sid)
 
     cdef Subscription find(self, bytes sid):
         return None if self.by_sid is None else <Subscription>self.by_sid.get(sid)
 
-    cdef bint full(self):
-        return 0 <= self.most <= len(self)
+    cdef bint full(self) noexcept:
+        return 0 <= self.most <= self.count()
 
     cdef int add(self, Subscription sub) except -1:
         if self.by_sid is None:

@@ -42,7 +42,11 @@ class _Pairs(list[tuple[str, Any]]):
 
     def given(self) -> Iterator[tuple[str, Any]]:
         """Keys as Go compares them, and values; a null means the key was not given."""
-        return ((name.translate(_FOLDED).lower(), value) for name, value in self if value is not None)
+        return ((_folded(name), value) for name, value in self if value is not None)
+
+
+def _folded(name: str) -> str:
+    return (name if name.isascii() else name.translate(_FOLDED)).lower()
 
 
 class _Float(float):
@@ -60,7 +64,7 @@ class _Float(float):
 def _decode_object(raw: bytes, holder: str) -> _Pairs:
     text = raw.decode("utf-8", "replace")
     try:
-        found = json.loads(text, object_pairs_hook=_Pairs, parse_constant=_refuse, parse_float=_Float)
+        found = _DECODER.decode(text)
     except (ValueError, RecursionError):
         raise ProtocolError("", detail=syntax_fault(raw) or "exceeded max depth") from None
     if found is None:
@@ -68,6 +72,13 @@ def _decode_object(raw: bytes, holder: str) -> _Pairs:
     _require(isinstance(found, _Pairs), found, f"server.{holder}")
     pairs: _Pairs = found
     return pairs
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_Pairs, parse_constant=_refuse, parse_float=_Float)
 
 
 def _typed(value: Any, kind: Kind, key: str, holder: str) -> Any:
@@ -100,10 +111,6 @@ def _texts(value: Any, key: str, holder: str) -> list[str]:
 
 def _is_number(value: Any, least: int, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(constant)
 
 
 def _require(condition: bool, value: Any, wanted: str, field: str = "", holder: str = "") -> None:

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The client protocol's parser, without I/O (see parser.pxd)."""
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.string cimport memchr
 
 from jetbroker.wire.lexing cimport (
@@ -261,20 +261,25 @@ cdef class Parser:
         return (lf + 1) - p
 
     cdef int _subscription(self, CommandHandler handler, int op, bytes line, bint with_cr) except -1:
-        cdef list given = [word for word in line.replace(b"\t", b" ").split(b" ") if word]
+        cdef const char* first[3]
+        cdef const char* last[3]
+        cdef const char* q = PyBytes_AS_STRING(line)
+        cdef const char* stop = q + PyBytes_GET_SIZE(line)
+        cdef int count = 0
         cdef long most = 0
-        cdef bytes text
-        if op == OP_SUB:
-            if len(given) == 2:
-                return handler.on_subscribe(given[0], None, given[1])
-            if len(given) == 3:
-                return handler.on_subscribe(given[0], given[1], given[2])
-        elif len(given) == 1:
-            return handler.on_unsubscribe(given[0], 0)
-        elif len(given) == 2:
-            text = given[1]
-            most = parse_size(<const char*>text, <const char*>text + len(text), MAX_SIZE_DIGITS)
-            return handler.on_unsubscribe(given[0], most if most > 0 else 0)
+        while q < stop and count < 3:
+            first[count] = q
+            q = last[count] = token_end(q, stop)
+            q = skip_blanks(q, stop)
+            count += 1
+        if q == stop and op == OP_SUB and count > 1:
+            return handler.on_subscribe(first[0][:last[0] - first[0]],
+                                        None if count == 2 else first[1][:last[1] - first[1]],
+                                        first[count - 1][:last[count - 1] - first[count - 1]])
+        if q == stop and op == OP_UNSUB and 0 < count < 3:
+            if count == 2:
+                most = parse_size(first[1], last[1], MAX_SIZE_DIGITS)
+            return handler.on_unsubscribe(first[0][:last[0] - first[0]], most if most > 0 else 0)
         # nats-server takes the first byte behind the blanks, whatever it is, for the first of the arguments
         raise faults.bad_arguments("Sub" if op == OP_SUB else "Unsub", "Parse Error",
                                    line or (b"\r" if with_cr else b""))
