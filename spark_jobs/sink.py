@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from jetbroker.client.server import Server
 from jetbroker.store.offline.reader import is_literal
 from spark_jobs.options import check_role, count
-from spark_jobs.publisher import Publisher, PublishError, Server
+from spark_jobs.publisher import Publisher, PublishError
 
 if TYPE_CHECKING:
     import pyarrow as pa

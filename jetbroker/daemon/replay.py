@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from jetbroker.daemon.requester import Requester
+from jetbroker.client.requester import Requester
+from jetbroker.client.server import Server
 
 _DESCRIPTION = """\
 Publishes the messages of a dead-letter stream again, each on the subject it was stored with before it died. A letter
@@ -49,7 +50,10 @@ def main(argv: Sequence[str], program: str) -> int:
     Raises JetbrokerError when the server cannot be asked.
     """
     asked = _parser(program).parse_args(argv)
-    with Requester(asked.server, asked.tlsca, asked.timeout) as server:
+    url = asked.server if "://" in asked.server else f"nats://{asked.server}"
+    with Requester(
+        Server((url,), credentials=asked.creds, nkey=asked.nkey, tls_ca=asked.tlsca), asked.timeout
+    ) as server:
         return replay(server, asked)
 
 
@@ -153,6 +157,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="nats://[user:password@ or token@]host:port, tls:// for TLS (default: $NATS_URL, else this machine)",
     )
     parser.add_argument("--tlsca", default="", metavar="FILE", help="certificates to trust with tls://")
+    parser.add_argument("--creds", default="", metavar="FILE", help="a credentials file to log in with")
+    parser.add_argument("--nkey", default="", metavar="FILE", help="a file with the seed of an nkey to log in with")
     parser.add_argument("--subject", type=_subject, default=">", help="only letters whose subject matches")
     parser.add_argument("--origin", default="", metavar="STREAM", help="only what died in this stream")
     parser.add_argument("--consumer", default="", metavar="NAME", help="only what this consumer gave up")

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 from jetbroker import limits
 from jetbroker.addresses import joined, of_socket
 from jetbroker.auth.authenticator import WEBSOCKET
+from jetbroker.auth.credentials import CredentialsError, signed_by_file, signed_by_seed
 from jetbroker.config.options import LeafRemote, LeafUrl, Options
 from jetbroker.errors import ProtocolError
 from jetbroker.forms.gotext import quoted
 from jetbroker.forms.gourl import parse_url
-from jetbroker.leafnodes.credentials import CredentialsError, signed_by_file, signed_by_seed
 from jetbroker.leafnodes.greeting import Greeting
 from jetbroker.leafnodes.handshake import LinkInfo
 from jetbroker.leafnodes.leafs import Leafs

@@ -428,7 +428,10 @@ async def test_a_replay_without_its_stream_leaves_the_letters(bench: Bench) -> N
     assert await replay(bench, "NONE") == (1, "jetbroker: stream not found\n")
     assert await replay(bench, "a b") == (2, ANY)
     assert await replay(bench, "DEAD", "-s", "nats://127.0.0.1:1") == (1, ANY)
-    assert await replay(bench, "DEAD", "-s", "http://x") == (1, "jetbroker: bad URL of a server: http://x\n")
+    assert await replay(bench, "DEAD", "-s", "http://x") == (
+        1,
+        "jetbroker: 'http://x' is no URL of a server: nats://host:4222 or tls://host:4222\n",
+    )
     code, told = await replay(bench, "--help")
     assert code == 0 and "--dry-run" in told
 
