@@ -17,8 +17,25 @@ The rooms depend on each other in one direction only; `tests/test_house.py` keep
     jetstream/                   streams, consumers and their API
     monitor/                     the HTTP monitoring port
     broker, cli                  the whole, and its command line
+    tables/                      streams as Arrow tables
     testing/                     a broker for users' own tests
 """
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jetbroker.tables.scanning import scan
+
+__all__ = ["NATS_VERSION", "__version__", "scan"]
+
 __version__ = "0.1.0"
 NATS_VERSION = "2.14.5"  # the release whose behaviour this is; clients choose features by it
+
+
+def __getattr__(name: str) -> Any:
+    """`jetbroker.scan` is loaded when it is asked for: the broker needs nothing of it."""
+    if name == "scan":
+        from jetbroker.tables.scanning import scan
+
+        return scan
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

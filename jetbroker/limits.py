@@ -261,3 +261,7 @@ CONSUMER_REPLAY_STEPS = 64 * 1024 * 1024  # messages delivered or looked through
 # --- offline reader ---
 READER_BATCH_ROWS = 8192  # larger Arrow batches leave the caches
 READER_BATCH_BYTES = 16 * 1024 * 1024  # of headers and payload in one batch, whatever its rows
+TYPED_COLUMNS = 1000  # that payloads are decoded to
+TYPED_TEXT_CHARACTERS = 64 * 1024  # of the text that names them
+TYPED_DEPTH = 8  # arrays in arrays, models in models
+TYPED_DECIMAL_CHARACTERS = 100  # of a number's text: more digits fit no decimal

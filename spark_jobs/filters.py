@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from jetbroker.store.offline.reader import Query, is_literal
-from spark_jobs.options import microseconds
+from jetbroker.tables.convert import microseconds
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from urllib.parse import unquote, urlparse
 
 from jetbroker.errors import StoreReadError
 from jetbroker.store.offline.reader import MAX_SEQ, MAX_TIME_NS, MIN_TIME_NS, Query
+from jetbroker.tables.asked import moment_ns
 
 SOURCE = ("path", "stream", "account", "domain", "columns", "subject", "startSeq", "startTime", "verify",
           "failOnDataLoss", "logPlan")  # fmt: skip
@@ -88,15 +88,7 @@ def time_ns(options: Mapping[str, str], name: str, default: int) -> int:
     text = options.get(name)
     if text is None:
         return default
-    text = text.strip()
-    try:
-        if text.lstrip("-").isdecimal():
-            return int(text) * 1_000_000
-        return microseconds(datetime.fromisoformat(text)) * 1000
-    except ValueError:
-        raise StoreReadError(
-            f"option {name}: {text!r} is neither an ISO 8601 time (2026-01-31T12:00:00Z) nor milliseconds since 1970"
-        ) from None
+    return moment_ns(text, f"option {name}")
 
 
 def flag(options: Mapping[str, str], name: str, default: bool) -> bool:
@@ -106,14 +98,6 @@ def flag(options: Mapping[str, str], name: str, default: bool) -> bool:
     if text.strip().lower() not in TRUTH:
         raise StoreReadError(f"option {name}: {text!r} is neither true nor false")
     return TRUTH[text.strip().lower()]
-
-
-def microseconds(moment: datetime) -> int:
-    """Since 1970, exactly: a float would round."""
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    passed = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
 
 
 def local_path(options: Mapping[str, str]) -> str:

@@ -106,7 +106,7 @@ def cython_imports(text: str) -> set[str]:
 
 def forbidden_imports(module: str, imports: set[str]) -> list[str]:
     """Those imports of jetbroker's own rooms that `module` may not have."""
-    room = within(module, RULES)
+    room = "__init__" if module == "jetbroker" else within(module, RULES)
     allowed = RULES[room] | {room} if room else set()
     own = {name for name in imports if name.split(".")[0] in ("jetbroker", "spark_jobs", "pyspark_jetstream")}
     return sorted(name for name in own if not PACKAGE_CONSTANT.fullmatch(name) and not within(name, allowed))
