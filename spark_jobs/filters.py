@@ -12,7 +12,7 @@ from jetbroker.tables.convert import microseconds
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
-NEVER_NULL = ("stream", "seq", "time", "subject", "headers", "data", "size")
+NEVER_NULL = ("stream", "seq", "time", "subject", "headers", "data", "size", "account", "segment", "deleted")
 COMPARISONS = ("EqualTo", "EqualNullSafe", "GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual")
 
 

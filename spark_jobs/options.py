@@ -12,8 +12,8 @@ from jetbroker.store.offline.reader import MAX_SEQ, MAX_TIME_NS, MIN_TIME_NS, Qu
 from jetbroker.tables.asked import moment_ns
 
 SOURCE = ("path", "stream", "account", "domain", "columns", "subject", "startSeq", "startTime", "verify",
-          "failOnDataLoss", "logPlan")  # fmt: skip
-READ = (*SOURCE, "endSeq", "endTime")
+          "failOnDataLoss", "logPlan", "maxMessagesPerPartition")  # fmt: skip
+READ = (*SOURCE, "endSeq", "endTime", "includeDeleted", "unackedBy")
 READ_STREAM = (*SOURCE, "startingOffsets", "maxMessagesPerTrigger")
 LOGIN = ("user", "password", "token", "credentials", "nkey", "tlsCa", "tlsCert", "tlsKey")
 WRITE = ("url", "subject", "stream", "writeId", "maxInFlight", "ackTimeout", *LOGIN)
@@ -59,6 +59,7 @@ def query_of(options: Mapping[str, str]) -> Query:
         end_ns=time_ns(options, "endTime", MAX_TIME_NS + 1) - 1,
         subject=options.get("subject", "").strip(),
         verify=flag(options, "verify", False),
+        include_deleted=flag(options, "includeDeleted", False),
     )
 
 

@@ -1,4 +1,4 @@
-"""The Spark data source "jetstream": one stream of a store as a DataFrame, read from the store's files.
+"""The Spark data source "jetstream": streams of a store as a DataFrame, read from the store's files.
 
     spark.read.format("jetstream").option("stream", "ORDERS").load("/var/lib/jetbroker")
 
@@ -12,13 +12,14 @@ import inspect
 import logging
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
     DataType,
     IntegerType,
     LongType,
@@ -30,9 +31,19 @@ from pyspark.sql.types import (
 )
 
 from jetbroker.errors import StoreReadError
-from jetbroker.store.offline.reader import COLUMNS, Query, SegmentPart, StreamSnapshot, open_stream, read_part
+from jetbroker.store.offline.reader import (
+    COLUMNS,
+    Query,
+    StreamSnapshot,
+    list_streams,
+    open_stream,
+    read_part,
+    stream_folder,
+)
 from spark_jobs.filters import narrowed
-from spark_jobs.options import check_names, check_role, flag, local_path, query_of
+from spark_jobs.options import check_names, check_role, count, flag, local_path, query_of
+from spark_jobs.partitions import SegmentsPartition, joined
+from spark_jobs.patterns import named_by
 from spark_jobs.plan_text import plan_text
 
 if TYPE_CHECKING:
@@ -55,22 +66,14 @@ SPARK_TYPES: dict[str, DataType] = {
     "data": BinaryType(),
     "size": IntegerType(),
     "domain": StringType(),
+    # these only come when they are asked for
+    "account": StringType(),
+    "segment": StringType(),
+    "deleted": BooleanType(),
+    "source_stream": StringType(),
+    "source_seq": LongType(),
 }
-PARTITION_BYTES = 32 * 1024 * 1024  # smaller segments are joined up to this: a task costs about 16 ms of a core
-MESSAGE_OVERHEAD_BYTES = 64  # what a message weighs besides its headers and payload
-
-
-@dataclass
-class SegmentsPartition(InputPartition):
-    """Consecutive segments that one task reads, and what it takes of them."""
-
-    segments: tuple[SegmentPart, ...]
-    query: Query
-
-    def __init__(self, segments: Iterable[SegmentPart], query: Query) -> None:
-        super().__init__(None)
-        self.segments = tuple(segments)
-        self.query = query
+DEFAULT_COLUMNS = "*"
 
 
 class JetStreamDataSource(DataSource):
@@ -86,10 +89,12 @@ class JetStreamDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns asked for, in their order; all by default."""
-        chosen = [name.strip() for name in self.options.get("columns", "").split(",") if name.strip()] or COLUMNS
+        asked = [name.strip() for name in self.options.get("columns", "").split(",") if name.strip()]
+        chosen: list[str] = []
+        for name in asked or [DEFAULT_COLUMNS]:
+            chosen += COLUMNS if name == DEFAULT_COLUMNS else [name]
         for name in chosen:
-            if name not in SPARK_TYPES:
-                raise StoreReadError(f"no column {name!r}; there are {', '.join(COLUMNS)}")
+            _check_column(name)
         return StructType([StructField(name, SPARK_TYPES[name]) for name in chosen])
 
     def reader(self, schema: StructType) -> JetStreamReader:
@@ -112,7 +117,7 @@ class JetStreamDataSource(DataSource):
 
 
 class StreamAndColumns:
-    """Which stream is read, which of its columns, and how the two are opened and read: batch and streaming alike."""
+    """Which streams are read, which of their columns, and how both are opened and read: batch and streaming alike."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.path = local_path(options)
@@ -123,22 +128,38 @@ class StreamAndColumns:
             raise StoreReadError('the option "stream" is missing: the name of the stream to read')
         self.schema = _arrow_schema(schema)
         self.log_plan = flag(options, "logPlan", False)
+        self.most = count(options, "maxMessagesPerPartition", None)
 
-    def open(self, from_seq: int = 1) -> StreamSnapshot:
+    def open_all(self) -> list[StreamSnapshot]:
+        """The present states of the streams that the option `stream` means, see named_by."""
+        if not set(self.stream) & {"*", ","}:
+            return [self.open()]
+        there = [name for account, name in list_streams(self.path) if account == self.account]
+        names = named_by(self.stream, there)
+        if not names:
+            known = f"there is {', '.join(there)}" if there else "this account has no stream on disk"
+            raise StoreReadError(f"no stream of account {self.account!r} is called {self.stream!r}; {known}")
+        return [self.open(stream=name) for name in names]
+
+    def folder(self, snapshot: StreamSnapshot) -> Path:
+        """Where its files are."""
+        return stream_folder(self.path, snapshot.stream, self.account)
+
+    def open(self, from_seq: int = 1, stream: str = "") -> StreamSnapshot:
         """The stream's present state, see open_stream."""
-        snapshot = open_stream(self.path, self.stream, self.account, self.domain, from_seq)
+        snapshot = open_stream(self.path, stream or self.stream, self.account, self.domain, from_seq)
         if snapshot.domain is None and any(field.name == "domain" and not field.nullable for field in self.schema):
             raise StoreReadError(f"column 'domain' is NOT NULL, but store {self.path!r} names no domain")
         return snapshot
 
-    def partitions(self, snapshot: StreamSnapshot, query: Query) -> list[InputPartition]:
+    def partitions(self, snapshot: StreamSnapshot, query: Query, why: str = "") -> list[InputPartition]:
         """What tasks have to read; says so on stderr where `logPlan` is set."""
         planned = snapshot.plan(query)
-        text = plan_text(snapshot, planned, query, self.schema.names)
+        text = plan_text(snapshot, planned, query, self.schema.names, why)
         log.info("%s", text)
         if self.log_plan:
             print(f"jetstream: {text}", file=sys.stderr, flush=True)
-        return list(joined(planned, query))
+        return list(joined(planned, query, self.most))
 
     def read(self, partition: InputPartition, fail_on_loss: bool) -> Iterator[pa.RecordBatch]:
         """The batches of one partition; with `fail_on_loss` a damaged record is an error once the rest is read."""
@@ -148,7 +169,7 @@ class StreamAndColumns:
         for segment in partition.segments:
             yield from read_part(segment, partition.query, self.schema, damaged=damaged)
             if damaged and fail_on_loss:
-                raise lost_error(self.stream, damaged, f"are damaged in {segment.path}")
+                raise lost_error(segment.stream, damaged, f"are damaged in {segment.path}")
 
 
 def lost_error(stream: str, ranges: Iterable[tuple[int, int]], why: str) -> StoreReadError:
@@ -167,6 +188,11 @@ class JetStreamReader(DataSourceReader):
         self.source = StreamAndColumns(options, schema)
         self.query = query_of(options)
         self.fail_on_loss = flag(options, "failOnDataLoss", False)
+        self.consumer = options.get("unackedBy", "")
+        if self.consumer and self.query.include_deleted:
+            raise StoreReadError(
+                "options unackedBy and includeDeleted exclude each other: nobody acks removed messages"
+            )
 
     @property
     def pushFilters(self) -> _PushFilters:
@@ -174,15 +200,31 @@ class JetStreamReader(DataSourceReader):
         return _PushFilters(self)
 
     def partitions(self) -> list[InputPartition]:
-        snapshot = self.source.open()
+        found: list[InputPartition] = []
+        for snapshot in self.source.open_all():
+            self._check_damage(snapshot)
+            if self.consumer:
+                found += self._unacked(snapshot)
+            else:
+                found += self.source.partitions(snapshot, self.query)
+        return found
+
+    def _unacked(self, snapshot: StreamSnapshot) -> Iterator[InputPartition]:
+        from spark_jobs.consumers import stored_consumer, unacked
+
+        consumer = stored_consumer(snapshot, self.source.folder(snapshot), self.consumer)
+        for selection in unacked(snapshot, consumer, self.query):
+            why = f"consumer {self.consumer!r} has not acked them"
+            yield from self.source.partitions(selection.snapshot, selection.query, why)
+
+    def _check_damage(self, snapshot: StreamSnapshot) -> None:
         lost = [
             (first, last)
             for first, last in snapshot.damaged
             if first <= self.query.end_seq and last >= self.query.start_seq
         ]
         if lost and self.fail_on_loss:
-            raise lost_error(self.source.stream, lost, "cannot be read")
-        return self.source.partitions(snapshot, self.query)
+            raise lost_error(snapshot.stream, lost, "cannot be read")
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield from self.source.read(partition, self.fail_on_loss)
@@ -209,19 +251,9 @@ class _PushFilters:
         return left
 
 
-def joined(parts: Iterable[SegmentPart], query: Query) -> Iterator[SegmentsPartition]:
-    """One partition per segment, but small neighbours together."""
-    gathered: list[SegmentPart] = []
-    weight = 0
-    for part in parts:
-        part_weight = part.size + part.messages * MESSAGE_OVERHEAD_BYTES
-        if gathered and weight + part_weight > PARTITION_BYTES:
-            yield SegmentsPartition(gathered, query)
-            gathered, weight = [], 0
-        gathered.append(part)
-        weight += part_weight
-    if gathered:
-        yield SegmentsPartition(gathered, query)
+def _check_column(name: str) -> None:
+    if name not in SPARK_TYPES:
+        raise StoreReadError(f"no column {name!r}; there are {', '.join(SPARK_TYPES)}")
 
 
 def _arrow_schema(schema: StructType) -> pa.Schema:
@@ -229,8 +261,9 @@ def _arrow_schema(schema: StructType) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     for field in schema.fields:
-        if field.name not in SPARK_TYPES:
-            raise StoreReadError(f"no column {field.name!r}; there are {', '.join(COLUMNS)}")
+        _check_column(field.name)
+        if field.name in ("source_stream", "source_seq") and not field.nullable:
+            raise StoreReadError(f"column {field.name!r} is NOT NULL, but only messages that a source copied have it")
         expected, given = SPARK_TYPES[field.name].simpleString(), field.dataType.simpleString()
         if expected != given:
             raise StoreReadError(f"column {field.name!r} is {expected}, not {given}")

@@ -44,6 +44,8 @@ class JetStreamStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ign
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         check_role(options, "readStream")
         self.source = StreamAndColumns(options, schema)
+        if "*" in self.source.stream:
+            raise StoreReadError("readStream reads one stream: name it, and bring several together with union")
         self.start = Start(options)
         self.query = replace(query_of(options), start_seq=0, start_ns=Query.start_ns)
         self.fail_on_loss = flag(options, "failOnDataLoss", True)

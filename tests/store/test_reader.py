@@ -174,8 +174,8 @@ def test_a_flipped_byte_costs_at_most_one_message_and_is_reported(
     damaged = segments[which % len(segments)]
     content = bytearray(damaged.read_bytes())
     content[int(place * len(content))] ^= flip
-    if content[7] > 1 and content[:7] == b"JBSEG\0\0":
-        return  # a segment of a newer release, perhaps
+    if content[7] != 1 and content[:7] == b"JBSEG\0\0":
+        return  # a segment of another release, perhaps
     damaged.write_bytes(content)
     snapshot = open_stream(scratch, "ORDERS")
     expected = model.rows()

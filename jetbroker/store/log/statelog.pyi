@@ -5,6 +5,9 @@ from jetbroker.store.log.commit import GroupCommit
 from jetbroker.store.log.stream_log import LogObserver
 from jetbroker.tick import Tick, TickTask
 
+def read_frames(data: bytes, seed: int) -> tuple[dict[str, Any] | None, list[bytes], int, bool]:
+    """(head or None, [entries before any damage], end of the last frame taken, damaged)."""
+
 class StateLog(TickTask):
     """One consumer's state on disk."""
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from jetbroker.errors import StoreReadError
 from jetbroker.store.offline.columns import WANT_DATA, WANT_HEADERS, WANT_SUBJECT
+
+if TYPE_CHECKING:
+    from jetbroker.store.offline.reader import SegmentPart
 
 TYPES: dict[str, pa.DataType] = {
     "stream": pa.string(),
@@ -19,8 +24,16 @@ TYPES: dict[str, pa.DataType] = {
     "data": pa.binary(),
     "size": pa.int32(),
     "domain": pa.string(),
+    # what only comes when it is asked for
+    "account": pa.string(),
+    "segment": pa.string(),
+    "deleted": pa.bool_(),
+    "source_stream": pa.string(),
+    "source_seq": pa.int64(),
 }
-WANT = {"subject": WANT_SUBJECT, "headers": WANT_HEADERS, "data": WANT_DATA}
+SOURCE_HEADER = "Nats-Stream-Source"  # `<stream> <sequence> ...`, see docs of mirrors and sources
+WANT = {"subject": WANT_SUBJECT, "headers": WANT_HEADERS, "data": WANT_DATA,
+        "source_stream": WANT_HEADERS, "source_seq": WANT_HEADERS}  # fmt: skip
 
 
 def schema_of(columns: Sequence[str]) -> pa.Schema:
@@ -39,11 +52,11 @@ def wanted(schema: pa.Schema) -> int:
     return flags
 
 
-def record_batch(schema: pa.Schema, stream: str, domain: str | None, decoded: tuple[Any, ...]) -> pa.RecordBatch:
+def record_batch(schema: pa.Schema, part: SegmentPart, decoded: tuple[Any, ...]) -> pa.RecordBatch:
     """A batch of exactly this schema from what SegmentColumns.batch returned."""
     _, rows, seqs, times, sizes, subjects, headers, (data_ends, data) = decoded
     fixed = {"seq": seqs, "time": times, "size": sizes}
-    same = {"stream": stream, "domain": domain}
+    same = {"stream": part.stream, "domain": part.domain, "account": part.account, "segment": part.path}
     arrays = []
     for field in schema:
         if field.name in fixed:
@@ -54,9 +67,35 @@ def record_batch(schema: pa.Schema, stream: str, domain: str | None, decoded: tu
             arrays.append(_array(field.type, rows, data_ends, data))
         elif field.name == "headers":
             arrays.append(_headers(field.type, rows, headers))
+        elif field.name == "deleted":
+            arrays.append(_within(part.deleted, seqs))
+        elif field.name in ("source_stream", "source_seq"):
+            arrays.append(_source_of(_headers(TYPES["headers"], rows, headers), field.name).cast(field.type))
         else:
             arrays.append(pa.repeat(pa.scalar(same[field.name], field.type), rows))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def header_values(headers: pa.MapArray, name: str) -> pa.Array:
+    """The first value of this header in each row, null without one."""
+    return pc.list_element(pc.map_lookup(headers, name, "first"), 0)
+
+
+def _within(merged: bytes, seqs: bytes) -> pa.BooleanArray:
+    """Is each of these ascending sequences in one of the merged ranges?"""
+    rows = memoryview(seqs).cast("q")
+    ends = memoryview(merged).cast("Q")
+    flags = bytearray(len(rows))
+    for at in range(0, len(ends), 2):
+        low, high = bisect_left(rows, ends[at]), bisect_right(rows, ends[at + 1])
+        flags[low:high] = b"\1" * (high - low)
+    return pa.Array.from_buffers(pa.uint8(), len(rows), [None, pa.py_buffer(bytes(flags))]).cast(pa.bool_())
+
+
+def _source_of(headers: pa.MapArray, column: str) -> pa.Array:
+    """Of the messages that a source has copied: its stream, and the sequence there."""
+    found = pc.extract_regex(header_values(headers, SOURCE_HEADER), r"^(?P<stream>[^ ]+) (?P<seq>[0-9]{1,18})(?: |$)")
+    return pc.struct_field(found, "stream" if column == "source_stream" else "seq")
 
 
 def _array(kind: pa.DataType, rows: int, *buffers: bytes) -> pa.Array:

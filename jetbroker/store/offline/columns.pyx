@@ -8,7 +8,7 @@ out is never wrong bytes, whatever happened to the file since it was planned.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, qsort, realloc
+from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcpy, memset
 
 from jetbroker.store.log.atomic cimport BatchWalk
@@ -35,6 +35,13 @@ cdef enum:
 WANT_SUBJECT = SUBJECT
 WANT_HEADERS = HEADERS
 WANT_DATA = DATA
+
+
+cdef struct SubjectTotal:
+    uint64_t messages
+    uint64_t size
+    Py_ssize_t first_slot
+    Py_ssize_t last_slot
 
 
 cdef void* _resized(void* block, size_t size) except NULL:
@@ -305,6 +312,52 @@ cdef class SegmentColumns:
         if not 0 <= row < self.row_count:
             raise IndexError(f"no row {row}, there are {self.row_count}")
         return self.first_seq + self.rows[row]
+
+    def subject_totals(self):
+        """[(subject, messages, bytes, first sequence, last sequence, first time, last time)] of the chosen rows.
+
+        A sealed segment tells them by its footer alone; times in ns.
+        """
+        cdef Py_ssize_t i, slot
+        cdef Py_ssize_t number
+        cdef const char* record
+        cdef list names = []
+        cdef dict numbers = {}
+        cdef SubjectTotal* total
+        cdef SubjectTotal* totals = NULL
+        cdef Py_ssize_t room = self.subjects if self.subject_ids != NULL else self.row_count
+        totals = <SubjectTotal*>calloc(max(room, 1), sizeof(SubjectTotal))
+        if totals == NULL:
+            raise MemoryError(f"no memory for {room} subjects")
+        try:
+            for i in range(self.row_count):
+                slot = self.rows[i]
+                if self.subject_ids != NULL:
+                    number = self.subject_ids[slot]
+                    if number >= self.subjects:
+                        continue
+                else:
+                    record = self.data + self.offsets[slot]
+                    name = record_subject(record)[:record_subject_len(record)]
+                    number = numbers.setdefault(name, len(names))
+                    if number == len(names):
+                        names.append(name)
+                total = &totals[number]
+                if total.messages == 0:
+                    total.first_slot = slot
+                total.messages += 1
+                total.size += self.sizes[slot] & SIZE_MASK
+                total.last_slot = slot
+            if self.subject_ids != NULL:
+                names = [self.subject_text[self.subject_offsets[i]:self.subject_offsets[i + 1]]
+                         for i in range(self.subjects)]
+            return [
+                (names[i], totals[i].messages, totals[i].size, self.first_seq + totals[i].first_slot,
+                 self.first_seq + totals[i].last_slot, self.times[totals[i].first_slot],
+                 self.times[totals[i].last_slot])
+                for i in range(len(names)) if totals[i].messages]
+        finally:
+            free(totals)
 
     def batch(self, Py_ssize_t start, Py_ssize_t max_rows, int want, bint check):
         """Decodes the chosen rows from index `start` on: fewer than max_rows where they are large.

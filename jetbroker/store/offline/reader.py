@@ -13,8 +13,10 @@ from __future__ import annotations
 import logging
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +25,7 @@ from jetbroker.limits import READER_BATCH_ROWS
 from jetbroker.store.format.documents import decode_document, header_meta, segment_sequence, store_domain, stream_meta
 from jetbroker.store.format.names import decode_name, encode_name
 from jetbroker.store.format.records import FORMAT_VERSION, PREVIOUS_WAS_SEALED, SegmentHeader, decode_header
-from jetbroker.store.offline.columns import SegmentColumns, clip_ranges, merge_ranges
+from jetbroker.store.offline.columns import SegmentColumns, clip_ranges, merge_ranges, ranges_cover
 from jetbroker.wire.subjects import valid_literal, valid_subject
 
 if TYPE_CHECKING:
@@ -45,7 +47,8 @@ class Query:
     """What to read. Sequences and times are inclusive; times in ns since 1970; `subject` a NATS pattern, "" for all.
 
     `verify` checks each record's CRC even where the footer of a sealed segment alone answers the query. `domains` are
-    those whose stores are read (None among them: stores that name none), None: all.
+    those whose stores are read (None among them: stores that name none), None: all. With `include_deleted` messages
+    that were removed come too, as long as their records are in the files and were not overwritten.
     """
 
     start_seq: int = 0
@@ -55,6 +58,7 @@ class Query:
     subject: str = ""
     verify: bool = False
     domains: frozenset[str | None] | None = None
+    include_deleted: bool = False
 
     def __post_init__(self) -> None:
         if self.subject and not valid_subject(self.subject.encode()):
@@ -65,7 +69,8 @@ class Query:
 class SegmentPart:
     """One segment within a snapshot: `messages` live messages of `size` bytes (headers and payload).
 
-    `limit` is where its records end; None: its footer says so. `deleted` are the merged ranges that touch it.
+    `limit` is where its records end; None: its footer says so. `deleted` are the merged ranges that touch it, `torn`
+    those of batches that never were whole.
     """
 
     path: str
@@ -81,14 +86,16 @@ class SegmentPart:
     first_ns: int
     last_ns: int
     deleted: bytes
+    account: str = ""
+    torn: bytes = b""
 
 
 @dataclass
 class StreamSnapshot:
     """A stream at one point: `messages` live messages of `size` bytes (headers and payload), in `parts`.
 
-    `domain` is what its store names, None for none. `damaged` lists the (first, last) sequences that cannot be read, as
-    far as known: reading adds to it.
+    `dead_parts` are segments without any live message. `domain` is what its store names, None for none. `damaged` lists
+    the (first, last) sequences that cannot be read, as far as known: reading adds to it.
     """
 
     stream: str
@@ -102,18 +109,22 @@ class StreamSnapshot:
     last_seq: int
     damaged: list[tuple[int, int]] = field(default_factory=list)
     stream_id: int = 0
+    dead_parts: list[SegmentPart] = field(default_factory=list)
 
     def plan(self, query: Query) -> list[SegmentPart]:
         """The parts that may hold what is asked."""
         if query.domains is not None and self.domain not in query.domains:
             return []
+        parts = self.parts
+        if query.include_deleted:
+            parts = sorted([*parts, *self.dead_parts], key=lambda part: part.first_seq)
         planned = [
             part
-            for part in self.parts
+            for part in parts
             if part.first_seq <= query.end_seq
             and part.last_seq >= query.start_seq
-            and part.first_ns <= query.end_ns
-            and part.last_ns >= query.start_ns
+            # the times of a part are those of its live messages
+            and (query.include_deleted or (part.first_ns <= query.end_ns and part.last_ns >= query.start_ns))
         ]
         if query.subject:
             planned = [part for part in planned if _select(part, _open_part(part), query) > 0]
@@ -174,11 +185,12 @@ def read_part(
     want = wanted(schema)
     start = 0
     while start < rows:
-        decoded = segment.batch(start, batch_rows, want, query.verify)
+        # what was overwritten still stands in the footer
+        decoded = segment.batch(start, batch_rows, want, query.verify or query.include_deleted)
         start += decoded[0]
         if decoded[1]:
-            yield record_batch(schema, part.stream, part.domain, decoded)
-    for first, last in segment.damaged[known:]:
+            yield record_batch(schema, part, decoded)
+    for first, last in [pair for ends in segment.damaged[known:] for pair in _without(*ends, part.deleted)]:
         log.warning("stream %r: the record of sequence %d in %s is damaged, skipped", part.stream, first, part.path)
         if damaged is not None:
             damaged.append((first, last))
@@ -236,11 +248,29 @@ def stream_folder(store_dir: str | os.PathLike[str], stream: str, account: str =
     return directories[account, stream]
 
 
-def part_columns(part: SegmentPart) -> SegmentColumns:
-    """The segment of a part, with its live messages chosen. Raises StoreReadError when it is gone."""
+def part_columns(part: SegmentPart, query: Query | None = None) -> SegmentColumns:
+    """The segment of a part, with what a query takes chosen (default: its live messages).
+
+    Raises StoreReadError when it is gone.
+    """
     segment = _open_part(part)
-    _select(part, segment, Query())
+    _select(part, segment, query or Query())
     return segment
+
+
+def only_sequences(snapshot: StreamSnapshot, sequences: Iterable[int]) -> StreamSnapshot:
+    """The snapshot with those of these messages alone that are live."""
+    wanted = sorted(set(sequences))
+    parts = []
+    for part in snapshot.parts:
+        mine = wanted[bisect_left(wanted, part.first_seq) : bisect_right(wanted, part.last_seq)]
+        live = [seq for seq in mine if not ranges_cover(part.deleted, seq, seq)]
+        if not live:
+            continue
+        around = [part.first_seq - 1, *live, part.last_seq + 1]
+        others = [(before + 1, after - 1) for before, after in pairwise(around) if before + 1 < after]
+        parts.append(replace(part, messages=len(live), deleted=merge_ranges(part.deleted + _packed(others))))
+    return replace(snapshot, parts=parts, dead_parts=[], messages=sum(part.messages for part in parts))
 
 
 def _store(store_dir: str | os.PathLike[str]) -> tuple[Path, str | None]:
@@ -399,7 +429,7 @@ def _snapshot(
         limit = None if segment.sealed else segment.valid_end
         parts.append(
             SegmentPart(entry.path, stream, domain, stream_id, entry.first_seq, segment.last_seq, start, limit,
-                        messages, size, first_ns, last_ns, own)
+                        messages, size, first_ns, last_ns, own, account, merge_ranges(_packed(torn)))
         )  # fmt: skip
         deleted = clip_ranges(deleted, 0, entry.first_seq - 1) if entry.first_seq else b""
         newer = entry
@@ -418,6 +448,7 @@ def _snapshot(
         parts[-1].last_seq if parts else 0,
         sorted(damaged),
         stream_id,
+        [part for part in parts if not part.messages],
     )
 
 
@@ -482,6 +513,5 @@ def _open_part(part: SegmentPart) -> SegmentColumns:
 
 
 def _select(part: SegmentPart, segment: SegmentColumns, query: Query) -> int:
-    return segment.select(
-        part.deleted, query.start_seq, query.end_seq, query.start_ns, query.end_ns, query.subject.encode()
-    )
+    hidden = part.torn if query.include_deleted else part.deleted
+    return segment.select(hidden, query.start_seq, query.end_seq, query.start_ns, query.end_ns, query.subject.encode())
