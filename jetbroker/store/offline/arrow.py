@@ -24,13 +24,16 @@ TYPES: dict[str, pa.DataType] = {
     "data": pa.binary(),
     "size": pa.int32(),
     "domain": pa.string(),
-    # what only comes when it is asked for
+}
+# about a message, but not of it: what only comes when it is asked for
+METADATA_TYPES: dict[str, pa.DataType] = {
     "account": pa.string(),
     "segment": pa.string(),
     "deleted": pa.bool_(),
     "source_stream": pa.string(),
     "source_seq": pa.int64(),
 }
+ALL_TYPES = TYPES | METADATA_TYPES
 SOURCE_HEADER = "Nats-Stream-Source"  # `<stream> <sequence> ...`, see docs of mirrors and sources
 WANT = {"subject": WANT_SUBJECT, "headers": WANT_HEADERS, "data": WANT_DATA,
         "source_stream": WANT_HEADERS, "source_seq": WANT_HEADERS}  # fmt: skip
@@ -39,9 +42,9 @@ WANT = {"subject": WANT_SUBJECT, "headers": WANT_HEADERS, "data": WANT_DATA,
 def schema_of(columns: Sequence[str]) -> pa.Schema:
     """The schema of these columns; raises StoreReadError for one that there is not."""
     for name in columns:
-        if name not in TYPES:
-            raise StoreReadError(f"no column {name!r}; there are {', '.join(TYPES)}")
-    return pa.schema([(name, TYPES[name]) for name in columns])
+        if name not in ALL_TYPES:
+            raise StoreReadError(f"no column {name!r}; there are {', '.join(ALL_TYPES)}")
+    return pa.schema([(name, ALL_TYPES[name]) for name in columns])
 
 
 def wanted(schema: pa.Schema) -> int:
