@@ -16,6 +16,11 @@ def clamp_int64(value: int) -> int:
     return min(max(value, INT64_MIN), INT64_MAX)
 
 
+def least(*bounds: int) -> int:
+    """The bound that holds among several, of which negative ones are none; negative: nothing bounds it."""
+    return min((bound for bound in bounds if bound >= 0), default=-1)
+
+
 def decimal(text: str | bytes, highest: int = UINT64_MAX) -> int | None:
     """The number a run of ASCII digits stands for; None for anything else and for what is beyond `highest`.
 

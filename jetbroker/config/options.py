@@ -342,6 +342,9 @@ class AccountLimits:
     max_leafnodes: int = UNLIMITED
 
 
+NO_LIMITS = AccountLimits()
+
+
 @dataclass(slots=True)
 class AccountJetStreamOptions:
     """`jetstream` of an account. Sizes in bytes; -1: no limit of its own.
@@ -539,6 +542,11 @@ class Options:
         if self.operator.enabled:
             return True
         return self.authorization.required or any(account.users for account in self.accounts.values())
+
+    def limits_of(self, account: str) -> AccountLimits:
+        """The configured limits of an account, by its name."""
+        configured = self.accounts.get(account)
+        return NO_LIMITS if configured is None else configured.limits
 
     @property
     def uses_sharing(self) -> bool:

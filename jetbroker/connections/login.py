@@ -16,6 +16,7 @@ from jetbroker.auth.authenticator import FAILED, NOBODY, Authenticator, Claim, L
 from jetbroker.auth.nkeys import new_nonce
 from jetbroker.auth.password_queue import PasswordQueue
 from jetbroker.auth.passwords import Check
+from jetbroker.bounds import least
 from jetbroker.config.options import GLOBAL_ACCOUNT, UNLIMITED, AccountLimits, Options
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.events import Witness
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from jetbroker.auth.tokens import UserToken
 
 Judge = Callable[[ClientProtocol, Verdict], None]
-_NO_LIMITS = AccountLimits()
 
 
 class Logins:
@@ -182,7 +182,7 @@ class Logins:
         """The account a client comes into. Raises ProtocolError when that has as many as it may."""
         account = self.accounts[login.account]
         others = account.connections - (client.connected and client.account is account)
-        if 0 <= self.limits_of(account).max_connections <= others:
+        if 0 <= self.options.limits_of(account.name).max_connections <= others:
             if not client.connected:
                 self._note(client, account, login, full=True)
             raise self.account_full(client)
@@ -195,7 +195,7 @@ class Logins:
             client.account.connections -= 1
         account.connections += 1
         client.identity.enter(login, options)
-        self._bound(client, self.limits_of(account))
+        self._bound(client, self.options.limits_of(account.name))
         self._follow_end(client, login.token)
 
     # --- limits of accounts ---
@@ -208,11 +208,6 @@ class Logins:
             detail += f" - Account:{client.account.label} - {client.identity.label()}"
         return ProtocolError(text, "Maximum Account Connections Exceeded", detail)
 
-    def limits_of(self, account: Account) -> AccountLimits:
-        """The configured limits of an account."""
-        configured = self.options.accounts.get(account.name)
-        return _NO_LIMITS if configured is None else configured.limits
-
     def _bound(self, client: ClientProtocol, bounds: AccountLimits) -> int:
         """The smallest one of server, account and user holds. Returns how many subscriptions there may be."""
         options = self.options
@@ -221,8 +216,8 @@ class Logins:
             own = login.token.may.limits
             bounds = replace(
                 bounds,
-                max_payload=_smaller(own.payload, bounds.max_payload),
-                max_subscriptions=_smaller(own.subscriptions, bounds.max_subscriptions),
+                max_payload=least(own.payload, bounds.max_payload),
+                max_subscriptions=least(own.subscriptions, bounds.max_subscriptions),
             )
         for most, of_account, what in (
             (options.max_payload, bounds.max_payload, "Max Payload"),
@@ -231,8 +226,8 @@ class Logins:
             if 0 < most < of_account:
                 set_to = f"{what} set to {most} from server overrides account or user config"
                 self._log.debug(f"{self._who(client)} - {set_to}")
-        client.set_max_payload(_smaller(bounds.max_payload, self.options.max_payload))
-        most = _smaller(bounds.max_subscriptions, options.max_subscriptions or UNLIMITED)
+        client.set_max_payload(least(bounds.max_payload, self.options.max_payload))
+        most = least(bounds.max_subscriptions, options.max_subscriptions or UNLIMITED)
         client.subscriptions.most = most
         return most
 
@@ -313,7 +308,7 @@ class Logins:
 
     def rebound(self, client: ClientProtocol) -> bool:
         """The limits of a client's account are other ones; False when it has too many subscriptions to stay."""
-        if 0 <= self._bound(client, self.limits_of(client.account)) < client.subscription_count:
+        if 0 <= self._bound(client, self.options.limits_of(client.account.name)) < client.subscription_count:
             client.close("Maximum Subscriptions Exceeded", "maximum subscriptions exceeded")
             return False
         return True
@@ -355,7 +350,7 @@ class Logins:
             client.close("Client Closed")
         elif renewal is Renewal.REFUSED:
             self._end(client, verdict)
-        elif 0 <= self.limits_of(account).max_connections <= counts[name]:
+        elif 0 <= self.options.limits_of(account.name).max_connections <= counts[name]:
             client.fail(self.account_full(client))
         else:
             counts[name] += 1
@@ -406,8 +401,3 @@ def _refused(options: ConnectOptions, verdict: Verdict, token: "UserToken | None
         who = ""
     reason = FAILED if verdict.login is not None else verdict.reason
     return ProtocolError("Authorization Violation", reason, f"authentication error{who}")
-
-
-def _smaller(of_account: int, of_server: int) -> int:
-    """The bound that holds; negative: none."""
-    return min((bound for bound in (of_account, of_server) if bound >= 0), default=UNLIMITED)

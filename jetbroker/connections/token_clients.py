@@ -27,7 +27,7 @@ class TokenClients:
         logins = self._clients.logins
         count = 0
         for client in self._of(now.name):
-            most = logins.limits_of(client.account).max_connections
+            most = logins.options.limits_of(client.account.name).max_connections
             if 0 <= most <= count:
                 client.fail(logins.account_full(client))
                 continue

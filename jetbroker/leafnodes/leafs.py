@@ -15,8 +15,9 @@ from jetbroker import limits
 from jetbroker.accounts.account import Account
 from jetbroker.auth.authenticator import WEBSOCKET
 from jetbroker.auth.nkeys import new_nonce
+from jetbroker.bounds import least
 from jetbroker.config.durations import format_duration
-from jetbroker.config.options import SYSTEM_ACCOUNT, UNLIMITED, AccountLimits, Options
+from jetbroker.config.options import SYSTEM_ACCOUNT, Options
 from jetbroker.connections.closed import ClosedConnections, Traffic
 from jetbroker.connections.events import Witness
 from jetbroker.connections.output import Shared
@@ -459,16 +460,12 @@ class Leafs:
 
     def check_room(self, account: Account) -> None:
         """Raises ProtocolError when the account has as many links as it may."""
-        if 0 <= self._limits_of(account).max_leafnodes <= self.of_account(account):
+        if 0 <= self.options.limits_of(account.name).max_leafnodes <= self.of_account(account):
             raise ProtocolError("maximum account active connections exceeded", "Maximum Account Connections Exceeded")
-
-    def _limits_of(self, account: Account) -> AccountLimits:
-        configured = self.options.accounts.get(account.name)
-        return AccountLimits() if configured is None else configured.limits
 
     def _bound(self, link: Link, account: Account) -> None:
         """The smallest one of server, account and user holds."""
-        options, bounds = self.options, self._limits_of(account)
+        options, bounds = self.options, self.options.limits_of(account.name)
         payloads, subscriptions = [options.max_payload, bounds.max_payload], [bounds.max_subscriptions]
         if options.max_subscriptions:
             subscriptions.append(options.max_subscriptions)
@@ -477,8 +474,8 @@ class Leafs:
             own = login.token.may.limits
             payloads.append(own.payload)
             subscriptions.append(own.subscriptions)
-        link.set_max_payload(_smallest(payloads))
-        link.most = _smallest(subscriptions)
+        link.set_max_payload(least(*payloads))
+        link.most = least(*subscriptions)
 
     def _duplicate(self, link: Link, account: Account) -> Link | None:
         """The link that the same server had before, which has not ended yet for us."""
@@ -565,8 +562,3 @@ class Leafs:
             link.close("Stale Connection", "Stale Connection")
             return
         link.ping()
-
-
-def _smallest(bounds: list[int]) -> int:
-    """Of those that are bounds; a negative one is none."""
-    return min((bound for bound in bounds if bound >= 0), default=UNLIMITED)

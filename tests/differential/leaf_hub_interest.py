@@ -68,7 +68,8 @@ INTEREST = [
         ],
     ),
     Conversation(
-        "a client leaves", [HELLO, client("SUB foo 1", "SUB foo q 2"), says("client", "FOO", until=END), leaf()]
+        "a client leaves",
+        [HELLO, client("SUB foo 1", "SUB foo q 2"), says("client", "FOO", until=END), leaf(until="LS- foo"), leaf()],
     ),
     Conversation("interest of a leaf stays with it", [HELLO, leaf("LS+ foo"), client("SUB foo 1"), client("UNSUB 1")]),
     Conversation(

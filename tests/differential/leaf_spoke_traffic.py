@@ -240,8 +240,12 @@ CHAINS = [
             leaf("LMSG bar 2", "hi"),
         ],
     ),
-    Conversation("a hub goes, and its interest", [*UP, LEAF, hub("LS+ up"), hub("FOO", until=END), leaf()]),
-    Conversation("a leaf goes, and its interest", [*UP, LEAF, leaf("LS+ foo"), leaf("FOO", until=END), hub()]),
+    Conversation(
+        "a hub goes, and its interest", [*UP, LEAF, hub("LS+ up"), hub("FOO", until=END), leaf(until="LS- up")]
+    ),
+    Conversation(
+        "a leaf goes, and its interest", [*UP, LEAF, leaf("LS+ foo"), leaf("FOO", until=END), hub(until="LS- foo")]
+    ),
     Conversation(
         "the hub of a hub",
         [
