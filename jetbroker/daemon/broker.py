@@ -116,19 +116,24 @@ class Broker:
             await self.start_leafnodes()
         await self.listeners.start()
         self.clients.start()
-        urls = self.listeners.urls()
         if self.monitor is not None:
-            urls["monitoring"] = [self.monitor.url]
             self.monitor.serve(self._monitored)
-        self.files.write_ports(urls)
+        self.files.write_ports(self.urls())
         self.log.info("Server is ready")
         self.ready.set()
         if self.jetstream is not None:
             self.jetstream.start_waiting()
-        gc.freeze()  # modules and streams found on disk stay: later collections need not walk them
-        gc.set_threshold(limits.YOUNG_OBJECTS)
-        gc.enable()
-        await self.info.curve_key.prepare()  # takes longer than a start can spare
+
+    def urls(self) -> dict[str, list[str]]:
+        """The open listeners: addresses a program on this machine can dial, by kind."""
+        urls = self.listeners.urls()
+        if self.monitor is not None:
+            urls["monitoring"] = [self.monitor.url]
+        return urls
+
+    async def prepare(self) -> None:
+        """What takes longer than a start can spare."""
+        await self.info.curve_key.prepare()
 
     async def start_jetstream(self) -> None:
         """Open the store and recover what is in it. Raises JetbrokerError or OSError."""
@@ -339,6 +344,8 @@ class Broker:
         except (JetbrokerError, OSError):
             await self._stop_jetstream()
             raise
+        collect_rarely()
+        await self.prepare()
         await self._stopped
         await self.stop()
         return self.exit_code
@@ -456,6 +463,13 @@ def allow_many_files() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def collect_rarely() -> None:
+    """Modules and streams found on disk stay: later collections of garbage need not walk them."""
+    gc.freeze()
+    gc.set_threshold(limits.YOUNG_OBJECTS)
+    gc.enable()
 
 
 def run(options: Options) -> int:

@@ -249,7 +249,7 @@ class JetStreamServer:
         return PreviewApi(jetstream, Api(jetstream))
 
     async def _start_waiting(self, store: Store) -> None:
-        await asyncio.to_thread(_load_engine)  # the sockets have their turns meanwhile
+        await asyncio.to_thread(load_engine)  # the sockets have their turns meanwhile
         while self._waiting:
             waiting = self._waiting[0]
             await self._start_account(waiting.account, store)
@@ -348,6 +348,7 @@ class _WaitingAccount:
                 router.publish_bytes(reply, None, _NO_RESPONDERS % subject, b"")
 
 
-def _load_engine() -> None:
+def load_engine() -> None:
+    """What a start does without until it finds streams, or is asked for one."""
     for module in ENGINE:
         importlib.import_module(f"jetbroker.jetstream.{module}")

@@ -11,10 +11,11 @@ _all = threading.Event()
 async def loaded() -> None:
     """Wait until every module that answers is there."""
     if not _all.is_set():
-        await asyncio.to_thread(_load)
+        await asyncio.to_thread(load)
         _all.set()
 
 
-def _load() -> None:
+def load() -> None:
+    """Load every module that answers."""
     for name in _MODULES:
         importlib.import_module(f"jetbroker.monitor.{name}")

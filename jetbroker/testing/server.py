@@ -6,61 +6,67 @@ with Server(jetstream=True) as server:
     client = await nats.connect(server.url)
 """
 
+import os
 import re
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
+import warnings
 from collections.abc import Sequence
 from types import TracebackType
 from typing import IO
 
-from jetbroker.errors import JetbrokerError
+from jetbroker.testing.places import HOST, Folder, Port, ServerError
+
+__all__ = ["Server", "ServerError"]
 
 _LISTENING = re.compile(r"Listening for client connections on (\S+):(\d+)")
 _READY = "Server is ready"
-
-
-class ServerError(JetbrokerError):
-    """The server did not start or did not end. The text holds its log."""
+_TLS = "TLS required for client connections"
 
 
 class Server:
     """One server process; a context manager, or :meth:`start` and :meth:`stop` by hand.
 
-    `arguments` are flags of the command line. With `jetstream`, streams go to `store_dir`, or to a temporary directory
-    that goes away with the object. `command` starts another program, such as a nats-server to compare with.
-    Times are seconds. Started again after :meth:`stop` or :meth:`kill`, it gets another port and the same store.
+    `arguments` are flags of the command line. With `jetstream`, streams go to `store_dir`, or to a temporary folder
+    that goes away with the object. `config` is a configuration: a `str` is the text itself, a `Path` names a file.
+    `port` 0 takes a free one of 127.0.0.1; the port stays the same until :meth:`close`, whatever is started and ended.
+    `command` starts another program, such as a nats-server to compare with. Times are seconds.
+    Raises :class:`ServerError` when the port is taken.
     """
 
     def __init__(
         self,
         *arguments: str,
         jetstream: bool = False,
-        store_dir: str = "",
+        store_dir: str | os.PathLike[str] = "",
+        config: str | os.PathLike[str] = "",
+        port: int = 0,
         command: Sequence[str] = (sys.executable, "-m", "jetbroker"),
         timeout: float = 30.0,
     ) -> None:
         self.log: list[str] = []
-        self.port = 0
         self.timeout = timeout
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
         self._ready = threading.Event()
-        self._command = [*command, "-a", "127.0.0.1", "-p", "-1", *arguments]
+        self._place = Port(port)
+        self.port = self._place.number
+        self._folder = Folder(config, store_dir)
+        self.store_dir = self._folder.store_dir if jetstream else ""
+        self._tls = False
+        self._command = [*command, "-a", HOST, "-p", str(self.port)]
+        if self._folder.config_file:
+            self._command += ["-c", self._folder.config_file]
         if jetstream:
-            if not store_dir:
-                self._temporary = tempfile.TemporaryDirectory(prefix="jetbroker-")
-                store_dir = self._temporary.name
-            self._command += ["-js", "-sd", store_dir]
-        self.store_dir = store_dir
+            self._command += ["-js", "-sd", self.store_dir]
+        self._command += arguments
 
     @property
     def url(self) -> str:
         """What clients connect to."""
-        return f"nats://127.0.0.1:{self.port}"
+        return f"{'tls' if self._tls else 'nats'}://{HOST}:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -80,7 +86,13 @@ class Server:
             return None
 
     def start(self) -> "Server":
-        """Start and wait until it is ready; raises :class:`ServerError`."""
+        """Start and wait until it is ready; again after :meth:`stop` or :meth:`kill`, with the same streams.
+
+        Raises :class:`ServerError` when it does not get ready, or runs already.
+        """
+        if self._process is not None:
+            raise ServerError(f"the server at {self.url} runs already")
+        self._tls = False
         self.log = []
         self._ready = threading.Event()
         self._process = subprocess.Popen(
@@ -102,6 +114,24 @@ class Server:
     def kill(self) -> int:
         """kill -9."""
         return self._end(signal.SIGKILL)
+
+    def reset(self) -> None:
+        """All streams, consumers and connections are gone; the port is the same, and clients may connect again.
+
+        Raises :class:`ServerError` when `store_dir` was given: what is in there is not removed.
+        """
+        self._folder.check_reset()
+        self.kill()
+        self._folder.empty_store()
+        self.start()
+
+    def close(self) -> None:
+        """End it, and give the port and the temporary folder back. Harmless the second time."""
+        try:
+            self.stop()
+        finally:
+            self._folder.close()
+            self._place.close()
 
     def send(self, number: signal.Signals) -> None:
         """Send it a signal."""
@@ -125,7 +155,6 @@ class Server:
             raise ServerError("the server did not end in time:\n" + "\n".join(self.log)) from None
         if self._reader is not None:
             self._reader.join(self.timeout)
-        self.port = 0
         return code
 
     def _read(self, stream: IO[str], log: list[str], ready: threading.Event) -> None:
@@ -133,19 +162,26 @@ class Server:
             for line in stream:
                 log.append(line.rstrip("\n"))
                 if found := _LISTENING.search(line):
-                    self.port = int(found[2])
+                    self.port = int(found[2])  # a flag may have named another
+                self._tls = self._tls or _TLS in line
                 if _READY in line:
                     ready.set()
         ready.set()  # it ended: start() looks for the line
 
     def __enter__(self) -> "Server":
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        try:
-            self.stop()
-        finally:
-            if self._temporary is not None:
-                self._temporary.cleanup()
+        self.close()
+
+    def __del__(self) -> None:
+        process = getattr(self, "_process", None)
+        if process is not None and process.poll() is None:
+            warnings.warn(f"the server at {self.url} was never closed", ResourceWarning, source=self, stacklevel=1)
+            process.kill()
