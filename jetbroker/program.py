@@ -3,6 +3,8 @@
 import os
 import sys
 
+NATS_SERVER = "nats-server"  # started under this name it stands in for it, to the letter
+
 
 def program_name() -> str:
     """The name it was started under: `jetbroker`, or `nats-server` through a link of that name."""

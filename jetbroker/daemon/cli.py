@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 from jetbroker import NATS_VERSION, __version__
 from jetbroker.daemon import flags
 from jetbroker.errors import ConfigError, JetbrokerError
-from jetbroker.program import program_name
+from jetbroker.program import NATS_SERVER, program_name
 
 if TYPE_CHECKING:
     from jetbroker.config.options import Options
-
-_NATS_SERVER = "nats-server"
 
 USAGE = """
 Usage: {program} [options]
@@ -179,7 +177,7 @@ def _show(what: str, program: str) -> None:
 
 def version_text(program: str) -> str:
     """The answer to `--version`: nats-server's own where we stand in for it."""
-    if program == _NATS_SERVER:
+    if program == NATS_SERVER:
         return f"nats-server: v{NATS_VERSION}"
     return f"{program}: v{__version__} (nats-server v{NATS_VERSION} compatible)"
 

@@ -1,5 +1,7 @@
 """The paths of the monitoring port and their answers."""
 
+import asyncio
+import importlib
 import posixpath
 from collections.abc import Awaitable, Callable
 from html import escape
@@ -13,8 +15,10 @@ from jetbroker.monitor.http import Response, text_response
 from jetbroker.monitor.query import BadRequest, Query
 from jetbroker.monitor.sources import Sources, compact, pretty
 from jetbroker.monitor.varz import varz
+from jetbroker.program import NATS_SERVER, program_name
 
 _JSON = (("Access-Control-Allow-Origin", "*"), ("Content-Type", "application/json"))
+_NOT_FOUND = "404 page not found\n"
 _HTML = (("Content-Type", "text/html; charset=utf-8"),)
 
 Endpoint = Callable[[Sources, Query], Awaitable[Response]]
@@ -47,7 +51,7 @@ class Endpoints:
         name = _ALIASES.get(name, name)
         endpoint = _ENDPOINTS.get(name)
         if endpoint is None:
-            return text_response(HTTPStatus.NOT_FOUND, "404 page not found\n")
+            return text_response(HTTPStatus.NOT_FOUND, _NOT_FOUND)
         sources.requests[name] = sources.requests.get(name, 0) + 1
         try:
             return await endpoint(sources, query)
@@ -155,6 +159,16 @@ async def _leafz(sources: Sources, query: Query) -> Response:
     return _json(leafz.leafz(sources, leafz.asked(query)))
 
 
+async def _metrics(sources: Sources, query: Query) -> Response:
+    if program_name() == NATS_SERVER:  # which has no such path
+        return text_response(HTTPStatus.NOT_FOUND, _NOT_FOUND)
+    await asyncio.to_thread(importlib.import_module, "jetbroker.monitor.metrics")  # with a library that takes its time
+    from jetbroker.monitor.exposition import CONTENT_TYPE
+    from jetbroker.monitor.metrics import metrics
+
+    return Response(HTTPStatus.OK, await metrics(sources), (("Content-Type", CONTENT_TYPE),))
+
+
 _ALIASES = {"/subscriptionsz": "/subsz"}
 _ENDPOINTS: dict[str, Endpoint] = {
     "/": _index,
@@ -167,4 +181,5 @@ _ENDPOINTS: dict[str, Endpoint] = {
     "/gatewayz": _gatewayz,
     "/leafz": _leafz,
     "/raftz": _raftz,
+    "/metrics": _metrics,
 }

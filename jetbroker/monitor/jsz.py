@@ -82,6 +82,11 @@ def _totals(enabled: "list[JetStream]", *, led: bool) -> dict[str, int]:
     return shown | {"bytes": sum(stream.log.bytes for stream in found)}
 
 
+def server_figures(server: "JetStreamServer") -> dict[str, Any]:
+    """What all accounts hold together, and what the configuration lets them."""
+    return _config(server) | _totals(_enabled(server), led=False)
+
+
 async def of_account(sources: Sources, options: JSzOptions) -> dict[str, Any]:
     """One account, with its streams and consumers where asked for. Raises BadRequest."""
     server, name = sources.jetstream, options.account
