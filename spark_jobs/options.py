@@ -13,7 +13,7 @@ from jetbroker.tables.asked import moment_ns
 
 SOURCE = ("path", "stream", "account", "domain", "columns", "subject", "startSeq", "startTime", "verify",
           "failOnDataLoss", "logPlan", "maxMessagesPerPartition")  # fmt: skip
-READ = (*SOURCE, "endSeq", "endTime", "includeDeleted", "unackedBy")
+READ = (*SOURCE, "endSeq", "endTime", "includeDeleted", "unackedBy", "view")
 READ_STREAM = (*SOURCE, "startingOffsets", "maxMessagesPerTrigger")
 LOGIN = ("user", "password", "token", "credentials", "nkey", "tlsCa", "tlsCert", "tlsKey")
 WRITE = ("url", "subject", "stream", "writeId", "maxInFlight", "ackTimeout", *LOGIN)

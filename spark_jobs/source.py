@@ -8,43 +8,21 @@ are described in docs/SPARK.md.
 
 from __future__ import annotations
 
-import inspect
 import logging
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
 from jetbroker.errors import StoreReadError
-from jetbroker.store.offline.reader import (
-    COLUMNS,
-    Query,
-    StreamSnapshot,
-    list_streams,
-    open_stream,
-    read_part,
-    stream_folder,
-)
+from jetbroker.store.offline.reader import Query, StreamSnapshot, read_part
+from spark_jobs.columns import SPARK_TYPES, arrow_schema, chosen_schema
 from spark_jobs.filters import narrowed
-from spark_jobs.options import check_names, check_role, count, flag, local_path, query_of
+from spark_jobs.options import check_names, check_role, count, flag, query_of
 from spark_jobs.partitions import SegmentsPartition, joined
-from spark_jobs.patterns import named_by
 from spark_jobs.plan_text import plan_text
+from spark_jobs.streams import Streams
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,26 +32,11 @@ if TYPE_CHECKING:
         DataSourceStreamReader,
         Filter,
     )
+    from pyspark.sql.types import StructType
+
+    from spark_jobs.views import ViewReader
 
 log = logging.getLogger(__name__)
-
-SPARK_TYPES: dict[str, DataType] = {
-    "stream": StringType(),
-    "seq": LongType(),
-    "time": TimestampType(),
-    "subject": StringType(),
-    "headers": MapType(StringType(), ArrayType(StringType())),
-    "data": BinaryType(),
-    "size": IntegerType(),
-    "domain": StringType(),
-    # these only come when they are asked for
-    "account": StringType(),
-    "segment": StringType(),
-    "deleted": BooleanType(),
-    "source_stream": StringType(),
-    "source_seq": LongType(),
-}
-DEFAULT_COLUMNS = "*"
 
 
 class JetStreamDataSource(DataSource):
@@ -89,15 +52,17 @@ class JetStreamDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns asked for, in their order; all by default."""
-        asked = [name.strip() for name in self.options.get("columns", "").split(",") if name.strip()]
-        chosen: list[str] = []
-        for name in asked or [DEFAULT_COLUMNS]:
-            chosen += COLUMNS if name == DEFAULT_COLUMNS else [name]
-        for name in chosen:
-            _check_column(name)
-        return StructType([StructField(name, SPARK_TYPES[name]) for name in chosen])
+        if "view" in self.options:
+            from spark_jobs.views import view_schema
 
-    def reader(self, schema: StructType) -> JetStreamReader:
+            return view_schema(self.options)
+        return chosen_schema(self.options.get("columns", ""), SPARK_TYPES)
+
+    def reader(self, schema: StructType) -> JetStreamReader | ViewReader:
+        if "view" in self.options:
+            from spark_jobs.views import ViewReader
+
+            return ViewReader(self.options, schema)
         return JetStreamReader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -116,38 +81,18 @@ class JetStreamDataSource(DataSource):
         return JetStreamStreamWriter(self.options, schema, overwrite)
 
 
-class StreamAndColumns:
+class StreamAndColumns(Streams):
     """Which streams are read, which of their columns, and how both are opened and read: batch and streaming alike."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self.path = local_path(options)
-        self.stream = options.get("stream", "")
-        self.account = options.get("account") or "$G"
-        self.domain = options.get("domain", "")
-        if not self.stream:
-            raise StoreReadError('the option "stream" is missing: the name of the stream to read')
-        self.schema = _arrow_schema(schema)
+        super().__init__(options)
+        self.schema = arrow_schema(schema, SPARK_TYPES)
         self.log_plan = flag(options, "logPlan", False)
         self.most = count(options, "maxMessagesPerPartition", None)
 
-    def open_all(self) -> list[StreamSnapshot]:
-        """The present states of the streams that the option `stream` means, see named_by."""
-        if not set(self.stream) & {"*", ","}:
-            return [self.open()]
-        there = [name for account, name in list_streams(self.path) if account == self.account]
-        names = named_by(self.stream, there)
-        if not names:
-            known = f"there is {', '.join(there)}" if there else "this account has no stream on disk"
-            raise StoreReadError(f"no stream of account {self.account!r} is called {self.stream!r}; {known}")
-        return [self.open(stream=name) for name in names]
-
-    def folder(self, snapshot: StreamSnapshot) -> Path:
-        """Where its files are."""
-        return stream_folder(self.path, snapshot.stream, self.account)
-
     def open(self, from_seq: int = 1, stream: str = "") -> StreamSnapshot:
         """The stream's present state, see open_stream."""
-        snapshot = open_stream(self.path, stream or self.stream, self.account, self.domain, from_seq)
+        snapshot = super().open(from_seq, stream)
         if snapshot.domain is None and any(field.name == "domain" and not field.nullable for field in self.schema):
             raise StoreReadError(f"column 'domain' is NOT NULL, but store {self.path!r} names no domain")
         return snapshot
@@ -249,24 +194,3 @@ class _PushFilters:
             if not exact:
                 left.append(pushed)
         return left
-
-
-def _check_column(name: str) -> None:
-    if name not in SPARK_TYPES:
-        raise StoreReadError(f"no column {name!r}; there are {', '.join(SPARK_TYPES)}")
-
-
-def _arrow_schema(schema: StructType) -> pa.Schema:
-    """Spark's own Arrow schema of these columns: batches have to equal it to the last detail."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    for field in schema.fields:
-        _check_column(field.name)
-        if field.name in ("source_stream", "source_seq") and not field.nullable:
-            raise StoreReadError(f"column {field.name!r} is NOT NULL, but only messages that a source copied have it")
-        expected, given = SPARK_TYPES[field.name].simpleString(), field.dataType.simpleString()
-        if expected != given:
-            raise StoreReadError(f"column {field.name!r} is {expected}, not {given}")
-    if "timezone" in inspect.signature(to_arrow_schema).parameters:  # since Spark 4.2; before, UTC was the default
-        return to_arrow_schema(schema, timezone="UTC")
-    return to_arrow_schema(schema)

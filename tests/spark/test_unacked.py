@@ -51,7 +51,7 @@ class Broker:
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     with process.jetbroker("-js", "-sd", str(tmp_path)) as server:
         client = await nats.connect(server.url)
-        stream = client.jetstream()
+        stream = client.jetstream(timeout=2 * FETCH_S)
         await stream.add_stream(StreamConfig("ORDERS", subjects=["orders.>"]))
         for i in range(1, 61):
             await stream.publish(f"orders.{('eu', 'us', 'asia')[i % 3]}.{i % 5}", b"%d" % i)
@@ -84,21 +84,21 @@ async def some_acked(broker: Broker) -> tuple[JetStreamContext.PullSubscription,
     subscription = await broker.consumer("C")
     messages = await fetched(subscription, 20)
     for message in messages[::2] + messages[1:6:2]:
-        await message.ack_sync()
+        await message.ack_sync(timeout=FETCH_S)
     return subscription, messages[7::2]
 
 
 async def filtered(broker: Broker) -> tuple[JetStreamContext.PullSubscription, list[Msg]]:
     subscription = await broker.consumer("C", filter_subjects=["orders.eu.*", "orders.us.>"])
     messages = await fetched(subscription, 9)
-    await messages[3].ack_sync()
+    await messages[3].ack_sync(timeout=FETCH_S)
     return subscription, [*messages[:3], *messages[4:]]
 
 
 async def last_of_each(broker: Broker) -> tuple[JetStreamContext.PullSubscription, list[Msg]]:
     subscription = await broker.consumer("C", deliver_policy=DeliverPolicy.LAST_PER_SUBJECT, filter_subject="orders.>")
     messages = await fetched(subscription, 4)
-    await messages[1].ack_sync()
+    await messages[1].ack_sync(timeout=FETCH_S)
     for i in range(3):
         await broker.stream.publish(f"orders.eu.{i}", b"later")
     return subscription, [messages[0], *messages[2:]]
@@ -113,7 +113,7 @@ async def only_new(broker: Broker) -> tuple[JetStreamContext.PullSubscription, l
 async def some_removed(broker: Broker) -> tuple[JetStreamContext.PullSubscription, list[Msg]]:
     subscription = await broker.consumer("C")
     messages = await fetched(subscription, 10)
-    await messages[0].ack_sync()
+    await messages[0].ack_sync(timeout=FETCH_S)
     for seq in (3, 30):
         await broker.stream.delete_msg("ORDERS", seq)
     await broker.stream.purge_stream("ORDERS", subject="orders.us.>")
@@ -134,13 +134,13 @@ async def test_it_equals_what_the_consumer_still_gets(broker: Broker, prepare: P
 async def test_it_is_the_same_when_the_broker_has_stopped(tmp_path: Path) -> None:
     with process.jetbroker("-js", "-sd", str(tmp_path)) as server:
         client = await nats.connect(server.url)
-        await client.jetstream().add_stream(StreamConfig("ORDERS", subjects=["orders.>"]))
+        await client.jetstream(timeout=2 * FETCH_S).add_stream(StreamConfig("ORDERS", subjects=["orders.>"]))
         for i in range(6):
-            await client.jetstream().publish("orders.a", b"%d" % i)
-        broker = Broker(tmp_path, client.jetstream())
+            await client.jetstream(timeout=2 * FETCH_S).publish("orders.a", b"%d" % i)
+        broker = Broker(tmp_path, client.jetstream(timeout=2 * FETCH_S))
         for message in await fetched(await broker.consumer("C", ack_policy=AckPolicy.ALL), 4):
             if seq_of(message) == 2:
-                await message.ack_sync()
+                await message.ack_sync(timeout=FETCH_S)
         assert broker.unacked("C") == [3, 4, 5, 6]
         await client.close()
     assert broker.unacked("C") == [3, 4, 5, 6]

@@ -1,0 +1,42 @@
+"""Which streams of which store the options mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from jetbroker.errors import StoreReadError
+from jetbroker.store.offline.reader import StreamSnapshot, list_streams, open_stream, stream_folder
+from spark_jobs.options import local_path
+from spark_jobs.patterns import named_by
+
+
+class Streams:
+    """The streams that the option `stream` means: one, several with commas, or a pattern of names."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.path = local_path(options)
+        self.stream = options.get("stream", "")
+        self.account = options.get("account") or "$G"
+        self.domain = options.get("domain", "")
+        if not self.stream:
+            raise StoreReadError('the option "stream" is missing: the name of the stream to read')
+
+    def open(self, from_seq: int = 1, stream: str = "") -> StreamSnapshot:
+        """The present state of one of them, see open_stream."""
+        return open_stream(self.path, stream or self.stream, self.account, self.domain, from_seq)
+
+    def open_all(self) -> list[StreamSnapshot]:
+        """The present states of all. Raises StoreReadError, which names those there are, when there is none."""
+        if not set(self.stream) & {"*", ","}:
+            return [self.open()]
+        there = [name for account, name in list_streams(self.path) if account == self.account]
+        names = named_by(self.stream, there)
+        if not names:
+            known = f"there is {', '.join(there)}" if there else "this account has no stream on disk"
+            raise StoreReadError(f"no stream of account {self.account!r} is called {self.stream!r}; {known}")
+        return [self.open(stream=name) for name in names]
+
+    def folder(self, snapshot: StreamSnapshot) -> Path:
+        """Where a stream's files are."""
+        return stream_folder(self.path, snapshot.stream, self.account)
