@@ -69,7 +69,7 @@ TLS Options:
 Commands:
     passwd                           Make a bcrypt hash of a password (see {program} passwd --help)
     replay                           Publish dead letters again (see {program} replay --help)
-    store verify                     Check the hash chains of streams (see {program} store verify --help)
+    store ls|info|cat|export|verify  Look into the files of a store (see {program} store --help)
 
 Common Options:
     -h, --help                       Show this message
@@ -99,9 +99,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _command(words: Sequence[str], program: str) -> int:
-    from jetbroker.daemon import passwd, replay, verify
+    from jetbroker.daemon import passwd, replay
+    from jetbroker.daemon.stored import command
 
-    commands = {"passwd": passwd.main, "replay": replay.main, "store": verify.main}
+    commands = {"passwd": passwd.main, "replay": replay.main, "store": command.main}
     try:
         return commands[words[0]](words[1:], program)
     except JetbrokerError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -123,7 +123,7 @@ def schema_of(columns: str | Sequence[str] | None, typed: TypedPayloads | None) 
 
 @dataclass(frozen=True)
 class Rows:
-    """What a scan reads."""
+    """What a scan reads. `damaged` lists the (first, last) sequences it did not get: complete once all is read."""
 
     snapshot: StreamSnapshot
     query: Query
@@ -131,12 +131,14 @@ class Rows:
     typed: TypedPayloads | None = None
     fail_on_data_loss: bool = False
     batch_rows: int = READER_BATCH_ROWS
+    damaged: list[tuple[int, int]] = field(default_factory=list)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """In order, one at a time."""
         from jetbroker.store.offline.arrow import schema_of as stored
 
-        damaged = [pair for pair in self.snapshot.damaged if self._asked(*pair)]
+        damaged = self.damaged
+        damaged += [pair for pair in self.snapshot.damaged if self._asked(*pair)]
         self._lost(damaged)
         read = self.schema if self.typed is None else stored(self.typed.needed(self.schema.names))
         # subjects are looked for in each segment once, when it is read

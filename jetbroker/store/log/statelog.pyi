@@ -5,6 +5,8 @@ from jetbroker.store.log.commit import GroupCommit
 from jetbroker.store.log.stream_log import LogObserver
 from jetbroker.tick import Tick, TickTask
 
+STATE_MAGIC: bytes
+
 def read_frames(data: bytes, seed: int) -> tuple[dict[str, Any] | None, list[bytes], int, bool]:
     """(head or None, [entries before any damage], end of the last frame taken, damaged)."""
 

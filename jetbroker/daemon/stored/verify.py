@@ -7,7 +7,7 @@ $G > ORDERS: intact, 5012 messages match, 88 removed; sha256 5100:9f86d0…
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from typing import Any
 
 from jetbroker.errors import StorageError
 from jetbroker.store.offline.integrity import Verdict, verify
@@ -21,9 +21,8 @@ not asked. Exit code 0: every chain is intact. 1: one is not. 2: something could
 """
 
 
-def main(argv: Sequence[str], program: str) -> int:
-    """Run it with the words behind `store`. Returns the exit code."""
-    asked = _parser(program).parse_args(argv)
+def run(asked: argparse.Namespace, program: str) -> int:
+    """Run it. Returns the exit code."""
     if asked.head and not asked.stream:
         print(f"{program}: --head needs a STREAM", file=sys.stderr)
         return UNKNOWN
@@ -80,9 +79,8 @@ def _counted(name: str, sequences: list[int]) -> str:
     return f"{name}: {shown}{', …' if len(sequences) > 10 else ''}"
 
 
-def _parser(program: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"{program} store", description="Looks into the files of a store.")
-    words = parser.add_subparsers(required=True, metavar="COMMAND")
+def add(words: Any) -> None:
+    """The command's own arguments."""
     check = words.add_parser(
         "verify",
         help="check the hash chains of streams",
@@ -94,4 +92,4 @@ def _parser(program: str) -> argparse.ArgumentParser:
     check.add_argument("--account", default="$G", help="the account that owns STREAM (default: %(default)s)")
     check.add_argument("--head", default="", metavar="SEQ:HASH", help="what STREAM.INFO has shown at some time")
     check.add_argument("--json", action="store_true", help="print a list of objects")
-    return parser
+    check.set_defaults(run=run)
