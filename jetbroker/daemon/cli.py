@@ -69,7 +69,8 @@ TLS Options:
 Commands:
     passwd                           Make a bcrypt hash of a password (see {program} passwd --help)
     replay                           Publish dead letters again (see {program} replay --help)
-    store ls|info|cat|export|verify  Look into the files of a store (see {program} store --help)
+    store ls|info|cat|export|infer|verify
+                                     Look into the files of a store (see {program} store --help)
 
 Common Options:
     -h, --help                       Show this message

@@ -35,7 +35,7 @@ ARRAYS = (list, set, frozenset, tuple)
 
 def load_model(name: str) -> type[BaseModel]:
     """The model that `package.module:Name` stands for. Raises StoreReadError when there is none."""
-    _need_pydantic()
+    need_pydantic()
     module_name, colon, path = name.partition(":")
     if not colon or not module_name or not path:
         raise StoreReadError(f"model: {name!r} names no class: write package.module:Class")
@@ -55,7 +55,7 @@ def load_model(name: str) -> type[BaseModel]:
 
 def checked(found: Any, name: str = "") -> type[BaseModel]:
     """What was given as a model, if it is one. Raises StoreReadError."""
-    _need_pydantic()
+    need_pydantic()
     from pydantic import BaseModel, RootModel
 
     if not isinstance(found, type) or not issubclass(found, BaseModel):
@@ -65,7 +65,8 @@ def checked(found: Any, name: str = "") -> type[BaseModel]:
     return found
 
 
-def _need_pydantic() -> None:
+def need_pydantic() -> None:
+    """Raises StoreReadError when it is not there."""
     if importlib.util.find_spec("pydantic") is None:
         raise StoreReadError("model: this needs pydantic: pip install pydantic")
 

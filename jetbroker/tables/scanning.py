@@ -105,14 +105,14 @@ def schema_of(columns: str | Sequence[str] | None, typed: TypedPayloads | None) 
     """The columns asked for; by default all of the stream, or all but the payload and what it is decoded to."""
     import pyarrow as pa
 
-    from jetbroker.store.offline.arrow import TYPES
+    from jetbroker.store.offline.arrow import METADATA_TYPES, TYPES
 
-    there = dict(TYPES)
     added = typed.schema if typed is not None else pa.schema([])
-    there.update((field.name, field.type) for field in added)
+    by_default = [name for name in (*TYPES, *added.names) if typed is None or name != "data"]
+    there = {**TYPES, **METADATA_TYPES, **{field.name: field.type for field in added}}
     if isinstance(columns, str):
         columns = [name.strip() for name in columns.split(",") if name.strip()]
-    chosen = columns or [name for name in there if typed is None or name != "data"]
+    chosen = columns or by_default
     for name in chosen:
         if name not in there:
             raise StoreReadError(f"no column {name!r}; there are {', '.join(there)}")

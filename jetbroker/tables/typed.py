@@ -74,7 +74,8 @@ class TypedPayloads:
 
     def needed(self, names: Iterable[str]) -> list[str]:
         """The stream's own columns that have to be read to make these columns."""
-        return list(dict.fromkeys([*(name for name in names if name in COLUMNS), *NEEDED]))
+        made = {*(field.column for field in self.fields), CORRUPT}
+        return list(dict.fromkeys([*(name for name in names if name not in made), *NEEDED]))
 
     def decode(self, batch: pa.RecordBatch, schema: pa.Schema, stream: str = "") -> pa.RecordBatch:
         """A batch of exactly `schema`: typed columns, `_corrupt`, and columns that `batch` has, in any order.
@@ -120,7 +121,7 @@ class TypedPayloads:
 
     def _loader(self) -> Callable[[bytes], Any]:
         """What makes an object of a payload, or raises ValueError."""
-        unpack = _unpacker() if self.form == "msgpack" else None
+        unpack = loader(self.form) if self.form == "msgpack" else None
         if self.model:
             model = self._model()
             if unpack is None:
@@ -131,9 +132,16 @@ class TypedPayloads:
             return unpack
         if any(map(_has_decimal, (field.type for field in self.fields))):
             return _exact_json
-        import orjson
+        return loader(self.form)
 
-        return orjson.loads
+
+def loader(form: str) -> Callable[[bytes], Any]:
+    """What makes an object of a payload of this form, or raises ValueError."""
+    if form == "msgpack":
+        return _unpacker()
+    import orjson
+
+    return orjson.loads
 
 
 def reason(fault: Exception | None) -> str:

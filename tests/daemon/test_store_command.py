@@ -229,7 +229,7 @@ def test_a_store_of_a_newer_release_is_refused(run: Run, tmp_path: Path) -> None
     assert code == 2 and "update jetbroker" in err
 
 
-@pytest.mark.parametrize("word", ["", "ls", "info", "cat", "export", "verify"])
+@pytest.mark.parametrize("word", ["", "ls", "info", "cat", "export", "infer", "verify"])
 def test_every_command_has_help(run: Run, word: str) -> None:
     code, out, _ = run(*filter(None, [word]), "--help")
     assert code == 0 and "usage: " in out
@@ -244,6 +244,16 @@ def test_a_broken_pipe_ends_quietly(store: Path) -> None:
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_infer_prints_a_model_that_takes_the_payloads(run: Run, store: Path) -> None:
+    code, out, err = run("infer", store, "ORDERS", "--subject", "orders.*", "--json")
+    found = json.loads(out)
+    assert (code, err, found["text"], found["sampled"], found["others"]) == (0, "", "amount long", 11, 0)
+    assert "class ORDERS" not in found["model"] and "class Orders(BaseModel):\n    amount: int" in found["model"]
+    assert run("infer", store, "ORDERS")[1].endswith("\n\n# json='amount long'\n")
+    code, out, err = run("infer", store, "ORDERS", "--subject", "raw*.>")
+    assert (code, out) == (1, "") and "nothing to infer" in err
 
 
 async def test_a_store_is_read_while_its_broker_runs_and_after(run: Run, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from jetbroker.daemon.stored import cat, export, info, listing, verify
+from jetbroker.daemon.stored import cat, export, infer, info, listing, verify
 from jetbroker.errors import JetbrokerError
 
 FINE, PROBLEM, WRONG_USAGE = 0, 1, 2
@@ -28,7 +28,7 @@ def main(argv: Sequence[str], program: str) -> int:
         prog=f"{program} store", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     words = parser.add_subparsers(required=True, metavar="COMMAND")
-    for each in (listing, info, cat, export, verify):
+    for each in (listing, info, cat, export, infer, verify):
         each.add(words)
     asked = parser.parse_args(argv)
     try:

@@ -12,7 +12,7 @@ from typing import Any
 from jetbroker.daemon.stored import showing
 from jetbroker.daemon.stored.listing import summary_of
 from jetbroker.daemon.stored.rows import need_arrow
-from jetbroker.jetstream.consumers.state import replay
+from jetbroker.jetstream.consumers.state import ConsumerState, replay
 from jetbroker.store.offline.consumers import StoredConsumer, read_consumers
 from jetbroker.store.offline.reader import SegmentPart, StreamSnapshot, open_stream, stream_folder
 
@@ -47,7 +47,7 @@ def run(asked: argparse.Namespace, program: str) -> int:
         "segments": [_segment(part) for part in snapshot.parts],
         "subjects": len(counted),
         "top_subjects": dict(counted.most_common(max(asked.subjects, 0))),
-        "consumers": [_consumer(each, snapshot) for each in consumers],
+        "consumers": [_consumer(each, snapshot, damage) for each in consumers],
     }
     if asked.json:
         showing.show_json(shown)
@@ -82,8 +82,13 @@ def _segment(part: SegmentPart) -> dict[str, Any]:
     }
 
 
-def _consumer(consumer: StoredConsumer, snapshot: StreamSnapshot) -> dict[str, Any]:
-    state = replay(consumer.entries, snapshot.first_seq, snapshot.last_seq)
+def _consumer(consumer: StoredConsumer, snapshot: StreamSnapshot, damage: list[str]) -> dict[str, Any]:
+    slots = max(snapshot.last_seq - snapshot.first_seq + 1, 0)
+    try:
+        state = replay(consumer.entries, snapshot.first_seq, slots=slots)
+    except ValueError as error:
+        damage.append(f"the state of consumer {consumer.head['name']!r} is damaged: {error}")
+        state = ConsumerState()
     config = consumer.head["config"]
     several, one = config.get("filter_subjects"), config.get("filter_subject")
     filters = several if isinstance(several, list) and several else [one] if one else []
