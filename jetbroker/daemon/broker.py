@@ -13,8 +13,6 @@ import signal
 import string
 import sys
 import time
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import uvloop
@@ -45,6 +43,7 @@ if TYPE_CHECKING:
     from jetbroker.daemon.reloading import Reloader
     from jetbroker.jetstream.server import JetStreamServer
     from jetbroker.leafnodes.server import Leafnodes
+    from jetbroker.monitor.claims import ClaimsUpdate
     from jetbroker.monitor.monitor import Monitor
     from jetbroker.monitor.sources import Sources
 
@@ -227,12 +226,20 @@ class Broker:
 
         return TokenAuthenticator(options, self.resolver.find)
 
-    def _claims_updates(self) -> Callable[[list[str], bytes], dict[str, Any]] | None:
-        if self.resolver is None:
+    def _claims_updates(self) -> "ClaimsUpdate | None":
+        resolver = self.resolver
+        if resolver is None:
             return None
         from jetbroker.monitor.claims import update
 
-        return partial(update, self.resolver, self.log)
+        async def updated(tokens: list[str], body: bytes) -> dict[str, Any]:
+            """Answered when JetStream has followed: a request behind the answer meets the limits of the token."""
+            answer = update(resolver, self.log, tokens, body)
+            if self._reloads:
+                await asyncio.wait(set(self._reloads))
+            return answer
+
+        return updated
 
     def _tokens_read(self, graph: "Graph", only: set[str] | None) -> None:
         """There are other accounts than before, or they give each other something else."""

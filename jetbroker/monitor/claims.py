@@ -1,5 +1,6 @@
 """Operator mode: accounts get other tokens by messages to the system account."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from jetbroker.config.tokens.claims import read_account
@@ -7,6 +8,9 @@ from jetbroker.config.tokens.fields import TokenError
 from jetbroker.logs.logger import Logger
 
 _OK, _FAILED = 200, 500
+
+ClaimsUpdate = Callable[[list[str], bytes], Awaitable[dict[str, Any]]]
+"""From the tokens of a request's subject and its body to what the answer holds."""
 
 
 class Accounts(Protocol):

@@ -23,6 +23,7 @@ from jetbroker.turns import next_turn
 
 if TYPE_CHECKING:
     from jetbroker.connections.connected import Connected
+    from jetbroker.monitor.claims import ClaimsUpdate
     from jetbroker.monitor.options import EventFilterOptions
     from jetbroker.monitor.sources import Sources
 
@@ -57,7 +58,7 @@ class SystemServices:
         tick: Tick,
         server_id: str,
         sources: "Callable[[], Sources]",
-        update_claims: Callable[[list[str], bytes], dict[str, Any]] | None = None,
+        update_claims: "ClaimsUpdate | None" = None,
     ) -> None:
         self._tick = tick
         self._server_id = server_id
@@ -141,7 +142,7 @@ class SystemServices:
             ends_in = sources.clients.logins.seconds_left(client) if isinstance(client, ClientProtocol) else None
             return self._enveloped(data=user_info(client, ends_in))
         if self._update_claims is not None and tokens[-2:] == ["CLAIMS", "UPDATE"]:
-            return self._enveloped(**self._update_claims(tokens, body))
+            return self._enveloped(**await self._update_claims(tokens, body))
         name = tokens[-1] if len(tokens) > 4 else "STATSZ"
         if name == "IDZ":
             return {"name": sources.info.server_name, "host": sources.options.host, "id": self._server_id}
