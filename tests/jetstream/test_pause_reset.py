@@ -128,7 +128,7 @@ async def test_a_pause_that_goes_on_after_a_restart_ends_in_time(server: process
 async def test_nothing_is_delivered_after_the_answer_to_a_pause(server: process.ServerProcess) -> None:
     client, js = await connect(server)
     await prepare(client, js, max_ack_pending=-1)
-    await asyncio.gather(*[js.publish("s", b"x" * 512) for _ in range(6_000)])
+    await asyncio.gather(*[js.publish("s", b"x" * 512, timeout=30) for _ in range(6_000)])
     seen: list[int] = []
 
     async def keep(message: Any) -> None:
