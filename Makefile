@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 CONFIG ?= configs/standalone.conf
+# `make run` listens on this machine only, whatever the file says (HOST=0.0.0.0: on all addresses).
+HOST ?= 127.0.0.1
 ARGS ?=
 # Much of the suite waits for clocks and disks: three workers keep two cores busy.
 WORKERS ?= 3
@@ -25,7 +27,7 @@ SEQUENCES ?= 20000
 .PHONY: help run build test test-deep test-links lint format bench demo fuzz fuzz-asan clean prerequisites java
 
 help:
-	@echo "make run     build, then start the broker on $(CONFIG) (CONFIG=file)"
+	@echo "make run     build, then start the broker on $(CONFIG), at 127.0.0.1 (CONFIG=file, HOST=0.0.0.0)"
 	@echo "make test    the whole test suite (ARGS='-k name' for a part, WORKERS=0 for one process)"
 	@echo "make test-deep  property tests with 3,000 examples and each fuzzer for longer (ARGS=tests/wire, FUZZED='headers config')"
 	@echo "make test-links lose the link between two brokers again and again, until Ctrl-C (ARGS='--cuts 100 --leaf nats-server')"
@@ -75,7 +77,7 @@ build: $(BUILT)
 
 run: build
 	@[ -f $(CONFIG) ] || { echo "no such configuration file: $(CONFIG)" >&2; exit 1; }
-	$(PY) -m jetbroker -c $(CONFIG) $(ARGS)
+	$(PY) -m jetbroker -c $(CONFIG) -a $(HOST) $(ARGS)
 
 test: $(FUZZ_BUILT) $(DEV)
 	$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)

@@ -39,7 +39,7 @@ def load_tree(tree: dict[str, Node], file: str) -> Loaded:
     if not tree:
         notices.append(f"{file}: config has no values or is empty")
     if report.errors:
-        raise ConfigErrors([*report.notices, *report.errors])
+        raise ConfigErrors([*report.notices, *report.errors], report.hints)
     top.options.config_file = file
     top.options.config_digest = digest(tree)
     return Loaded(top.options, notices, is_empty=not tree)

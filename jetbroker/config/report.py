@@ -4,11 +4,12 @@ All errors of a file are told at once. What nats-server knows and this broker do
 silently ignored.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from jetbroker.config import values
 from jetbroker.config.durations import bounded
+from jetbroker.config.hints import did_you_mean
 from jetbroker.config.parser import Node, Place
 from jetbroker.errors import ConfigError
 from jetbroker.forms.gotext import quoted
@@ -22,11 +23,12 @@ _UNKNOWN_FIELD = "unknown field {}"
 
 
 class ConfigErrors(ConfigError):
-    """Everything that is wrong with a configuration, one line each."""
+    """Everything that is wrong with a configuration, one line each. `hints`: what may have been meant."""
 
-    def __init__(self, lines: list[str]) -> None:
+    def __init__(self, lines: list[str], hints: Sequence[str] = ()) -> None:
         super().__init__("".join(f"{line}\n" for line in lines))
         self.lines = lines
+        self.hints = hints
 
 
 class Report:
@@ -35,6 +37,7 @@ class Report:
     def __init__(self) -> None:
         self.errors: list[str] = []
         self.notices: list[str] = []
+        self.hints: list[str] = []
 
     def fail(self, place: Place, what: str | Exception) -> None:
         """Note an error."""
@@ -100,3 +103,5 @@ class Report:
                     self.fail(node.place, f'"{name}" not supported yet')
             elif not node.used:
                 self.fail(node.place, unknown.format(quoted(name)))
+                if hint := did_you_mean(key, [*table, *blocks]):
+                    self.hints.append(f"{node.place}: {hint}")

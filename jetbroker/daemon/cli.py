@@ -67,10 +67,13 @@ TLS Options:
         --tlscacert <file>           Client certificate CA for verification
 
 Commands:
+    init [FILE]                      Write a commented configuration with a login (see {program} init --help)
+    check config FILE                Say all that is wrong with a configuration file
     passwd                           Make a bcrypt hash of a password (see {program} passwd --help)
     replay                           Publish dead letters again (see {program} replay --help)
     store ls|info|cat|export|infer|verify
                                      Look into the files of a store (see {program} store --help)
+    completion bash|zsh|fish         Print what a shell completes flags and commands by
 
 Common Options:
     -h, --help                       Show this message
@@ -79,19 +82,34 @@ Common Options:
 """
 
 
+_NEW_COMMANDS = ("check", "completion", "init")  # nats-server's own words go before them where we stand in for it
+_COMMANDS = ("passwd", "replay", "store")
+_MODULES = {"store": "stored.command"}
+_BROKEN_PIPE = 128 + signal.SIGPIPE
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line (`argv` without the program's name; None: the process's own). Returns the exit code."""
-    program = program_name()
     words = sys.argv[1:] if argv is None else argv
-    if words[:1] in (["passwd"], ["replay"], ["store"]):
+    try:
+        try:
+            return _main(words, program_name())
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:  # `--help | head`: whoever reads has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return _BROKEN_PIPE
+
+
+def _main(words: Sequence[str], program: str) -> int:
+    command = words[0] if words else ""
+    if command in _COMMANDS or (command in _NEW_COMMANDS and program != NATS_SERVER):
         return _command(words, program)
     try:
         line = flags.parse(words)
     except flags.FlagError as error:
-        # Exit code 0 for a wrong flag is what nats-server does.
-        print(error, file=sys.stderr)
-        print(USAGE.format(program=program))
-        return 0
+        return _wrong_flag(error, program)
     try:
         return _run(line, program)
     except JetbrokerError as error:
@@ -99,16 +117,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _command(words: Sequence[str], program: str) -> int:
-    from jetbroker.daemon import passwd, replay
-    from jetbroker.daemon.stored import command
+def _wrong_flag(error: flags.FlagError, program: str) -> int:
+    """nats-server shows its usage then, and succeeds."""
+    print(error, file=sys.stderr)
+    if program == NATS_SERVER:
+        print(USAGE.format(program=program))
+        return 0
+    from jetbroker.config.hints import did_you_mean
 
-    commands = {"passwd": passwd.main, "replay": replay.main, "store": command.main}
+    known = [name for name, flag in flags.FLAGS.items() if flag.supported and len(name) > 1]
+    if error.unknown and (hint := did_you_mean(error.unknown, known)):
+        print(hint.replace('"', '"--', 1), file=sys.stderr)
+    print(f"{program} --help shows all flags", file=sys.stderr)
+    return 2
+
+
+def _command(words: Sequence[str], program: str) -> int:
+    from importlib import import_module
+
+    module = import_module(f"jetbroker.daemon.{_MODULES.get(words[0], words[0])}")
     try:
-        return commands[words[0]](words[1:], program)
+        code: int = module.main(words[1:], program)
     except JetbrokerError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 1
+    return code
 
 
 def _run(line: flags.CommandLine, program: str) -> int:
@@ -121,7 +154,7 @@ def _run(line: flags.CommandLine, program: str) -> int:
         _show(word, program)
         return 0
     if word:
-        raise JetbrokerError(f'unrecognized command: "{line.words[0]}"')
+        raise JetbrokerError(f'unrecognized command: "{line.words[0]}"{_meant(word, program)}')
     if command := str(line.actions.get("signal", "")):
         from jetbroker.daemon import signals
 
@@ -141,6 +174,13 @@ def _run(line: flags.CommandLine, program: str) -> int:
     from jetbroker.daemon import broker
 
     return broker.run(options)
+
+
+def _meant(word: str, program: str) -> str:
+    from jetbroker.config.hints import did_you_mean
+
+    hint = did_you_mean(word, (*_COMMANDS, *_NEW_COMMANDS, "help", "version")) if program != NATS_SERVER else ""
+    return f", {hint}" if hint else ""
 
 
 def _open_ports(options: "Options") -> None:

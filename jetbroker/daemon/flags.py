@@ -17,7 +17,11 @@ _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
 class FlagError(JetbrokerError):
-    """A flag is not known, or its value is missing or wrong."""
+    """A flag is not known, or its value is missing or wrong. `unknown` is the name of one that is not known."""
+
+    def __init__(self, text: str, unknown: str = "") -> None:
+        super().__init__(text)
+        self.unknown = unknown
 
 
 class Flag(NamedTuple):
@@ -141,7 +145,7 @@ def parse(argv: Sequence[str]) -> CommandLine:
         name, given, text = body.partition("=")
         flag = FLAGS.get(name)
         if flag is None:
-            raise FlagError(f"flag provided but not defined: -{name}")
+            raise FlagError(f"flag provided but not defined: -{name}", name)
         if flag.kind is bool:
             line.take(name, flag, _boolean(name, text) if given else True)
             continue

@@ -41,7 +41,7 @@ def main(argv: Sequence[str], program: str) -> int:
     password = asked.password or os.environ.get("PASSWORD", "")
     generated = asked.generate and not password
     if generated:
-        password = "".join(secrets.choice(_LETTERS) for _ in range(GENERATED_CHARACTERS))
+        password = generated_password()
     elif not password:
         password = _ask()
     if not _is_text(password):
@@ -58,6 +58,11 @@ def main(argv: Sequence[str], program: str) -> int:
     else:
         print(hashed)
     return 0
+
+
+def generated_password() -> str:
+    """Letters and digits that nobody guesses."""
+    return "".join(secrets.choice(_LETTERS) for _ in range(GENERATED_CHARACTERS))
 
 
 def _parser(program: str) -> argparse.ArgumentParser:

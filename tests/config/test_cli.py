@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,6 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jetbroker.auth.passwords import fits_hash
+from jetbroker.config.loader import load_file
 from jetbroker.daemon import cli, flags, signals
 from tests.support.process import jetbroker
 
@@ -32,6 +36,12 @@ def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
         timeout=30,
         check=False,
     )
+
+
+def as_nats_server(*arguments: str) -> subprocess.CompletedProcess[str]:
+    start = "import sys; sys.argv[0] = 'nats-server'; from jetbroker.daemon.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", start, *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize(
@@ -149,10 +159,97 @@ def test_a_mapping_to_nothing_ends_nobody(tmp_path: Path) -> None:
     assert said.endswith(b"MSG a 1 1\r\nx\r\nPONG\r\n")
 
 
-def test_wrong_flag_shows_the_usage_and_succeeds() -> None:
-    result = run("-nope")
+def test_a_wrong_flag_is_told_with_what_may_have_been_meant() -> None:
+    result = run("--store_dr", "x")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.splitlines() == [
+        "flag provided but not defined: -store_dr",
+        'did you mean "--store_dir"?',
+        "jetbroker --help shows all flags",
+    ]
+    assert run("pasword").stderr == 'jetbroker: unrecognized command: "pasword", did you mean "passwd"?\n'
+
+
+def test_under_the_name_of_nats_server_a_wrong_flag_shows_the_usage_and_succeeds() -> None:
+    result = as_nats_server("-nope")
     assert (result.returncode, result.stderr) == (0, "flag provided but not defined: -nope\n")
-    assert "Usage: jetbroker" in result.stdout
+    assert "Usage: nats-server" in result.stdout
+    result = as_nats_server("init")
+    assert (result.returncode, result.stderr) == (1, 'nats-server: unrecognized command: "init"\n')
+
+
+def test_a_reader_that_goes_sees_no_traceback() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "jetbroker", "--help"]
+    try:
+        done = subprocess.run(command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+
+
+def test_a_configuration_is_written_once_and_lets_its_login_in(tmp_path: Path) -> None:
+    result = run("init", "first.conf", cwd=tmp_path)
+    found = re.search(r'user "admin", password (\w+)', result.stdout)
+    assert result.returncode == 0 and found is not None
+    path = tmp_path / "first.conf"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert found[1] not in path.read_text()
+    assert run("check", "config", "first.conf", cwd=tmp_path).stdout == "first.conf is valid\n"
+    options = load_file(str(path)).options
+    assert fits_hash(options.authorization.password, found[1])
+    again = run("init", "first.conf", cwd=tmp_path)
+    assert (again.returncode, again.stdout) == (1, "")
+    assert again.stderr == "jetbroker: first.conf is there already: name another file\n"
+
+
+def test_a_check_tells_all_faults_and_what_may_have_been_meant(tmp_path: Path) -> None:
+    (tmp_path / "bad").write_text("max_paylod: 1\nzzz: 1\njetstream { domian: a }\n")
+    result = run("check", "config", "bad", cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.splitlines() == [
+        'jetbroker: bad:1:0: unknown field "max_paylod"',
+        'jetbroker: bad:2:1: unknown field "zzz"',
+        'jetbroker: bad:3:13: unknown field "domian"',
+        'jetbroker: bad:1:0: did you mean "max_payload"?',
+        'jetbroker: bad:3:13: did you mean "domain"?',
+    ]
+    (tmp_path / "unset").write_text("port: $NOWHERE_SET\n")
+    result = run("check", "config", "unset", cwd=tmp_path)
+    assert result.returncode == 1 and "NOWHERE_SET" in result.stderr and "unset" in result.stderr
+    (tmp_path / "start").write_text("no_auth_user: nobody\n")  # what only a start checks
+    assert run("check", "config", "start", cwd=tmp_path).returncode == 1
+    assert run("check", "config", "nofile", cwd=tmp_path).stderr == (
+        "jetbroker: open nofile: no such file or directory\n"
+    )
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completions_are_scripts_of_the_shell(shell: str) -> None:
+    script = run("completion", shell).stdout
+    assert "store_dir" in script and "passwd" in script and "cluster" not in script
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"there is no {shell} here")
+    done = subprocess.run([program, "-n"], input=script, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_bash_completes_flags_and_commands() -> None:
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("there is no bash here")
+    script = run("completion", "bash").stdout
+    asked = "COMP_WORDS=(jetbroker {}); COMP_CWORD=1; _jetbroker; echo ${{COMPREPLY[*]}}\n"
+    done = subprocess.run(
+        [bash, "-c", script + asked.format("--store_") + asked.format("pas")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == "--store_dir\npasswd\n"
 
 
 @pytest.mark.parametrize(
