@@ -146,6 +146,7 @@ JS_UNCOMMITTED_BYTES = 128 * 1024 * 1024  # per stream, accepted while the disk 
 JS_BATCH_BYTES = 64 * 1024 * 1024  # of one atomic batch, in memory until its last message comes
 JS_STAGED_BYTES = 256 * 1024 * 1024  # of all atomic batches of the server
 JS_EVICTIONS_PER_TICK = 20_000  # looked at for lost interest, within JS_WORK_NS
+JS_LOOKED_THROUGH = 100_000  # sequences behind the ack floor of a consumer of an interest stream that is deleted
 JS_PURGED_AT_ONCE = 32_768  # messages of a stream that is emptied in one piece, with a subject each
 JS_EVICTED_AT_ONCE = 1024  # a millisecond; a large message may take the place of a million small ones
 JS_REPLACED_AT_ONCE = 1024  # messages of a stream whose roll-ups are not done in turns: a millisecond

@@ -5,8 +5,7 @@
     SEQUENCES=20000 python -m pytest tests/differential/test_sequences.py
 
 A seed stands for the same sequence everywhere; `FIRST_SEQUENCE` is the first one. With `SEQUENCE_RESTARTS=1` both
-servers are stopped and started once in each. That shows what differs on purpose, too: nats-server moves a consumer
-that waits for a later sequence back to the stream's end.
+servers are stopped and started once in each. What differs on purpose ends a sequence (`sequence_known`).
 """
 
 from __future__ import annotations

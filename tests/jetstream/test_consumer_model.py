@@ -53,6 +53,9 @@ class Model:
     def tick(self) -> None:
         due = sorted((entry.due, seq) for seq, entry in self.pending.items() if 0 < entry.due <= self.now)
         for _, seq in due:
+            if self.pending[seq].count >= MAX_DELIVER:
+                self.exhausted[seq] = self.pending.pop(seq).count
+                continue
             self.pending[seq].due = 0
             self.queue.append(seq)
 

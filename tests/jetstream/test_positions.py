@@ -100,7 +100,8 @@ async def test_a_consumer_sequence_that_was_not_delivered_acks_nothing(played: P
         await played.on_publish("a", {})
     await played.bodies(3)
     await played.on_forged("A", (1, 2, 2**63), "+ACK")
-    assert (await played.info())["ack_floor"] == {"consumer_seq": 0, "stream_seq": 0}
+    floor = (await played.info())["ack_floor"]
+    assert (floor["consumer_seq"], floor["stream_seq"]) == (0, 0)
 
 
 async def test_a_nak_before_a_purge_still_brings_the_message_at_once(played: Played) -> None:
@@ -130,3 +131,48 @@ async def test_last_per_subject_goes_on_behind_one_that_is_gone(played: Played) 
     await played.on_create("A", {**EXPLICIT, "deliver_policy": "last_per_subject", "filter_subject": "S.>"})
     await played.on_delete(1, False)
     assert await played.bodies(3) == ["m2", "m3"]
+
+
+async def test_after_a_reset_of_last_per_subject_as_many_are_pending_as_come(played: Played) -> None:
+    await played.begin()
+    await played.on_create("A", {**EXPLICIT, "deliver_policy": "last_per_subject", "filter_subject": "S.>"})
+    for token in "aab":
+        await played.on_publish(token, {})
+    assert (await played.on_reset("A", 0))["num_pending"] == 3
+    assert await played.bodies(4) == ["m1", "m2", "m3"]
+
+
+async def test_a_purge_up_to_a_sequence_that_empties_a_stream_moves_its_first(played: Played) -> None:
+    await played.begin("interest", storage="file")
+    await played.on_create("A", {**EXPLICIT, "filter_subject": "S.a"})
+    for token in "bab":
+        await played.on_publish(token, {})
+    assert (await played.on_purge({"seq": 3}))["purged"] == 1
+    state = (await played.api("STREAM.INFO.S"))["state"]
+    assert (state["messages"], state["first_seq"], state["last_seq"]) == (0, 4, 3)
+    assert (await played.info())["ack_floor"]["stream_seq"] == 3
+
+
+async def test_a_deleted_consumer_that_waited_for_a_later_message_takes_only_its_own_along(played: Played) -> None:
+    await played.begin("interest")
+    later = {"deliver_policy": "by_start_sequence", "opt_start_seq": 9}
+    await played.on_create("A", {**EXPLICIT, **later, "filter_subject": "S.b"})
+    await played.on_create("B", {**EXPLICIT, **later, "filter_subject": "S.c"})
+    await played.on_create("C", {**EXPLICIT, "filter_subject": "S.a"})
+    for token in "abcb":
+        await played.on_publish(token, {})
+    await played.on_drop("A")
+    assert (await played.api("STREAM.INFO.S"))["state"]["messages"] == 2
+    assert await played.bodies(2, "C") == ["m1"]
+
+
+async def test_a_reset_after_a_purge_begins_behind_the_floor_it_tells(played: Played) -> None:
+    await played.begin()
+    await played.on_create("A", {**EXPLICIT, "filter_subject": "S.a"})
+    for token in "acba":
+        await played.on_publish(token, {})
+    await played.bodies(2)
+    await played.on_purge({"seq": 2})
+    assert (await played.info())["ack_floor"]["stream_seq"] == 3
+    assert (await played.on_reset("A", 0))["reset_seq"] == 4
+    assert await played.bodies(1) == ["m4"]

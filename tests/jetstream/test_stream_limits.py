@@ -174,6 +174,19 @@ async def test_with_discard_new_stored_messages_stay_under_a_lower_limit(tmp_pat
     await bench.close()
 
 
+async def test_with_discard_new_a_lower_limit_per_subject_removes_messages(tmp_path: Path) -> None:
+    bench = StreamBench(tmp_path)
+    stream = bench.open()
+    for subject in ("s.a", "s.b", "s.a", "s.a"):
+        bench.publish(subject, b"x")
+    await bench.settle()
+    stream.config.discard = "new"
+    stream.config.max_msgs_per_subject = 1
+    stream.apply_config(stream.config)
+    assert (stream.log.messages, stream.log.first_seq) == (2, 2)
+    await bench.close()
+
+
 async def test_an_account_limit_refuses_what_does_not_fit(tmp_path: Path) -> None:
     bench = StreamBench(tmp_path)
     bench.usage.limits.max_memory = 1_000

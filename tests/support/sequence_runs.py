@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support.process import ServerProcess
+from tests.support.sequence_known import is_known
 from tests.support.sequence_play import Player
-from tests.support.sequence_steps import NAMES, Sequence, Step
+from tests.support.sequence_steps import Sequence, Step
 from tests.support.sequence_wire import Wire
 
 SAME_S = 10.0  # until both servers' states are the same
@@ -47,19 +48,6 @@ def _parted(theirs: Any, ours: Any, place: str) -> list[str]:
     else:
         return [f"{place}\n    nats-server {theirs}\n    jetbroker   {ours}"]
     return [line for key, left, right in pairs for line in _parted(left, right, f"{place}/{key}")]
-
-
-_MISCOUNTED = ("/num_pending", "/last_active", f"/{1 + len(NAMES)}")  # the last one: advisories
-
-
-def _known(step: Step, places: Some[str]) -> bool:
-    """Is it a difference that docs/differences.md defends?
-
-    A purge that keeps some messages, or a roll-up of all, and removes exactly one: nats-server goes on counting it,
-    and tells of it as of a deleted one or not.
-    """
-    keeps = (step[0] == "purge" and "keep" in step[1]) or (step[0] == "publish" and step[2].get("Nats-Rollup") == "all")
-    return bool(keeps and all(place.endswith(_MISCOUNTED) for place in places))
 
 
 class Run:
@@ -109,7 +97,8 @@ class Run:
             return
         self.ended = True
         done = self.sequence.steps[: self.at]
-        if not done or not _known(done[-1], [line.partition("\n")[0] for line in _parted(theirs, ours, "")]):
+        places = [line.partition("\n")[0] for line in _parted(theirs, ours, "")]
+        if not is_known(self.sequence.stream, done, places, theirs, ours):
             self.difference = Difference(self.sequence.seed, self.sequence.stream, done, theirs, ours)
 
 

@@ -38,7 +38,6 @@ class _Maker:
         self.retention = dice.choices(("limits", "interest", "workqueue"), (5, 3, 3))[0]
         self.removes = self.often(0.7)  # messages, other than by acks
         # of everything, or of subjects that consumers have all of, or nothing: see docs/differences.md for the others
-        self.trims = True
         self.purges = dice.choice(("all", "subject", "")) if self.removes else ""
 
     def often(self, chance: float) -> bool:
@@ -56,6 +55,7 @@ class _Maker:
         for number in range(count):
             if number == restart_at:
                 steps.append(("restart",))
+                self.restarts = False
             steps += self.step()
         return Sequence(seed, stream, tuple(steps))
 
@@ -80,7 +80,6 @@ class _Maker:
             config["discard"] = "new"
             if "max_msgs_per_subject" in config and "max_msgs" in config:
                 config["discard_new_per_subject"] = self.often(0.5)
-            self.trims = False  # by a lower limit per subject
         return config
 
     def consumer(self) -> dict[str, Any]:
@@ -176,8 +175,8 @@ class _Maker:
         body = self.dice.choices(
             ("", "+ACK", "+OK", "-NAK", "+TERM", "+TERM why", "+WPI", "+NXT", "else"), (4, 8, 1, 6, 2, 1, 1, 1, 1)
         )[0]
-        if self.purges and body == "-NAK":
-            body = "+WPI"  # nats-server forgets at a purge that it was asked to deliver again
+        if (self.purges or self.restarts) and body == "-NAK":
+            body = "+WPI"  # nats-server forgets at a purge or restart that it was asked to deliver again
         return ("ack", self.name(), self.dice.randrange(12), body, self.often(0.7))
 
     def forged(self) -> Step:
@@ -185,7 +184,7 @@ class _Maker:
         numbers = tuple(self.dice.choice((0, 1, 2, 3, 5, 8, 13, 1 << 40)) for _ in range(3))
         # where acks remove messages, nats-server removes one that was acked though nobody was given it
         finishing = ("+ACK", "+TERM", "+NXT") if self.retention == "limits" else ()
-        body = self.dice.choice(("+WPI" if self.purges else "-NAK", "+WPI", "else", *finishing))
+        body = self.dice.choice(("+WPI" if self.purges or self.restarts else "-NAK", "+WPI", "else", *finishing))
         return ("forged", self.name(), numbers, body)
 
     def delayed(self) -> list[Step]:
@@ -217,7 +216,7 @@ class _Maker:
 
     def update_stream(self) -> Step:
         change: dict[str, Any] = {}
-        if not self.trims or self.often(0.5):
+        if self.often(0.5):
             change["max_msgs"] = self.dice.choice((-1, 2, 4, 6))
         else:
             change["max_msgs_per_subject"] = self.dice.choice((-1, 1, 2, 3))

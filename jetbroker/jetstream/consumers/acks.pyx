@@ -132,8 +132,7 @@ cdef class Acks:
         return self.letters is not None and self.letters.owe(seq, reply)
 
     cdef int up_to(self, uint64_t seq, uint64_t cseq) except -1:
-        if self.tracker.ack_up_to(seq, cseq):
-            self.tracker.acked_ns = wall_clock_ns()
+        self.tracker.ack_up_to(seq, cseq)
         return 0
 
     cdef bint _finish(self, const AckNumbers* numbers, bint sampled) except -1:

@@ -197,12 +197,11 @@ cdef class Consumer(StreamConsumer):
         sequence that the deliver policy does not allow.
         """
         placement.check_reset(self.core, self.config, seq)
-        seq = seq or max(self.core.tracker.floor_seq, self.core.tracker.settled_seq) + 1
+        seq = seq or self.core.tracker.first_open()
         self._settle()
         if self.config.deliver_policy != "last_per_subject":
             self.core.begun_at = seq
         self.core.begin_again(seq)
-        self.core.tracker.acked_ns = 0
         self.delivery.restart()
         if self.writer.log is not None:
             self.core.tracker.sealed()
@@ -276,8 +275,8 @@ cdef class Consumer(StreamConsumer):
         delivered = {"consumer_seq": tracker.delivered_cseq, "stream_seq": tracker.delivered_seq}
         if self.writer.log is None and not tracker.delivered_seq:
             delivered["stream_seq"] = self.core.cursor.looked_to   # in memory no position is kept before the first one
-        if self.core.last_delivered_ns:
-            delivered["last_active"] = format_timestamp(self.core.last_delivered_ns)
+        if tracker.active_ns:
+            delivered["last_active"] = format_timestamp(tracker.active_ns)
         floor = {"consumer_seq": tracker.floor_cseq, "stream_seq": tracker.floor_seq}
         if self.core.tracker.acked_ns:
             floor["last_active"] = format_timestamp(self.core.tracker.acked_ns)
@@ -316,6 +315,9 @@ cdef class Consumer(StreamConsumer):
     cdef uint64_t delivered_up_to(self) except? 0:
         return self.core.tracker.delivered_seq
 
+    cdef uint64_t acked_up_to(self) except? 0:
+        return self.core.tracker.floor_seq
+
     cdef uint64_t begun_at(self) except? 0:
         return self.core.begun_at
 
@@ -346,7 +348,7 @@ cdef class Consumer(StreamConsumer):
         if self.core.tracker.pending.count or self.core.tracker.pending.exhausted:
             self.core.drop_evicted()
         counted = self.core.cursor.count_on()
-        if self.core.tracker.queue_due(self.turn.now_ns):
+        if self.core.take_due():
             self.turn.go_on()
         self._give_up_dead()
         self.delivery.run_timers()

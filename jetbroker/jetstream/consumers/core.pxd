@@ -104,7 +104,6 @@ cdef class ConsumerCore:
     cdef LookAhead look_ahead
     cdef Forsaken letters              # DeadLetters; None: there are none
     cdef int64_t max_ack_pending       # 0: no limit
-    cdef int64_t last_delivered_ns     # wall clock, 0: not since the start
     cdef uint64_t looked_from          # the log's first sequence when the pending ones were compared with it
     cdef public uint64_t begun_at      # where the last reset made it begin, 0: none did
 
@@ -124,7 +123,11 @@ cdef class ConsumerCore:
     cpdef int drop_removed(self) except -1
     cdef int lost_some(self, uint64_t first, uint64_t last, bint purged) except -1     # some of these
     cdef int after_purge(self, bytes pattern) except -1
+    # Moves what is due to the redeliveries, and gives up what was delivered too often; True: there may be more than is
+    # done at once.
+    cdef bint take_due(self) except -1
     cdef int give_up_due(self) except -1           # those at the head of the redeliveries whose deliveries are used up
+    cdef bint _is_used_up(self, PendingEntry* entry) noexcept
     cdef int _give_up(self, PendingEntry* entry) except -1
     cdef int _skip_damaged(self, uint64_t seq) except -1
     cdef int _record(self, uint64_t seq, bint again) except -1

@@ -34,6 +34,7 @@ cdef int64_t MS = 1_000_000
 cdef int64_t DUE_LONG_NS = <int64_t>(limits.JS_WATCHDOG_SECONDS * 1e9)
 cdef int64_t NEVER_AGAIN_NS = 10 * 365 * 86_400 * 1_000_000_000      # ack policy flow_control: nothing comes twice
 cdef Py_ssize_t FEW = limits.JS_FEW_SUBJECTS
+cdef int DUE_AT_ONCE = limits.JS_DUE_AT_ONCE
 cdef long REQUEST_UNITS = limits.JS_PULL_REQUEST_UNITS
 REMOVED_REASON = "Unacknowledged message was deleted"
 
@@ -265,7 +266,6 @@ cdef class ConsumerCore:
         """As a new consumer at `seq`: nothing has been delivered, nothing is pending."""
         self.tracker.begin_at(seq)
         self.cursor.move_to(seq)
-        self.last_delivered_ns = 0
 
     def snapshot(self) -> bytes:
         """The present state as one record."""
@@ -281,7 +281,7 @@ cdef class ConsumerCore:
             entry = self.tracker.next_redelivery()
             if entry == NULL:
                 break
-            if self.tracker.max_deliver > 0 and entry.count >= self.tracker.max_deliver:
+            if self._is_used_up(entry):
                 if self.letters is None or not self.letters.take_exhausted(entry):
                     self._give_up(entry)
                 continue
@@ -312,6 +312,21 @@ cdef class ConsumerCore:
 
     cdef bint blocked(self) except -1:
         return self.full() and self.tracker.next_redelivery() == NULL
+
+    cdef bint take_due(self) except -1:
+        cdef PendingEntry* entry
+        for _ in range(DUE_AT_ONCE):
+            entry = self.tracker.pending.pop_due(self.turn.now_ns)
+            if entry == NULL:
+                return False
+            if not self._is_used_up(entry):
+                self.tracker.queue(entry)
+            elif self.letters is None or not self.letters.take_exhausted(entry):
+                self._give_up(entry)
+        return True
+
+    cdef bint _is_used_up(self, PendingEntry* entry) noexcept:
+        return self.tracker.max_deliver > 0 and entry.count >= self.tracker.max_deliver
 
     cdef int give_up_due(self) except -1:
         cdef PendingEntry* entry = self.tracker.next_redelivery()

@@ -158,7 +158,7 @@ cdef class PullDelivery(Delivery):
             if result == SENT_TOO_LARGE:
                 self.status(request.reply, texts.status_with_rest(texts.TOO_LARGE, request.left, request.bytes_left))
         if count:
-            self.core.last_delivered_ns = wall_clock_ns()
+            self.core.tracker.active_ns = wall_clock_ns()
         return 0
 
     cdef int _choose(self, bint again, Py_ssize_t* steps) except -1:

@@ -240,7 +240,7 @@ cdef class PushDelivery(Delivery):
             count += 1
             total += size
         if count:
-            self.core.last_delivered_ns = wall_clock_ns()
+            self.core.tracker.active_ns = wall_clock_ns()
         return 0
 
     cdef int64_t _held_back(self, StoredMessage* message) except? -1:

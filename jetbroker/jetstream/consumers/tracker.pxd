@@ -27,7 +27,10 @@ cdef class AckTracker:
     cdef public int64_t max_deliver            # -1: no limit
     cdef public uint64_t settled_seq           # nothing was pending when all up to here had been looked at
     cdef public int64_t acked_ns               # wall clock of the last ack, 0: none since the start
+    cdef public int64_t active_ns              # wall clock of the last delivery or request for a longer wait, 0: none
+    cdef uint64_t passed_cseq, passed_seq      # the floor with what was given up
     cdef uint64_t purged_cseq                  # the highest of what the present purge has taken
+    cdef bint purged_lowest                    # ... and the one right behind the floor was among it
 
     cdef bint dirty                            # positions moved without an operation
 
@@ -45,12 +48,13 @@ cdef class AckTracker:
     # The message is no longer in the stream. False: it was not pending.
     cdef bint forget(self, uint64_t seq) except -1
     cdef int exhaust(self, PendingEntry* entry) except -1
+    cdef void _pass_over(self, uint64_t cseq) noexcept
     # It stays pending, and does not come again in this process.
     cdef void hold(self, PendingEntry* entry) noexcept
     # Next message to redeliver: NULL when none waits. Finished ones at the head are dropped.
     cdef PendingEntry* next_redelivery(self) except? NULL
-    # Moves what is due by now to the redelivery queue; True: there may be more than is done at once.
-    cdef bint queue_due(self, int64_t now_ns) except -1
+    # It is due: put it at the end of the redelivery queue.
+    cdef int queue(self, PendingEntry* entry) except -1
     # A purge has taken this message.
     cdef int purge(self, PendingEntry* entry) except -1
     # The purge is over: `start` is the first message that may be left, and all up to `reached` is delivered.

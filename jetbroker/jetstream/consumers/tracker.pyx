@@ -15,9 +15,6 @@ from jetbroker.jetstream.consumers.pending cimport (
 )
 from jetbroker.saturate cimport add_int64, subtract_int64
 
-from jetbroker import limits
-
-cdef int DUE_AT_ONCE = limits.JS_DUE_AT_ONCE
 cdef uint32_t TAKEN_OUT = 1024  # one by one; when more leave at once, it is quicker to copy what stays
 
 
@@ -199,17 +196,24 @@ cdef class AckTracker:
         return True
 
     cdef bint ack_up_to(self, uint64_t seq, uint64_t cseq) except -1:
-        if seq <= self.floor_seq or cseq <= self.floor_cseq or cseq > self.delivered_cseq:
+        if seq <= max(self.floor_seq, self.passed_seq) or cseq <= max(self.floor_cseq, self.passed_cseq):
+            return False
+        self.acked_ns = wall_clock_ns()
+        if cseq > self.delivered_cseq:
             return False
         if self.batch is not None:
             self.batch.add(OP_FINISH_ALL, self.floor_seq + 1, seq, 0)
-        if seq >= self.delivered_seq and not self.report_finished:
+        if seq >= self.delivered_seq and not self.report_finished and not self.passed_seq:
             self._discard_all()
         else:
             self._discard_up_to(seq)
         self.floor_cseq = cseq
         self.floor_seq = seq
         return True
+
+    def first_open(self) -> int:
+        """Where a reset to the ack floor begins."""
+        return max(self.floor_seq, self.settled_seq, self.passed_seq) + 1
 
     cdef int _discard_all(self) except -1:
         self.redelivered = 0
@@ -230,7 +234,7 @@ cdef class AckTracker:
                 self.pending.discard(self.pending.first())
         entry = self.pending.next_exhausted(NULL)
         while entry != NULL:
-            if entry.seq <= seq:
+            if self.passed_seq < entry.seq <= seq:
                 self._discard(entry)
             entry = self.pending.next_exhausted(entry)
         return 0
@@ -257,6 +261,7 @@ cdef class AckTracker:
     cdef int _delay(self, PendingEntry* entry, int64_t wait_ns, int64_t now_ns) except -1:
         entry.flags |= ENTRY_DELAYED
         if wait_ns > 0:
+            self.active_ns = wall_clock_ns()
             self.pending.set_deadline(entry, add_int64(now_ns, wait_ns))
         if self.batch is not None:
             self.batch.add(OP_WAIT, entry.seq, <uint64_t>max(wait_ns, 0), 0)
@@ -283,8 +288,20 @@ cdef class AckTracker:
     cdef int exhaust(self, PendingEntry* entry) except -1:
         if self.batch is not None:
             self.batch.add(OP_EXHAUST, entry.seq, 0, 0)
+        self.active_ns = wall_clock_ns()
         self.pending.exhaust(entry)
+        self._pass_over(entry.cseq)
         return 0
+
+    cdef void _pass_over(self, uint64_t cseq) noexcept:
+        """Message `cseq` was given up: the floor that is told of stays, but nothing goes back to what is in front of it."""
+        cdef PendingEntry* lowest = self.pending.first()
+        if lowest == NULL:
+            self.passed_cseq = self.delivered_cseq
+            self.passed_seq = self.delivered_seq
+        elif cseq == max(self.floor_cseq, self.passed_cseq) + 1 and lowest.cseq > cseq:
+            self.passed_cseq = lowest.cseq - 1
+            self.passed_seq = lowest.seq - 1
 
     cdef void hold(self, PendingEntry* entry) noexcept:
         entry.flags = (entry.flags | ENTRY_HELD) & ~(ENTRY_QUEUED | ENTRY_DELAYED)
@@ -299,18 +316,13 @@ cdef class AckTracker:
             self.redeliveries.pop()
         return NULL
 
-    cdef bint queue_due(self, int64_t now_ns) except -1:
-        cdef PendingEntry* entry
-        for _ in range(DUE_AT_ONCE):
-            entry = self.pending.pop_due(now_ns)
-            if entry == NULL:
-                return False
-            entry.flags |= ENTRY_QUEUED
-            self.redeliveries.push(entry.seq)
-        return True
+    cdef int queue(self, PendingEntry* entry) except -1:
+        entry.flags |= ENTRY_QUEUED
+        return self.redeliveries.push(entry.seq)
 
     cdef int purge(self, PendingEntry* entry) except -1:
         self.purged_cseq = max(self.purged_cseq, entry.cseq)
+        self.purged_lowest |= entry.cseq == self.floor_cseq + 1
         self.redelivered -= entry.count > 1
         if self.batch is not None:
             self.batch.add(OP_FINISH_ALL, entry.seq, entry.seq, 0)
@@ -325,18 +337,23 @@ cdef class AckTracker:
             self._discard_all()
             self.floor_cseq = self.delivered_cseq
             self.floor_seq = reached
+        elif self.floor_seq < start < lowest.seq and self.purged_lowest:
+            self.floor_seq = lowest.seq - 1
+            self.floor_cseq = lowest.cseq - 1
         elif self.floor_seq < start:
             self.floor_seq = min(start, lowest.seq) - 1
             self.floor_cseq = min(max(self.floor_cseq, self.purged_cseq), lowest.cseq - 1)
         self.delivered_seq = reached
         self.purged_cseq = 0
+        self.purged_lowest = False
         self.dirty = True
         return 0
 
     def begin_at(self, uint64_t seq) -> None:
         """As a new consumer whose first message may be `seq`: nothing has been delivered, nothing is pending."""
         self._discard_all()
-        self.delivered_cseq = self.floor_cseq = 0
+        self.delivered_cseq = self.floor_cseq = self.passed_cseq = self.passed_seq = 0
+        self.active_ns = self.acked_ns = 0
         self.start_at(seq)
 
     # --- on disk ---

@@ -19,6 +19,8 @@ cdef class StreamConsumer(TickTask):
     # The highest stream sequence given out so far (0: none). Used once, in Stream.add_consumer, to finish removals
     # that a crash cut short: what is below it and no longer needed is acked again.
     cdef uint64_t delivered_up_to(self) except? 0
+    # Its ack floor: what a consumer that is deleted leaves behind it is not looked at again.
+    cdef uint64_t acked_up_to(self) except? 0
     # Where a reset has made it begin (0: none did): what lies below was not necessarily given out, or acked.
     cdef uint64_t begun_at(self) except? 0
     # One message has been removed from the middle (delete, per-subject limit); `purged`: with others, by a roll-up.

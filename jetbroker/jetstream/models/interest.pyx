@@ -18,6 +18,9 @@ cdef class StreamConsumer(TickTask):
     cdef uint64_t delivered_up_to(self) except? 0:
         return 0
 
+    cdef uint64_t acked_up_to(self) except? 0:
+        return 0
+
     cdef uint64_t begun_at(self) except? 0:
         return 0
 

@@ -272,10 +272,8 @@ cdef class Room:
         return False
 
     cdef int enforce(self) except -1:
-        """Stricter limits at once (discard old only: with discard new what is stored stays)."""
+        """Stricter limits at once; with discard new only those of subjects: otherwise what is stored stays."""
         cdef uint64_t start = 0
-        if self.discard_new:
-            return 0
         piece = next_piece(self.log, start, self.log.last_seq, SLOTS_AT_ONCE) if self.max_per_subject else None
         while piece is not None:
             self.trim_piece(*piece)
@@ -286,7 +284,7 @@ cdef class Room:
 
     def trim_piece(self, uint64_t first, uint64_t last) -> None:
         """Remove of a piece of the log what is beyond the limit of its subject; the piece before comes first."""
-        if self.discard_new or not self.max_per_subject:
+        if not self.max_per_subject:
             return
         for seq in beyond_newest(self.log, self.max_per_subject, first, last):
             self.removal.evictions.note(seq)

@@ -66,7 +66,7 @@ async def enforce_limits(stream: Stream) -> None:
     log: Any = stream.log
     turn = Turn()
     start = log.first_seq
-    by_subject = stream.config.max_msgs_per_subject > 0 and stream.config.discard == "old"
+    by_subject = stream.config.max_msgs_per_subject > 0
     # up to the end: what is published meanwhile takes the place of what is still in front of the walk
     while by_subject and (piece := next_piece(log, start, log.last_seq, _slots(stream))):
         _in_piece(stream, piece, stream.trim_piece)

@@ -37,6 +37,7 @@ from jetbroker.turns import at_once
 cdef uint64_t EVICTIONS_PER_TICK = limits.JS_EVICTIONS_PER_TICK
 cdef uint64_t PURGED_AT_ONCE = limits.JS_PURGED_AT_ONCE
 cdef Py_ssize_t SUBSCRIBED_AT_ONCE = 256
+cdef uint64_t LOOKED_THROUGH = limits.JS_LOOKED_THROUGH
 DIRECT_QUEUE = b"_sys_"
 SECOND_NS = 1_000_000_000
 RETENTION = {"limits": RETAIN_LIMITS, "interest": RETAIN_INTEREST, "workqueue": RETAIN_WORKQUEUE}
@@ -350,7 +351,7 @@ cdef class Stream(LogObserver):
         del self.offline[name]
         self._tell_ingest()
         if self.retention == RETAIN_INTEREST:
-            self._let_go(None)
+            self._let_go(None, 0)
 
     def _tell_ingest(self) -> None:
         cdef list consumers = list(self.consumers.values())
@@ -358,14 +359,20 @@ cdef class Stream(LogObserver):
             consumers.append(OfflineConsumer())
         self.ingest.interest.set_consumers(consumers)
 
-    def _let_go(self, SubjectFilter was_for) -> None:
-        """A consumer with this filter is gone: remove what no other one needs."""
+    def _let_go(self, SubjectFilter was_for, uint64_t floor) -> None:
+        """A consumer with this filter and ack floor is gone: remove what no other one needs.
+
+        As nats-server does: of all subjects, but nothing in front of the floor. Where much lies behind that, only
+        what was for the consumer.
+        """
         cdef bint wanted = bool(self.consumers or self.offline)
         if not wanted and self.log.messages <= PURGED_AT_ONCE:
             self.log.purge(b"", 0, 0)
             self._first_is_known()
         else:
-            (<RetentionSweep>self.sweep).add(None, was_for if wanted else None, self.log.last_seq)
+            few = floor <= self.log.last_seq <= LOOKED_THROUGH + max(floor, self.log.first_seq)
+            (<RetentionSweep>self.sweep).add(
+                None, was_for if wanted and not few else None, self.log.last_seq, floor if few else 0)
 
     def listed_consumers(self) -> dict:
         """The consumers that are shown and counted, by name."""
@@ -381,7 +388,7 @@ cdef class Stream(LogObserver):
         self.unlisted -= consumer.config.direct
         self._tell_ingest()
         if self.retention == RETAIN_INTEREST:
-            self._let_go((<StreamConsumer?>consumer).interest())
+            self._let_go((<StreamConsumer?>consumer).interest(), (<StreamConsumer>consumer).acked_up_to())
 
     cpdef int ack_message(self, StreamConsumer consumer, uint64_t seq) except -1:
         """A consumer is done with a message; removes it when the retention policy says so."""
@@ -403,9 +410,12 @@ cdef class Stream(LogObserver):
         return 0
 
     def position_changed(self, consumer: StreamConsumer) -> None:
-        """A consumer has been set to another place: with interest retention, what it has left behind may go."""
-        cdef uint64_t behind = min((<StreamConsumer?>consumer).delivered_up_to(), self.log.last_seq)
-        if self.retention == RETAIN_INTEREST and behind:
+        """A consumer has been set to another place: with interest retention, what it has left behind may go.
+
+        One that waits for a later message than the last has left nothing behind: nats-server looks at none then.
+        """
+        cdef uint64_t behind = (<StreamConsumer?>consumer).delivered_up_to()
+        if self.retention == RETAIN_INTEREST and 0 < behind <= self.log.last_seq:
             (<RetentionSweep>self.sweep).add(consumer, (<StreamConsumer>consumer).interest(), behind)
 
     cdef int _resume_retention(self) except -1:

@@ -107,6 +107,9 @@ cdef bint take_record(FileSegment segment, Walk walk, const char* r, uint64_t at
             return False
     elif seq >= expected and seq - segment.first_seq >= slots_bound(at):
         return False
+    if record_kind(r) == KIND_DELETIONS:
+        # sequences may have been used up without a message: the end of the log has the time of the last one
+        segment.last_time = max(segment.last_time, record_time(r))
     if upto > expected:
         while segment.first_seq + segment.slots < upto:
             segment.push_empty(<uint32_t>OFFSET_LOST if damaged else OFFSET_EMPTY)

@@ -1,0 +1,108 @@
+"""Which differences of random sequences docs/JETSTREAM.md defends; a sequence ends at the first one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Some
+from typing import Any
+
+from tests.support.sequence_steps import NAMES, Step
+
+_ADVISORIES = 1 + len(NAMES)  # in a state: the stream's info, the consumers' infos, then these
+_MISCOUNTED = ("/num_pending", "/last_active", f"/{_ADVISORIES}")
+_FIRST = ("/first_seq", "/first_ts", "/num_deleted", "/delivered/stream_seq", "/ack_floor/stream_seq")
+_BEGINS = ("/reset_seq", "/delivered/stream_seq", "/ack_floor/stream_seq")
+_FINISHING = ("", "+ACK", "+OK", "+TERM", "+TERM why", "+NXT")
+
+
+def is_known(stream: dict[str, Any], done: Some[Step], places: Some[str], theirs: Any, ours: Any) -> bool:
+    """Behind the steps of `done` both sides differ in `places`: does the documentation give the reason?"""
+    if not done or not places:
+        return False
+    step = done[-1]
+    return (
+        _keeps_one(step, places)
+        or _leaves_its_first(stream, step, places, ours)
+        or _begins_behind_the_purge(done, places)
+        or _takes_along_more(done, places, ours)
+        or _is_last_per_subject(done, places)
+        or _is_moved_back(done, theirs, ours)
+        or _was_told_of_others(done)
+    )
+
+
+def _all_end(places: Some[str], ends: tuple[str, ...]) -> bool:
+    return all(place.endswith(ends) for place in places)
+
+
+def _keeps_one(step: Step, places: Some[str]) -> bool:
+    """A purge that keeps some, or a roll-up of all, removes one: nats-server counts it still, tells of it or not."""
+    keeps = (step[0] == "purge" and "keep" in step[1]) or (step[0] == "publish" and step[2].get("Nats-Rollup") == "all")
+    return bool(keeps and _all_end(places, _MISCOUNTED))
+
+
+def _leaves_its_first(stream: dict[str, Any], step: Step, places: Some[str], ours: Any) -> bool:
+    """A purge up to a sequence empties a stream in files: nats-server may name a removed message as the first one."""
+    return bool(
+        step[0] == "purge"
+        and stream["storage"] == "file"
+        and step[1].get("seq", 0) > 1
+        and isinstance(ours, list)
+        and ours[0]["state"]["messages"] == 0
+        and _all_end(places, _FIRST)
+    )
+
+
+def _begins_behind_the_purge(done: Some[Step], places: Some[str]) -> bool:
+    """A reset after a purge: nats-server begins behind what was purged, not behind the floor that it tells."""
+    return done[-1][:3:2] == ("reset", 0) and any(step[0] == "purge" for step in done) and _all_end(places, _BEGINS)
+
+
+def _takes_along_more(done: Some[Step], places: Some[str], ours: Any) -> bool:
+    """A consumer that waited for a later message than the last is deleted: nats-server looks elsewhere, or purges."""
+    if done[-1][0] != "drop" or not isinstance(ours, list):
+        return False
+    start = _configs(done).get(done[-1][1], {}).get("opt_start_seq", 0)
+    return bool(start > ours[0]["state"]["last_seq"] + 1 and all(place.startswith("/0/state/") for place in places))
+
+
+def _configs(done: Some[Step]) -> dict[str, dict[str, Any]]:
+    return {step[1]: step[2] for step in done if step[0] == "create"}
+
+
+def _is_last_per_subject(done: Some[Step], places: Some[str]) -> bool:
+    """A reset or a restart of a consumer with the last messages per subject: its rest, and the count of it."""
+    step = done[-1]
+    restarted = ("restart",) in done
+    for number, name in enumerate(NAMES, 1):
+        config = _configs(done).get(name, {})
+        if config.get("deliver_policy") != "last_per_subject" or not (
+            restarted or any(each[:2] == ("reset", name) for each in done)
+        ):
+            continue
+        if all(place.startswith(f"/{number}/") for place in places) or step[1:2] == (name,):
+            return True
+    return False
+
+
+def _is_moved_back(done: Some[Step], theirs: Any, ours: Any) -> bool:
+    """At a restart nats-server moves a consumer that waits for a later sequence back to the end of the stream."""
+    if done[-1][0] != "restart" or not (isinstance(theirs, list) and isinstance(ours, list)):
+        return False
+    last = ours[0]["state"]["last_seq"]
+    for left, right in zip(theirs[1:_ADVISORIES], ours[1:_ADVISORIES], strict=True):
+        if left != right and not (
+            right["delivered"]["stream_seq"] > last == left["delivered"]["stream_seq"] and left["num_pending"] == 0
+        ):
+            return False
+    return bool(theirs[0] == ours[0] and theirs[_ADVISORIES] == ours[_ADVISORIES])
+
+
+def _was_told_of_others(done: Some[Step]) -> bool:
+    """Ack policy all, an ack of what this consumer did not deliver: nats-server takes its numbers as the floor."""
+    for at, step in enumerate(done):
+        if step[0] not in ("ack", "forged") or step[3] not in _FINISHING:
+            continue
+        begun = sum(each[:2] in (("create", step[1]), ("reset", step[1])) for each in done[:at])
+        if _configs(done[:at]).get(step[1], {}).get("ack_policy") == "all" and (step[0] == "forged" or begun > 1):
+            return True
+    return False
