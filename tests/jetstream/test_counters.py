@@ -59,6 +59,26 @@ async def test_a_full_disk_takes_back_what_it_added(tmp_path: Path) -> None:
     await bench.close()
 
 
+async def test_an_increment_adds_to_what_is_last_now(tmp_path: Path) -> None:
+    bench = StreamBench(tmp_path)
+    stream = bench.open(storage="file", allow_msg_counter=True)
+
+    async def add(number: int, subject: str = "s.a") -> int:
+        return total(await bench.ask(subject, b"", header(Nats_Incr=str(number))))
+
+    assert [await add(1), await add(2), await add(5, "s.b"), await add(4)] == [1, 3, 5, 7]
+    stream.log.remove(4)
+    assert await add(10) == 13
+    stream.log.append_message(b"s.a", b'{"val":"-100"}')
+    assert [await add(1), await add(-1)] == [-99, -100]
+    stream.log.purge(b"s.a", 0, 0)
+    assert [await add(3), await add(1, "s.b")] == [3, 6]
+    for _ in range(2):
+        assert await add(99_999_999_999_999_999)
+    assert [await add(2), await add(-2)] == [200_000_000_000_000_003, 200_000_000_000_000_001]
+    await bench.close()
+
+
 async def test_what_is_no_total_is_not_counted_from(tmp_path: Path) -> None:
     bodies = [b"", b"x", b"5", b"{", b'{"val":5}', b'["val"]', b'{"val":"5"} {}', b'{"val":{}}']
     taken = {b"{}": 0, b"null": 0, b'{"VAL":"3"}': 3, b'{ "val" : "-04" }': -4, b'{"val":"5x"}': 5, b'{"val":null}': 0}

@@ -1,6 +1,17 @@
 """The running totals of a stream whose messages are counters: each publish adds to the last message of its subject."""
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
 from jetbroker.jetstream.publish.decimals cimport Decimal
 from jetbroker.store.log.stream_log cimport StreamLog, SubjectState
+
+cdef enum:
+    TOTAL_ROOM = 40                    # for the body that tells a small one
+
+
+cdef struct KnownTotal:
+    int64_t value
+    uint64_t seq                       # of the message that tells it, 0: none
+    uint32_t failures                  # of the log's writes, up to then: a sequence is given out again after one
 
 
 cdef class Total:
@@ -16,5 +27,11 @@ cdef class Total:
 
 # That of a subject, 0 to begin with. Raises DecodeError when its last message does not tell one.
 cdef Total last_total(StreamLog log, SubjectState state)
+# The same for one of few digits of which nothing came from other streams; False: ask last_total(). Raises StorageError.
+cdef bint small_total(StreamLog log, SubjectState state, int64_t* total) except -1
+# Write the body that tells it; returns its length.
+cdef Py_ssize_t write_total(char* out, int64_t total) noexcept nogil
+# Is the block one increment of few digits and nothing else, as clients write it?
+cdef bint is_lone_increment(const char* block, Py_ssize_t n, int64_t* increment) noexcept nogil
 # The total that a counter's body tells. Raises DecodeError.
 cdef bytes total_of(const char* body, Py_ssize_t n)

@@ -7,8 +7,6 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t
 from libc.string cimport memcmp
 
-cdef Py_ssize_t SMALL = 17                 # so many digits, twice, are added in 64 bits
-
 
 cdef inline bint is_digit(char c) noexcept nogil:
     return c'0' <= c <= c'9'
@@ -61,6 +59,20 @@ cdef inline int64_t small_value(Decimal a) noexcept nogil:
     return -value if a.negative else value
 
 
+cdef bint read_small(const char* p, Py_ssize_t n, int64_t* out) noexcept nogil:
+    cdef Py_ssize_t i = 1 if n and (p[0] == c'+' or p[0] == c'-') else 0
+    cdef int64_t value = 0
+    if i == n or n - i > SMALL_DIGITS:
+        return False
+    while i < n:
+        if not is_digit(p[i]):
+            return False
+        value = value * 10 + (p[i] - c'0')
+        i += 1
+    out[0] = -value if p[0] == c'-' else value
+    return True
+
+
 cdef bytes small_text(int64_t value):
     cdef char text[24]
     cdef Py_ssize_t at = 24
@@ -88,7 +100,7 @@ cdef bytes sum_text(Decimal a, Decimal b):
     cdef int digit
     cdef int sign
     cdef Py_ssize_t i
-    if a.n <= SMALL and b.n <= SMALL:
+    if a.n <= SMALL_DIGITS and b.n <= SMALL_DIGITS:
         return small_text(small_value(a) + small_value(b))
     if b.n > a.n or (b.n == a.n and memcmp(b.digits, a.digits, a.n) > 0):
         larger = b                         # it gives the sign

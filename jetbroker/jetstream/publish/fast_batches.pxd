@@ -27,6 +27,7 @@ cdef struct Place:
 cdef class FastBatch:
     """One that is under way."""
     cdef bytes id
+    cdef bytes prefix                  # what the reply subjects of its messages begin with, up to their sequence
     cdef bytes reply                   # of the message that was answered last
     cdef bint gap_ok
     cdef uint64_t last                 # the highest sequence in the batch that has come
@@ -46,9 +47,10 @@ cdef class FastBatches(FastPublishes):
     cdef dict batches                  # id -> FastBatch
     cdef FastBatch latest              # the one that the last message belonged to, None: it is over
 
+    cdef bint _follows(self, const char* reply, Py_ssize_t n, Place* out) noexcept
     cdef object _refusal(self, SubjectEntry entry, const Message* msg, Place* place, bint understood)
     cdef FastBatch _known(self, const char* p, Py_ssize_t n)
-    cdef object _begin(self, Place* place)
+    cdef object _begin(self, Place* place, const Message* msg)
     cdef int _put(self, FastBatch batch, Place* place, SubjectEntry entry, const Message* msg, bytes headers) except -1
     cdef bint _is_next(self, FastBatch batch, Place* place, const Message* msg) except -1
     cdef int _ping(self, FastBatch batch, Place* place, const Message* msg) except -1
@@ -62,3 +64,5 @@ cdef class FastBatches(FastPublishes):
 
 # Is it the reply subject of a message in a fast batch, well-formed or not?
 cdef bint read_place(const char* reply, Py_ssize_t n, Place* out) noexcept nogil
+# Its end, `<sequence>.<operation>.$FI`, when it is that of a message that an open batch goes on with.
+cdef bint read_step(const char* end, Py_ssize_t n, Place* out) noexcept nogil

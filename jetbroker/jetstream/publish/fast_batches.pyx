@@ -75,8 +75,29 @@ cdef bint read_place(const char* reply, Py_ssize_t n, Place* out) noexcept nogil
     return dot >= 0
 
 
+cdef bint read_step(const char* end, Py_ssize_t n, Place* out) noexcept nogil:
+    cdef Py_ssize_t digits = n - 6         # behind them stands the operation
+    cdef Py_ssize_t i
+    cdef uint64_t seq = 0
+    if not 0 < digits < 19 or end[digits] != c'.' or not (c'1' <= end[digits + 1] <= c'3') or end[digits + 2] != c'.':
+        return False
+    for i in range(digits):
+        if not (c'0' <= end[i] <= c'9'):
+            return False
+        seq = seq * 10 + (end[i] - c'0')
+    out.seq = seq
+    out.operation = <Operation>(end[digits + 1] - c'0')
+    return seq > 1
+
+
 cdef class FastBatch:
     """Nothing of it has come."""
+
+
+cdef bytes prefix_of(const char* reply, Py_ssize_t n):
+    """The reply subject of a message without the last three tokens."""
+    n = last_dot(reply, n - 4)
+    return reply[:last_dot(reply, n) + 1]
 
 
 cdef class FastBatches(FastPublishes):
@@ -94,11 +115,13 @@ cdef class FastBatches(FastPublishes):
         cdef Place place
         cdef FastBatch batch = None
         cdef bytes headers = None
-        cdef object refusal = self._refusal(entry, msg, &place, read_place(msg.reply, msg.reply_len, &place))
+        cdef bint follows = self._follows(msg.reply, msg.reply_len, &place)
+        cdef object refusal = self._refusal(
+            entry, msg, &place, follows or read_place(msg.reply, msg.reply_len, &place))
         if refusal is None:
-            batch = self._known(place.id, place.id_len)
+            batch = self.latest if follows else self._known(place.id, place.id_len)
             if batch is None:
-                refusal = self._begin(&place)
+                refusal = self._begin(&place, msg)
                 batch = self.latest
         if refusal is None and msg.headers_len:
             headers = without_status(msg.body[:msg.headers_len]) if (
@@ -133,6 +156,19 @@ cdef class FastBatches(FastPublishes):
 
     # --- which batch ---
 
+    cdef bint _follows(self, const char* reply, Py_ssize_t n, Place* out) noexcept:
+        """Is it of the batch that the message before was of, too? Then its reply subject is not taken apart again."""
+        cdef FastBatch batch = self.latest
+        cdef Py_ssize_t known
+        if batch is None:
+            return False
+        known = PyBytes_GET_SIZE(batch.prefix)
+        if n <= known or memcmp(reply, PyBytes_AS_STRING(batch.prefix), known) != 0:
+            return False
+        out.id_len = PyBytes_GET_SIZE(batch.id)
+        out.gap_ok = batch.gap_ok
+        return read_step(reply + known, n - known, out)
+
     cdef object _refusal(self, SubjectEntry entry, const Message* msg, Place* place, bint understood):
         """What holds for any message, before its batch is looked at; None: go on."""
         cdef object refusal = early_refusal(
@@ -155,7 +191,7 @@ cdef class FastBatches(FastPublishes):
                 self.latest = batch
         return batch
 
-    cdef object _begin(self, Place* place):
+    cdef object _begin(self, Place* place, const Message* msg):
         """Make it `latest`; returns what refuses that."""
         cdef FastBatch batch
         cdef object bounds = self.server.fast_batches
@@ -166,6 +202,7 @@ cdef class FastBatches(FastPublishes):
             return api_error("batch_publish_too_many_inflight")
         batch = FastBatch.__new__(FastBatch)
         batch.id = place.id[:place.id_len]
+        batch.prefix = prefix_of(msg.reply, msg.reply_len)
         batch.gap_ok = place.gap_ok
         batch.most = place.flow
         self.batches[batch.id] = self.latest = batch

@@ -34,6 +34,8 @@ cdef inline bint has_schedule_headers(const PublishHeaders* found) noexcept nogi
 cdef bint scan_publish_headers(const char* block, Py_ssize_t n, PublishHeaders* out) noexcept nogil
 # Does the text say this sequence?
 cdef bint is_sequence(Text text, uint64_t wanted) noexcept nogil
+# Does a line behind the first one begin with this name and a colon?
+cdef bint has_header(const char* block, Py_ssize_t n, const char* name, Py_ssize_t name_len) noexcept nogil
 # The block without every header of that name; b"" when no header is left.
 cdef bytes without_header(bytes block, bytes name)
 # The block with `name: value` in the place of the first header of that name, or at its end.

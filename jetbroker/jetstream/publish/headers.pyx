@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """The publish headers a stream acts on (see publish_headers.pxd)."""
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint64_t
 from libc.string cimport memchr, memcmp, memset
 
@@ -110,9 +111,22 @@ cdef bytes without_status(bytes block):
     return b"" if rest == b"\r\n" or not rest else VERSION_LINE + rest
 
 
+cdef bint has_header(const char* block, Py_ssize_t n, const char* name, Py_ssize_t name_len) noexcept nogil:
+    cdef const char* end = block + n
+    cdef const char* line = <const char*>memchr(block, c'\n', n)
+    while line != NULL and end - line > name_len + 1:
+        line += 1
+        if line[name_len] == c':' and memcmp(line, name, name_len) == 0:
+            return True
+        line = <const char*>memchr(line, c'\n', end - line)
+    return False
+
+
 def header_text(bytes block not None, bytes name not None) -> bytes | None:
     """The value of the first header of this name, None when there is none; blanks at its end belong to it."""
-    cdef Py_ssize_t start = block.find(b"\n" + name + b":") + 1
-    if not start:
+    cdef Py_ssize_t start
+    if not has_header(PyBytes_AS_STRING(block), PyBytes_GET_SIZE(block),
+                      PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)):
         return None
+    start = block.index(b"\n" + name + b":") + 1
     return block[start + len(name) + 1 : block.find(b"\r\n", start)].lstrip(b" ")

@@ -90,6 +90,7 @@ cdef class Ingest(Receiver):
 
     # Returns what it took of the publisher's turn.
     cdef int _deliver_with_headers(self, SubjectEntry entry, const Message* msg) except -1
+    cdef bint _count(self, SubjectEntry entry, const Message* msg, int64_t now_ns) except -1
     cdef int _store_plain(self, SubjectEntry entry, const Message* msg, const char* headers,
                           Py_ssize_t headers_len, int64_t now_ns) except -1
     cdef int _put_into_batch(self, SubjectEntry entry, const Message* msg, bytes block, Text batch_id) except -1

@@ -10,6 +10,7 @@ from libc.stdint cimport int64_t, uint16_t, uint64_t
 from libc.string cimport memcmp
 
 from jetbroker.jetstream.host.host cimport Host
+from jetbroker.jetstream.publish.counters cimport TOTAL_ROOM, is_lone_increment
 from jetbroker.jetstream.publish.dedup cimport DedupWindow
 from jetbroker.jetstream.publish.judge cimport (
     ROLL_UP_NOTHING, ROLL_UP_SUBJECT, Candidate, Judge, SubjectEntry, candidate_of,
@@ -35,9 +36,6 @@ from jetbroker.errors import StorageError
 from jetbroker.jetstream.models.errors import api_error
 from jetbroker.jetstream.publish.overdue import Overdue
 from jetbroker.jetstream.publish.schedule_headers import NO_SCHEDULES
-
-cdef extern from "string.h":
-    void* memmem(const void* haystack, size_t n, const void* needle, size_t m) noexcept nogil
 
 # What judging headers takes of the publisher's turn, as so many deliveries.
 cdef int JUDGED_COST = limits.JUDGED_PUBLISH_UNITS
@@ -172,11 +170,13 @@ cdef class Ingest(Receiver):
         cdef int64_t now = wall_clock_ns()
         cdef Candidate asked
         cdef int cost
+        if self.judge.counts and self._count(entry, msg, now):
+            return 1
         if n > 10 and block[8] == c' ':
             kept = without_status(block[:n])
             block = kept
             n = len(kept)
-        if (n and memmem(block, n, b"Nats-", 5) != NULL and scan_publish_headers(block, n, &found)):
+        if n and scan_publish_headers(block, n, &found):
             if kept is None:
                 kept = block[:n]
             cost = SCHEDULE_COST if has_schedule_headers(&found) else JUDGED_COST
@@ -189,6 +189,26 @@ cdef class Ingest(Receiver):
             return cost
         self._store_plain(entry, msg, block if n else NULL, n, now)
         return 1
+
+    cdef bint _count(self, SubjectEntry entry, const Message* msg, int64_t now_ns) except -1:
+        """Take one that is a small increment and nothing else; False: it has to be judged."""
+        cdef char body[TOTAL_ROOM]
+        cdef Py_ssize_t n
+        cdef int64_t increment
+        cdef uint64_t seq
+        if msg.body_len > msg.headers_len or not is_lone_increment(msg.body, msg.headers_len, &increment):
+            return False
+        n = self.judge.next_total(entry, msg.headers_len, increment, body)
+        if n == 0:
+            return False
+        seq = self.store(entry, msg.body, msg.headers_len, body, n, None, now_ns)
+        if seq:
+            self.judge.counted(entry, seq)
+            body[0] = c','                 # the ack tells the total as the body does
+            self.answers.ack_more(msg, seq, body, n - 1)
+        else:
+            self.answers.refuse(msg, self.refusal)
+        return True
 
     cdef int _store_plain(self, SubjectEntry entry, const Message* msg, const char* headers,
                           Py_ssize_t headers_len, int64_t now_ns) except -1:

@@ -5,6 +5,7 @@ judged here; whoever asks decides on the order where nats-server has two.
 """
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
+from jetbroker.jetstream.publish.counters cimport KnownTotal
 from jetbroker.jetstream.publish.dedup cimport DedupWindow
 from jetbroker.jetstream.publish.headers cimport PublishHeaders, Text
 from jetbroker.store.log.stream_log cimport StreamLog, SubjectState
@@ -21,6 +22,7 @@ cdef class SubjectEntry:
     cdef bytes destination             # where it is published again, b"": nowhere, None: not worked out yet
     cdef uint32_t generation           # of the consumers that `interested` was worked out for
     cdef bint interested
+    cdef KnownTotal known              # of a counter
 
 
 cdef class Candidate:
@@ -65,10 +67,16 @@ cdef class Judge:
     cdef int64_t least_ttl             # seconds; shorter ones are raised to it, 0: none
     cdef bytes last_id                 # of message last_id_seq; worked out from the log when that is not the last
     cdef uint64_t last_id_seq
+    cdef uint32_t failures             # of the log's writes
 
     cdef int configure(self, object config, object rules) except -1
     # What forbids a message that comes alone, in nats-server's order; None: nothing, or it is a duplicate.
     cdef object judge(self, Candidate asked, int64_t now_ns)
+    # The sum of a small increment and its counter's total, as the body that tells it; 0: it has to be judged.
+    cdef Py_ssize_t next_total(self, SubjectEntry entry, Py_ssize_t headers_len, int64_t increment,
+                               char* body) except -1
+    # It is stored as message `seq`.
+    cdef int counted(self, SubjectEntry entry, uint64_t seq) noexcept
     # A time to live that is shorter than the stream has them becomes that.
     cdef int raise_ttl(self, Candidate asked) except -1
     # It has got its sequence: its id is known from now on.

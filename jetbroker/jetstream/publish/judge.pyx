@@ -5,11 +5,11 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcmp
 
 from jetbroker.clock cimport monotonic_ns
-from jetbroker.jetstream.publish.counters cimport Total, last_total, total_of
+from jetbroker.jetstream.publish.counters cimport Total, last_total, small_total, total_of, write_total
 from jetbroker.jetstream.publish.decimals cimport decimal_of, is_decimal
 from jetbroker.jetstream.publish.dedup cimport DedupWindow
 from jetbroker.jetstream.publish.headers cimport (
-    PublishHeaders, Text, has_schedule_headers, is_sequence, scan_publish_headers, with_header, without_header,
+    PublishHeaders, Text, has_header, has_schedule_headers, is_sequence, scan_publish_headers, with_header, without_header,
 )
 from jetbroker.jetstream.publish.ttl cimport TTL_INVALID, TTL_NONE, parse_ttl
 from jetbroker.routing.router cimport charge_publisher
@@ -20,6 +20,7 @@ from jetbroker.wire.headers cimport find_header
 from jetbroker.wire.subjects cimport has_wildcard
 
 from jetbroker import limits
+from jetbroker.errors import StorageError
 from jetbroker.forms.gotext import quoted
 from jetbroker.jetstream.models.counters import sources_text
 from jetbroker.jetstream.models.decode import DecodeError
@@ -29,6 +30,7 @@ from jetbroker.jetstream.publish.schedule_headers import judge as judge_schedule
 
 cdef int64_t SECOND_NS = 1_000_000_000
 cdef Py_ssize_t MAX_HEADER_BYTES = limits.JS_HEADER_BYTES
+cdef int64_t LARGE = 10 ** 17              # a total that is not read as a small one any more
 # A turn's units, in time: what cannot be counted before is measured.
 cdef int64_t UNIT_NS = limits.TURN_NS // limits.TURN_UNITS
 
@@ -102,6 +104,29 @@ cdef class Judge:
                 refusal = self.counter(asked, None)
         return refusal
 
+    cdef Py_ssize_t next_total(self, SubjectEntry entry, Py_ssize_t headers_len, int64_t increment,
+                               char* body) except -1:
+        cdef KnownTotal* known = &entry.known
+        cdef Py_ssize_t n
+        if known.seq == 0 or known.seq != entry.state.last or entry.state.count == 0 or known.failures != self.failures:
+            known.seq = 0
+            try:
+                if not small_total(self.log, entry.state, &known.value):
+                    return 0
+            except StorageError:
+                return 0               # judging it tells why
+        if not -LARGE < known.value < LARGE:
+            return 0
+        known.seq = 0
+        known.value += increment
+        n = write_total(body, known.value)
+        return 0 if 0 <= self.server.max_payload < headers_len + n else n
+
+    cdef int counted(self, SubjectEntry entry, uint64_t seq) noexcept:
+        entry.known.seq = seq
+        entry.known.failures = self.failures
+        return 0
+
     cdef int raise_ttl(self, Candidate asked) except -1:
         cdef bytes others
         if 0 < asked.ttl < self.least_ttl:
@@ -118,6 +143,7 @@ cdef class Judge:
         return 0
 
     cdef int forget_from(self, uint64_t first_lost) except -1:
+        self.failures += 1
         if self.last_id_seq >= first_lost:
             self.last_id = b""
             self.last_id_seq = 0       # the sequence is given out again
@@ -267,7 +293,8 @@ cdef class Judge:
             total = staged.get(subject) if staged is not None else None
             if total is None:
                 total = last_total(self.log, asked.entry.state)
-            origin = header_text(asked.headers, b"Nats-Stream-Source")
+            origin = header_text(asked.headers, b"Nats-Stream-Source") if has_header(
+                PyBytes_AS_STRING(asked.headers), PyBytes_GET_SIZE(asked.headers), b"Nats-Stream-Source", 18) else None
             if PyBytes_GET_SIZE(asked.headers) > MAX_HEADER_BYTES:
                 return None                # it is refused for that, so that no increment is longer
             if origin:

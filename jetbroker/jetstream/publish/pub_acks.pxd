@@ -17,8 +17,9 @@ cdef class PubAckQueue:
     cdef OutputBuffer body             # `{"stream":"S","seq":` and room for the number
     cdef Py_ssize_t prefix_len
 
-    cdef int push(self, uint64_t seq, const char* reply, Py_ssize_t reply_len, bint duplicate) except -1
-    # The same with `text` behind the sequence: `,"batch":...`.
+    # With `text` behind the sequence: `,"batch":...`.
+    cdef int push(self, uint64_t seq, const char* reply, Py_ssize_t reply_len,
+                  const char* text, Py_ssize_t text_len) except -1
     cdef int push_text(self, uint64_t seq, bytes reply, bytes text) except -1
     # An answer that is all `text`.
     cdef int push_line(self, uint64_t seq, bytes reply, bytes text) except -1
@@ -43,6 +44,8 @@ cdef class Answers(TickTask):
     cdef bint silent                   # the stream answers nobody
 
     cdef int ack(self, const Message* msg, uint64_t seq, bint duplicate) except -1
+    # With `text` behind the sequence.
+    cdef int ack_more(self, const Message* msg, uint64_t seq, const char* text, Py_ssize_t text_len) except -1
     # Of a batch, or one whose ack was held: `text` stands behind the sequence.
     cdef int ack_text(self, uint64_t seq, bytes reply, bytes text) except -1
     # An answer of other words, in its place among the acks and not before message `seq` is committed.

@@ -46,15 +46,15 @@ cdef class PubAckQueue:
         self.body.reserve(NUMBER_ROOM)
         self.prefix_len = len(prefix)
 
-    cdef int push(self, uint64_t seq, const char* reply, Py_ssize_t reply_len, bint duplicate) except -1:
-        cdef Py_ssize_t text_len = DUPLICATE_LEN if duplicate else 0
+    cdef int push(self, uint64_t seq, const char* reply, Py_ssize_t reply_len,
+                  const char* text, Py_ssize_t text_len) except -1:
         cdef char* p = self._room(sizeof(PendingAck) + padded(reply_len + text_len))
         (<PendingAck*>p).seq = seq
         (<PendingAck*>p).reply_len = <uint32_t>reply_len
         (<PendingAck*>p).text_len = <int32_t>text_len
         memcpy(p + sizeof(PendingAck), reply, reply_len)
-        if duplicate:
-            memcpy(p + sizeof(PendingAck) + reply_len, DUPLICATE, DUPLICATE_LEN)
+        if text_len:
+            memcpy(p + sizeof(PendingAck) + reply_len, text, text_len)
         return 0
 
     cdef int push_text(self, uint64_t seq, bytes reply, bytes text) except -1:
@@ -168,7 +168,15 @@ cdef class Answers(TickTask):
     cdef int ack(self, const Message* msg, uint64_t seq, bint duplicate) except -1:
         if msg.reply == NULL or self.silent:
             return 0
-        self.acks.push(seq, msg.reply, msg.reply_len, duplicate)
+        self.acks.push(seq, msg.reply, msg.reply_len, DUPLICATE, DUPLICATE_LEN if duplicate else 0)
+        if self.log.committed >= seq:
+            self.tick.schedule(PHASE_EVENTS, self)
+        return 0
+
+    cdef int ack_more(self, const Message* msg, uint64_t seq, const char* text, Py_ssize_t text_len) except -1:
+        if msg.reply == NULL or self.silent:
+            return 0
+        self.acks.push(seq, msg.reply, msg.reply_len, text, text_len)
         if self.log.committed >= seq:
             self.tick.schedule(PHASE_EVENTS, self)
         return 0
