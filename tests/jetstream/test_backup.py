@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
+import subprocess
+import sys
 import tarfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -140,6 +143,30 @@ async def test_a_backup_ends_at_the_sequence_where_it_began(streams: Streams) ->
     assert answer["state"]["messages"] == saved.answer["state"]["messages"]
 
 
+async def test_a_message_that_is_deleted_during_a_backup_is_not_in_it(streams: Streams) -> None:
+    """The answer tells what there is when the backup begins; the archive has what is left when the walk comes by."""
+    await streams.create(**S)
+    for _ in range(200):
+        await streams.client.publish("s.a", b"x" * 60_000)
+    await streams.until_last("S", 200)
+    inbox = streams.client.new_inbox()
+    chunks = await streams.client.subscribe(inbox)
+    request = {"deliver_subject": inbox, "chunk_size": 1024, "window_size": 1024}
+    answer = await streams.api("STREAM.SNAPSHOT.S", request)
+    pieces = [await chunks.next_msg(timeout=30)]
+    for seq in range(190, 196):  # the walk waits for an answer, some megabytes in front of them
+        await streams.api("STREAM.MSG.DELETE.S", {"seq": seq})
+    while pieces[-1].data:
+        if pieces[-1].reply:
+            await streams.client.publish(pieces[-1].reply)
+        pieces.append(await chunks.next_msg(timeout=30))
+    assert answer["state"]["messages"] == 200
+    await streams.api("STREAM.DELETE.S")
+    state = (await restore(streams, answer["config"], b"".join(piece.data for piece in pieces)))["state"]
+    assert (state["first_seq"], state["last_seq"], state["messages"]) == (1, 200, 194)
+    assert await streams.message("S", 190) is None
+
+
 async def test_consumers_can_be_left_out(streams: Streams) -> None:
     await filled(streams, 10)
     saved = await backup(streams, "S", no_consumers=True, jsck=True)
@@ -255,6 +282,8 @@ HOSTILE: dict[str, tuple[list[Any], str]] = {
     "hard link": ([member("meta.inf", tarfile.LNKTYPE, "x")], "10062 restore failed: unexpected content"),
     "folder": ([member("msgs", tarfile.DIRTYPE)], "10062 restore failed: unexpected content"),
     "device": ([member("dev", tarfile.CHRTYPE)], "10062 restore failed: unexpected content"),
+    "consumer's long name": ([*meta_files("S"), (f"obs/{'c' * 256}/meta.inf", b"{}")],
+                             "10062 restore failed: unexpected content"),
     "consumer's name": ([*meta_files("S"), ("obs/a b/meta.inf", b"{}")], "10062 restore failed: unexpected content"),
     "other stream": (meta_files("T"), "10062 restore failed: stream names do not match"),
     "no JSON": ([("meta.inf", b"{")], "10062 restore failed: unexpected EOF"),
@@ -354,6 +383,32 @@ async def test_limits_hold_for_what_arrives(tmp_path: Path) -> None:
         assert folders == ["T"]
 
 
+@pytest.mark.parametrize("call", [1, 2])
+async def test_a_kill_at_the_name_leaves_a_stream_whole_or_none(tmp_path: Path, call: int) -> None:
+    """The first call gives the folder its name, the next one syncs the folder above."""
+    script = Path(process.__file__).with_name("killed_broker.py")
+    records = [record("S", 1, number, b"s.a", b"x" * 999) for number in range(1, 100)]
+    archive = archive_of([*meta_files("S", subjects=["s.>"]), *blocks(*records)])
+    dying = process.ServerProcess(
+        [sys.executable, str(script), f"named.{call}", "10000"], ("-js", "-sd", str(tmp_path))
+    )
+    with dying:
+        async with connected(dying.url) as streams:
+            subject = await begin_restore(streams, S)
+            assert not (await streams.client.request(subject, archive, timeout=30)).data
+            await streams.client.publish(subject, b"", reply="nobody.waits")
+            await asyncio.to_thread(dying.wait)
+    with process.jetbroker("-js", "-sd", str(tmp_path)) as server:
+        async with connected(server.url) as streams:
+            if call == 1:
+                assert (await streams.api("STREAM.NAMES"))["streams"] is None
+            else:
+                state = (await streams.api("STREAM.INFO.S"))["state"]
+                assert (state["first_seq"], state["last_seq"], state["messages"]) == (1, 99, 99)
+    account = tmp_path / "jetstream" / "%24G"
+    assert [path.name for path in account.iterdir() if path.is_dir()] == ["S"][: call - 1]
+
+
 async def test_a_restore_that_breaks_off_leaves_nothing_after_a_kill(tmp_path: Path) -> None:
     archive = archive_of([*meta_files("S"), *blocks(*(record("S", 1, n, b"s.a", b"x" * 999) for n in range(1, 999)))])
     with process.jetbroker("-js", "-sd", str(tmp_path)) as server:
@@ -368,3 +423,52 @@ async def test_a_restore_that_breaks_off_leaves_nothing_after_a_kill(tmp_path: P
         async with connected(server.url) as streams:
             assert (await streams.api("STREAM.NAMES"))["streams"] is None
         assert [path for path in account.iterdir() if path.is_dir()] == []
+
+
+async def several(streams: Streams) -> list[dict[str, Any]]:
+    """Streams of an account, one with a consumer, and what must be the same after a restore."""
+    await filled(streams, 20)
+    await streams.create("EMPTY", subjects=["e"])
+    await streams.create("T", subjects=["t.*"], compression="s2", max_msgs=5)
+    for number in range(9):
+        await streams.publish("t.a", f"{number}")
+    return await everything(streams)
+
+
+async def everything(streams: Streams) -> list[dict[str, Any]]:
+    found = []
+    for name in sorted((await streams.api("STREAM.NAMES"))["streams"]):
+        consumers = (await streams.api(f"CONSUMER.NAMES.{name}"))["consumers"]
+        told = shown(await streams.api(f"STREAM.INFO.{name}"))
+        found.append({"content": await streams.content(name), "consumers": consumers, **told})
+    return found
+
+
+async def delete_all(streams: Streams) -> None:
+    for name in (await streams.api("STREAM.NAMES"))["streams"]:
+        await streams.api(f"STREAM.DELETE.{name}")
+
+
+async def test_an_account_comes_back_stream_by_stream(streams: Streams) -> None:
+    """As the nats tool does it: the next test."""
+    before = await several(streams)
+    saved = [await backup(streams, name) for name in (await streams.api("STREAM.NAMES"))["streams"]]
+    await delete_all(streams)
+    for each in saved:
+        assert "error" not in await restore(streams, each.answer["config"], each.archive)
+    assert await everything(streams) == before
+
+
+@pytest.mark.skipif(shutil.which("nats") is None, reason="the nats tool is not on the PATH")
+async def test_the_nats_tool_brings_an_account_back(streams: Streams, tmp_path: Path) -> None:
+    async def run(*arguments: str) -> None:
+        url = str(streams.client.connected_url.geturl()) if streams.client.connected_url else ""
+        command = ["nats", "--no-context", "--server", url, "account", *arguments]
+        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    before = await several(streams)
+    await run("backup", "--consumers", "--force", str(tmp_path / "all"))
+    await delete_all(streams)
+    await run("restore", str(tmp_path / "all"))
+    assert await everything(streams) == before

@@ -1,6 +1,7 @@
 """Run a broker that kills itself, as kill -9 would, at the n-th call of its store on the disk.
 
 `killed_broker.py N SEGMENT_BYTES [flags of jetbroker]`; N = 0: never. Reads are not counted: they change nothing.
+N may be `named.K`, too: the K-th call from the moment on when a folder with a hidden name is given its own.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ COUNTED = {"open", "write", "fdatasync", "sync_directory", "truncate", "rename",
 
 
 def main() -> int:
-    at, segment_bytes = int(sys.argv[1]), int(sys.argv[2])
+    naming = sys.argv[1].startswith("named.")
+    at, segment_bytes = int(sys.argv[1].removeprefix("named.")), int(sys.argv[2])
     sys.path.insert(0, str(ROOT))
     from jetbroker.daemon import cli
     from jetbroker.store import store
@@ -27,8 +29,10 @@ def main() -> int:
 
     class DeadlyDisk(ObservedDisk):
         def before(self, call: str, path: str, size: int, offset: int) -> int | None:
-            nonlocal left
-            if call in COUNTED:
+            nonlocal left, naming
+            if naming and call == "rename" and Path(path).name.startswith(".new-"):
+                naming = False
+            if call in COUNTED and not naming:
                 with lock:
                     left -= 1
                     if left == 0:

@@ -118,12 +118,12 @@ class Arrival:
             if part.size > limits.JS_ARCHIVE_INDEX_BYTES:
                 self._member = None
             return
-        self._kept += part.size
+        self._kept += part.size + len(member.consumer)
         if part.size > _BOUNDS.get(member.kind, limits.JS_ARCHIVE_CONFIG_BYTES):
             raise ArchiveError(f"{part.name} is too large")
         if self._kept > limits.JS_ARCHIVE_STATES_BYTES:
             raise ArchiveError("the states of the consumers are too large")
-        if member.consumer and not valid_name(member.consumer):
+        if member.consumer and not (valid_name(member.consumer) and len(member.consumer) <= limits.JS_NAME_BYTES):
             raise ArchiveError("unexpected content")
 
     async def _data(self, data: bytes, turn: Turn) -> None:

@@ -28,6 +28,7 @@ from jetbroker.turns import Turn
 
 _NUID = 22
 _LOOK_SECONDS = 0.05  # between two looks whether somebody listens
+_HEAD_START_SECONDS = 0.02  # of the answer: the nats tool gives it up when the archive has ended before it is read
 _DONE = b"NATS/1.0 204\r\n\r\n"
 _NO_INTEREST = b"NATS/1.0 408 No Interest\r\n\r\n"
 _NO_ANSWER = b"NATS/1.0 408 No Flow Response\r\n\r\n"
@@ -143,6 +144,7 @@ class Snapshot:
 
     async def _send(self) -> None:
         outlet = _Outlet(self._js, self._stream.name, self._asked)
+        await asyncio.sleep(_HEAD_START_SECONDS)
         await outlet.await_interest()
         try:
             async for piece in self._archive():

@@ -198,8 +198,7 @@ cdef class Ingest(Receiver):
         cdef uint64_t seq
         if msg.body_len > msg.headers_len or not is_lone_increment(msg.body, msg.headers_len, &increment):
             return False
-        n = self.judge.next_total(entry, msg.headers_len, increment, body)
-        if n == 0:
+        if not self.judge.next_total(entry, msg.headers_len, increment, body, &n):
             return False
         seq = self.store(entry, msg.body, msg.headers_len, body, n, None, now_ns)
         if seq:

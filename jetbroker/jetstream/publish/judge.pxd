@@ -72,9 +72,9 @@ cdef class Judge:
     cdef int configure(self, object config, object rules) except -1
     # What forbids a message that comes alone, in nats-server's order; None: nothing, or it is a duplicate.
     cdef object judge(self, Candidate asked, int64_t now_ns)
-    # The sum of a small increment and its counter's total, as the body that tells it; 0: it has to be judged.
-    cdef Py_ssize_t next_total(self, SubjectEntry entry, Py_ssize_t headers_len, int64_t increment,
-                               char* body) except -1
+    # The sum of a small increment and its counter's total, as the body that tells it; False: it has to be judged.
+    cdef bint next_total(self, SubjectEntry entry, Py_ssize_t headers_len, int64_t increment,
+                         char* body, Py_ssize_t* body_len) except -1
     # It is stored as message `seq`.
     cdef int counted(self, SubjectEntry entry, uint64_t seq) noexcept
     # A time to live that is shorter than the stream has them becomes that.

@@ -104,23 +104,22 @@ cdef class Judge:
                 refusal = self.counter(asked, None)
         return refusal
 
-    cdef Py_ssize_t next_total(self, SubjectEntry entry, Py_ssize_t headers_len, int64_t increment,
-                               char* body) except -1:
+    cdef bint next_total(self, SubjectEntry entry, Py_ssize_t headers_len, int64_t increment,
+                         char* body, Py_ssize_t* body_len) except -1:
         cdef KnownTotal* known = &entry.known
-        cdef Py_ssize_t n
         if known.seq == 0 or known.seq != entry.state.last or entry.state.count == 0 or known.failures != self.failures:
             known.seq = 0
             try:
                 if not small_total(self.log, entry.state, &known.value):
-                    return 0
+                    return False
             except StorageError:
-                return 0               # judging it tells why
+                return False           # judging it tells why
         if not -LARGE < known.value < LARGE:
-            return 0
+            return False
         known.seq = 0
         known.value += increment
-        n = write_total(body, known.value)
-        return 0 if 0 <= self.server.max_payload < headers_len + n else n
+        body_len[0] = write_total(body, known.value)
+        return not 0 <= self.server.max_payload < headers_len + body_len[0]
 
     cdef int counted(self, SubjectEntry entry, uint64_t seq) noexcept:
         entry.known.seq = seq
