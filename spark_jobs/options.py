@@ -12,7 +12,8 @@ from jetbroker.store.offline.reader import MAX_SEQ, MAX_TIME_NS, MIN_TIME_NS, Qu
 from jetbroker.tables.asked import moment_ns
 
 SOURCE = ("path", "stream", "account", "domain", "columns", "subject", "startSeq", "startTime", "verify",
-          "failOnDataLoss", "logPlan", "maxMessagesPerPartition")  # fmt: skip
+          "failOnDataLoss", "logPlan", "maxMessagesPerPartition", "json", "msgpack", "model", "form",
+          "mode")  # fmt: skip
 READ = (*SOURCE, "endSeq", "endTime", "includeDeleted", "unackedBy", "view")
 READ_STREAM = (*SOURCE, "startingOffsets", "maxMessagesPerTrigger")
 LOGIN = ("user", "password", "token", "credentials", "nkey", "tlsCa", "tlsCert", "tlsKey")

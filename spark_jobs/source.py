@@ -17,12 +17,13 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from jetbroker.errors import StoreReadError
 from jetbroker.store.offline.reader import Query, StreamSnapshot, read_part
-from spark_jobs.columns import SPARK_TYPES, arrow_schema, chosen_schema
+from spark_jobs.columns import arrow_schema, chosen_schema
 from spark_jobs.filters import narrowed
 from spark_jobs.options import check_names, check_role, count, flag, query_of
 from spark_jobs.partitions import SegmentsPartition, joined
 from spark_jobs.plan_text import plan_text
 from spark_jobs.streams import Streams
+from spark_jobs.typed_options import TypedColumns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +57,8 @@ class JetStreamDataSource(DataSource):
             from spark_jobs.views import view_schema
 
             return view_schema(self.options)
-        return chosen_schema(self.options.get("columns", ""), SPARK_TYPES)
+        typed = TypedColumns(self.options)
+        return chosen_schema(self.options.get("columns", ""), typed.types, typed.defaults)
 
     def reader(self, schema: StructType) -> JetStreamReader | ViewReader:
         if "view" in self.options:
@@ -86,7 +88,10 @@ class StreamAndColumns(Streams):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         super().__init__(options)
-        self.schema = arrow_schema(schema, SPARK_TYPES)
+        self.typed = TypedColumns(options)
+        self.typed.check(schema)
+        self.schema = arrow_schema(schema, self.typed.types)
+        self.stored = self.typed.stored(self.schema)
         self.log_plan = flag(options, "logPlan", False)
         self.most = count(options, "maxMessagesPerPartition", None)
 
@@ -100,7 +105,7 @@ class StreamAndColumns(Streams):
     def partitions(self, snapshot: StreamSnapshot, query: Query, why: str = "") -> list[InputPartition]:
         """What tasks have to read; says so on stderr where `logPlan` is set."""
         planned = snapshot.plan(query)
-        text = plan_text(snapshot, planned, query, self.schema.names, why)
+        text = plan_text(snapshot, planned, query, self.stored.names, why)
         log.info("%s", text)
         if self.log_plan:
             print(f"jetstream: {text}", file=sys.stderr, flush=True)
@@ -112,7 +117,10 @@ class StreamAndColumns(Streams):
         if not isinstance(partition, SegmentsPartition):
             return  # an empty list of partitions reaches us as one InputPartition(None)
         for segment in partition.segments:
-            yield from read_part(segment, partition.query, self.schema, damaged=damaged)
+            for batch in read_part(segment, partition.query, self.stored, damaged=damaged):
+                decoded = self.typed.decoded(batch, self.schema, segment.stream)
+                if decoded.num_rows:
+                    yield decoded
             if damaged and fail_on_loss:
                 raise lost_error(segment.stream, damaged, f"are damaged in {segment.path}")
 
@@ -190,7 +198,9 @@ class _PushFilters:
     def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
         left = []
         for pushed in filters:
-            self.reader.query, exact = narrowed(self.reader.query, pushed)
+            exact = False
+            if getattr(pushed, "attribute", ("",))[0] not in self.reader.source.typed.names:
+                self.reader.query, exact = narrowed(self.reader.query, pushed)
             if not exact:
                 left.append(pushed)
         return left
