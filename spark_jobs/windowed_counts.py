@@ -1,0 +1,134 @@
+"""Messages per window of time and beginning of subject: by the time of storing, or by a time in the payload.
+
+python -m spark_jobs.windowed_counts STORE STREAM
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from jetbroker.store.offline.reader import StreamSnapshot
+from jetbroker.tables.convert import microseconds
+from spark_jobs import jobs
+from spark_jobs.subject_report import beginning
+
+COLUMNS = ("start", "subject", "messages")
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+Counted = Counter[tuple[int | None, str]]
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = jobs.parser_of(
+        "windowed_counts",
+        "Counts the messages of each window of time and each beginning of subjects. The time is that of storing, or an "
+        "event's own: a field of a JSON payload, ISO 8601 or milliseconds since 1970.",
+        "/var/lib/jetbroker ORDERS --window 5m --event-time created",
+    )
+    parser.add_argument("--window", type=seconds, default=60, metavar="TIME", help="30s, 5m, 1h, 1d (default: 1m)")
+    parser.add_argument("--event-time", default="", metavar="FIELD", help="the field, as created or order.created")
+    parser.add_argument(
+        "--depth", type=int, default=1, metavar="N", help="tokens of a subject that tell apart (default: 1)"
+    )
+    parser.add_argument("--subject", default="", metavar="PATTERN", help="only subjects that match, as orders.*.new")
+    jobs.add_engine(parser)
+    return parser.parse_args(argv)
+
+
+def seconds(text: str) -> int:
+    """`5m` as 300. Raises ArgumentTypeError."""
+    number, factor = (text[:-1], UNITS[text[-1]]) if text[-1:] in UNITS else (text, 1)
+    if not number.isdecimal() or int(number) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: use 30s, 5m, 1h or 1d")
+    return int(number) * factor
+
+
+def event_us(payload: bytes, field: str) -> int | None:
+    """The time that a JSON payload names, in microseconds; None when it names none."""
+    try:
+        value: Any = json.loads(payload)
+        for key in field.split("."):
+            value = value[key]
+        if isinstance(value, str) and not value.lstrip("-").isdecimal():
+            return microseconds(datetime.fromisoformat(value))
+        return int(value) * 1000
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError):
+        return None
+
+
+def counted_here(args: argparse.Namespace, snapshot: StreamSnapshot) -> Counted:
+    """{(start of the window in s, beginning of the subject): messages} by this process."""
+    found: Counted = Counter()
+    width = args.window * 10**6
+    for batch in snapshot.batches(["data" if args.event_time else "time", "subject"], subject=args.subject):
+        if args.event_time:
+            times = [event_us(payload.as_py(), args.event_time) for payload in batch.column(0)]
+        else:
+            times = batch.column(0).cast("int64").to_pylist()
+        for time_us, subject in zip(times, batch.column(1).to_pylist(), strict=True):
+            start = None if time_us is None else time_us // width * args.window
+            found[start, beginning(subject, args.depth)] += 1
+    return found
+
+
+def prepared(args: argparse.Namespace, frame: Any) -> Any:
+    """A frame of (at, beginning): the event's time and the beginning of its subject."""
+    from pyspark.sql import functions as f
+
+    at = f.col("time")
+    if args.event_time:
+        value = f.get_json_object(f.col("data").cast("string"), f"$.{args.event_time}")
+        frame = frame.withColumn("_event", value)
+        at = f.coalesce(f.expr("timestamp_millis(try_cast(_event AS bigint))"), f.expr("try_cast(_event AS timestamp)"))
+    tokens = f.split("subject", r"\.")
+    cut = f.concat_ws(".", f.slice(tokens, 1, args.depth), f.lit(">"))
+    name = f.when(f.size(tokens) <= args.depth, f.col("subject")).otherwise(cut)
+    return frame.select(at.alias("at"), name.alias("subject"))
+
+
+def frame_of(args: argparse.Namespace, reader: Any) -> Any:
+    options = {"stream": args.stream, "account": args.account, "domain": args.domain}
+    options["columns"] = "data,subject" if args.event_time else "time,subject"
+    options |= {"subject": args.subject} if args.subject else {}
+    return prepared(args, reader.format("jetstream").options(**options).load(args.store))
+
+
+def counted_by_spark(args: argparse.Namespace) -> Counted:
+    """The same by Spark."""
+    from pyspark.sql import functions as f
+
+    from spark_jobs.session import local_session
+
+    frame = frame_of(args, local_session("windowed counts").read)
+    start = f.floor(f.unix_micros("at") / (args.window * 10**6)) * args.window
+    grouped = frame.groupBy(start.alias("start"), "subject").count()
+    return Counter({(row["start"], row["subject"]): row["count"] for row in grouped.collect()})
+
+
+def count(args: argparse.Namespace) -> int:
+    snapshot = jobs.streams_of(args).open()
+    small = snapshot.messages <= jobs.SMALL_MESSAGES
+    local = jobs.without_spark(args, small, f"{snapshot.messages:,} messages")
+    found = counted_here(args, snapshot) if local else counted_by_spark(args)
+    ordered = sorted(found.items(), key=lambda item: (item[0][0] is None, item[0][0] or 0, item[0][1]))
+    rows = [
+        {"start": jobs.utc(start * 10**9) if start is not None else None, "subject": subject, "messages": messages}
+        for (start, subject), messages in ordered
+    ]
+    jobs.show(args, f"{args.stream}: messages per {args.window:,} s", rows, COLUMNS, {"window_s": args.window})
+    return jobs.OK
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code: 0, or 2 after saying on stderr why nothing was counted."""
+    args = arguments(argv)
+    return jobs.run("windowed_counts", lambda: count(args))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
