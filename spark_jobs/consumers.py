@@ -12,16 +12,13 @@ from typing import Any
 
 from jetbroker.errors import StoreReadError
 from jetbroker.jetstream.consumers.state import ConsumerState, replay
-from jetbroker.store.format.records import seed_of
-from jetbroker.store.log.statelog import read_frames
+from jetbroker.store.offline.consumers import read_consumers
 from jetbroker.store.offline.reader import Query, StreamSnapshot, only_sequences, part_columns
 from spark_jobs.patterns import intersection
 
-LOG_SUFFIX = ".log"
-
 
 @dataclass(frozen=True)
-class StoredConsumer:
+class PlacedConsumer:
     """A consumer by its log. `waiting` were delivered and wait for their ack, `given_up` reached max_deliver."""
 
     name: str
@@ -57,22 +54,22 @@ class Selection:
     query: Query
 
 
-def stored_consumers(snapshot: StreamSnapshot, folder: Path) -> Iterator[StoredConsumer]:
+def stored_consumers(snapshot: StreamSnapshot, folder: Path) -> Iterator[PlacedConsumer]:
     """The consumers of a stream that are on disk, by name; those with memory storage are not.
 
     Raises StoreReadError for a log that cannot be followed.
     """
-    directory = folder / "consumers"
-    if not directory.is_dir():
-        return
-    for path in sorted(directory.iterdir()):
-        if path.suffix == LOG_SUFFIX and not path.name.startswith("."):
-            consumer = _read(snapshot, path)
-            if consumer is not None:
-                yield consumer
+    slots = max(snapshot.last_seq - snapshot.first_seq + 1, 0)
+    for stored in read_consumers(folder, snapshot.stream_id)[0]:
+        head = stored.head
+        try:
+            state = replay(stored.entries, snapshot.first_seq, slots=slots)
+        except ValueError as error:
+            raise StoreReadError(f"the state of consumer {head['name']!r} is damaged: {error}") from None
+        yield PlacedConsumer(head["name"], head["config"], head["created"], state)
 
 
-def stored_consumer(snapshot: StreamSnapshot, folder: Path, name: str) -> StoredConsumer:
+def stored_consumer(snapshot: StreamSnapshot, folder: Path, name: str) -> PlacedConsumer:
     """One consumer. Raises StoreReadError, which names those there are."""
     there = []
     for consumer in stored_consumers(snapshot, folder):
@@ -86,24 +83,7 @@ def stored_consumer(snapshot: StreamSnapshot, folder: Path, name: str) -> Stored
     )
 
 
-def _read(snapshot: StreamSnapshot, path: Path) -> StoredConsumer | None:
-    """None when the consumer was deleted meanwhile, or no head of its log is sound."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    head, entries, _, _ = read_frames(data, seed_of(snapshot.stream_id))
-    if head is None:
-        return None
-    slots = max(snapshot.last_seq - snapshot.first_seq + 1, 0)
-    try:
-        state = replay(entries, snapshot.first_seq, slots=slots)
-    except ValueError as error:
-        raise StoreReadError(f"{path} of consumer {head['name']!r} is damaged: {error}") from None
-    return StoredConsumer(head["name"], head["config"], head["created"], state)
-
-
-def ahead(snapshot: StreamSnapshot, consumer: StoredConsumer, query: Query | None = None) -> list[Selection]:
+def ahead(snapshot: StreamSnapshot, consumer: PlacedConsumer, query: Query | None = None) -> list[Selection]:
     """What was not delivered to it yet, as far as a query takes it."""
     query = query or Query()
     behind = max(consumer.state.delivered_seq, consumer.first_pass_to) + 1
@@ -118,7 +98,7 @@ def ahead(snapshot: StreamSnapshot, consumer: StoredConsumer, query: Query | Non
     return found
 
 
-def unacked(snapshot: StreamSnapshot, consumer: StoredConsumer, query: Query) -> list[Selection]:
+def unacked(snapshot: StreamSnapshot, consumer: PlacedConsumer, query: Query) -> list[Selection]:
     """What it has not acked yet, as far as a query takes it: delivered and waiting, or still ahead.
 
     Messages that it has given up (max_deliver) are not among them.
@@ -135,7 +115,7 @@ def messages_of(selections: Sequence[Selection]) -> int:
     )
 
 
-def _first_pass(snapshot: StreamSnapshot, consumer: StoredConsumer) -> list[int]:
+def _first_pass(snapshot: StreamSnapshot, consumer: PlacedConsumer) -> list[int]:
     """The last message of each subject up to where the first pass ends, of those that were not delivered."""
     last: dict[bytes, int] = {}
     for pattern in consumer.patterns:

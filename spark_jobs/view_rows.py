@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from jetbroker.errors import StoreReadError
 from jetbroker.store.offline.arrow import header_values, schema_of
 from jetbroker.store.offline.reader import Query, StreamSnapshot, only_sequences, part_columns, read_part
-from spark_jobs.consumers import StoredConsumer, ahead, messages_of, stored_consumers
+from spark_jobs.consumers import PlacedConsumer, ahead, messages_of, stored_consumers
 from spark_jobs.patterns import intersection
 
 Row = tuple[Any, ...]
@@ -127,6 +127,6 @@ def _file_bytes(path: str) -> int | None:
         return None
 
 
-def _text(consumer: StoredConsumer, key: str, default: str) -> str:
+def _text(consumer: PlacedConsumer, key: str, default: str) -> str:
     value = consumer.config.get(key)
     return value if isinstance(value, str) else default
