@@ -28,7 +28,7 @@ from jetbroker.turns import Turn
 
 _NUID = 22
 _LOOK_SECONDS = 0.05  # between two looks whether somebody listens
-_HEAD_START_SECONDS = 0.02  # of the answer: the nats tool gives it up when the archive has ended before it is read
+_LEAST_SECONDS = 0.1  # from the answer to the archive's end: the nats tool gives up when it reads the end first
 _DONE = b"NATS/1.0 204\r\n\r\n"
 _NO_INTEREST = b"NATS/1.0 408 No Interest\r\n\r\n"
 _NO_ANSWER = b"NATS/1.0 408 No Flow Response\r\n\r\n"
@@ -144,13 +144,14 @@ class Snapshot:
 
     async def _send(self) -> None:
         outlet = _Outlet(self._js, self._stream.name, self._asked)
-        await asyncio.sleep(_HEAD_START_SECONDS)
+        least = asyncio.get_running_loop().time() + _LEAST_SECONDS
         await outlet.await_interest()
         try:
             async for piece in self._archive():
                 await outlet.send(piece)
                 if self._js.streams.get(self._stream.name) is not self._stream:
                     raise _BrokenError(_DELETED)
+            await asyncio.sleep(least - asyncio.get_running_loop().time())
         except _BrokenError as broken:
             self._js.log.warn(f"Snapshot of stream {self._who} ended: {broken}")
             outlet.end(broken.status)
