@@ -9,7 +9,15 @@ from tests.support.sequence_steps import NAMES, Step
 
 _ADVISORIES = 1 + len(NAMES)  # in a state: the stream's info, the consumers' infos, then these
 _MISCOUNTED = ("/num_pending", "/last_active", f"/{_ADVISORIES}")
-_FIRST = ("/first_seq", "/first_ts", "/num_deleted", "/delivered/stream_seq", "/ack_floor/stream_seq")
+_FIRST = (
+    "/first_seq",
+    "/first_ts",
+    "/num_deleted",
+    "/delivered/stream_seq",
+    "/ack_floor/stream_seq",
+    "/ack_floor/consumer_seq",
+    "/num_ack_pending",
+)
 _BEGINS = ("/reset_seq", "/delivered/stream_seq", "/ack_floor/stream_seq")
 _FINISHING = ("", "+ACK", "+OK", "+TERM", "+TERM why", "+NXT")
 
