@@ -24,7 +24,7 @@ FUZZED_INPUTS ?= 20000
 # Random sequences that it plays against nats-server.
 SEQUENCES ?= 20000
 
-.PHONY: help run build test test-deep test-links lint format bench demo fuzz fuzz-asan clean prerequisites java
+.PHONY: help run build test test-deep test-links lint format bench compatibility demo fuzz fuzz-asan clean prerequisites java
 
 help:
 	@echo "make run     build, then start the broker on $(CONFIG), at 127.0.0.1 (CONFIG=file, HOST=0.0.0.0)"
@@ -34,6 +34,7 @@ help:
 	@echo "make lint    ruff, cython-lint, mypy, stubs against what is compiled"
 	@echo "make format  let ruff format the Python files"
 	@echo "make bench   the benchmarks (ARGS='--quick --only core')"
+	@echo "make compatibility  software that other people wrote, on nats-server and jetbroker (ARGS='nats-py go-kit')"
 	@echo "make demo    flights through streams into Spark"
 	@echo "make fuzz    generated input (ARGS='protocol --inputs 1000000', ARGS=meaning); make fuzz-asan: with memory checks"
 	@echo "make build   compile what changed"
@@ -104,6 +105,9 @@ format: $(DEV)
 bench: build $(DEV)
 	$(PY) -m benchmarks.run $(ARGS)
 
+compatibility: build $(DEV)
+	@$(PY) -m compatibility $(ARGS)
+
 demo: java build $(DEV)
 	$(PY) demo/flights.py $(ARGS)
 
@@ -115,4 +119,4 @@ fuzz-asan: build $(DEV)
 
 clean:
 	rm -rf $(VENV) .build build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find jetbroker spark_jobs benchmarks tests \( -name '*.so' -o -name '__pycache__' \) -prune -exec rm -rf {} +
+	find jetbroker spark_jobs benchmarks compatibility tests \( -name '*.so' -o -name '__pycache__' \) -prune -exec rm -rf {} +

@@ -55,7 +55,16 @@ def tracked_files() -> list[Path]:
     )
     if done.returncode == 0:
         return [ROOT / name for name in done.stdout.splitlines() if (ROOT / name).is_file()]
-    folders = ("jetbroker", "spark_jobs", "pyspark_jetstream", "benchmarks", "tests", "configs", "docs")
+    folders = (
+        "jetbroker",
+        "spark_jobs",
+        "pyspark_jetstream",
+        "benchmarks",
+        "compatibility",
+        "tests",
+        "configs",
+        "docs",
+    )
     return [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
 
 
