@@ -7,8 +7,8 @@ CONFIG ?= configs/standalone.conf
 # `make run` listens on this machine only, whatever the file says (HOST=0.0.0.0: on all addresses).
 HOST ?= 127.0.0.1
 ARGS ?=
-# Much of the suite waits for clocks and disks: three workers keep two cores busy.
-WORKERS ?= 3
+# Much of the suite waits for clocks and disks: four workers keep two cores busy.
+WORKERS ?= 4
 
 SOURCES := $(shell find jetbroker -name '*.pyx' -o -name '*.pxd')
 STUBBED := $(shell find jetbroker -name '*.pyi' | sed 's/\.pyi$$//; s|/|.|g')
@@ -81,10 +81,10 @@ run: build
 	$(PY) -m jetbroker -c $(CONFIG) -a $(HOST) $(ARGS)
 
 test: $(FUZZ_BUILT) $(DEV)
-	$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
+	$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-deep: $(FUZZ_BUILT) $(DEV)
-	SEQUENCES=$(SEQUENCES) $(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --hypothesis-profile=nightly -o timeout=3600 $(ARGS)
+	SEQUENCES=$(SEQUENCES) $(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --hypothesis-profile=nightly -o timeout=3600 $(ARGS)
 	for target in $(FUZZED); do $(PY) -m fuzz $$target --inputs $(FUZZED_INPUTS) || exit 1; done
 
 test-links: $(BUILT) $(DEV)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -11,6 +12,7 @@ import nats
 import pytest
 from hypothesis import HealthCheck, settings
 from nats.aio.client import Client
+from xdist.scheduler import LoadFileScheduling
 
 from tests.support import process
 
@@ -21,6 +23,41 @@ settings.register_profile("steady", deadline=None, suppress_health_check=[Health
 settings.load_profile("steady")
 # for `--hypothesis-profile=nightly`: tests/differential/test_scripts.py without its bound of time
 settings.register_profile("nightly", max_examples=3000, deadline=None)
+
+
+# Few tests that take long: they begin first, or one worker would still be at them when the others have ended.
+LONG = (
+    "tests/spark/", "tests/leafnodes/test_link_loss.py", "tests/differential/test_sequences.py", "tests/crash/",
+    "tests/walkthroughs/", "tests/store/test_cache.py", "tests/testing/", "tests/fuzz/",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The order in which workers take files: long ones, then those of many tests."""
+    counts = Counter(_file(item.nodeid) for item in items)
+
+    def rank(item: pytest.Item) -> tuple[int, int, str]:
+        file = _file(item.nodeid)
+        return (next((at for at, long in enumerate(LONG) if file.startswith(long)), len(LONG)), -counts[file], file)
+
+    items.sort(key=rank)
+
+
+class OneSpark(LoadFileScheduling):  # type: ignore[misc]
+    """Workers take files, and one of them all that may want a Spark session: a start of Spark takes long."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return LONG[0] if nodeid.startswith(LONG[0]) else _file(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSpark:
+    """Of `--dist loadfile`, which is what `make test` asks for."""
+    return OneSpark(config, log)
+
+
+def _file(nodeid: str) -> str:
+    return nodeid.split("::", 1)[0]
 
 
 async def settle(client: Client) -> None:

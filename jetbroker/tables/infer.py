@@ -16,6 +16,8 @@ from jetbroker.tables.column_types import ColumnType, Field
 INT64 = 2**63
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)?")
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
+WORD = re.compile(r"[A-Za-z0-9]+")
+NO_LETTER = re.compile(r"[^A-Za-z0-9_]")
 PYTHON_TYPES = {"boolean": "bool", "long": "int", "double": "float", "string": "str", "timestamp": "datetime",
                 "date": "date", "binary": "bytes"}  # fmt: skip
 WIDER = {frozenset({"long", "double"}): "double", frozenset({"string", "timestamp"}): "string",
@@ -135,11 +137,10 @@ def model_of(shape: Shape, name: str) -> str:
     classes: dict[str, list[str]] = {}
     _class(shape, _camel(name), classes, {*_TAKEN, *_keys(shape)})
     body = "\n\n\n".join("\n".join(lines) for lines in classes.values())
-    head = [
-        f"from datetime import {', '.join(names)}"
-        for names in [[each for each in ("date", "datetime") if re.search(rf": [^\n=]*\b{each}\b", body)]]
-        if names
-    ]
+    annotations = (line.partition(": ")[2].partition("=")[0] for line in body.splitlines())
+    used = {word for annotation in annotations for word in WORD.findall(annotation)}
+    names = [name for name in ("date", "datetime") if name in used]
+    head = [f"from datetime import {', '.join(names)}"] if names else []
     needed = "BaseModel, Field" if "Field(" in body else "BaseModel"
     return "\n".join([*head, *([""] if head else []), f"from pydantic import {needed}", "", "", body])
 
@@ -188,7 +189,7 @@ def _annotation(shape: Shape, name: str, classes: dict[str, list[str]], taken: s
 
 
 def _camel(name: str) -> str:
-    words = re.findall(r"[A-Za-z0-9]+", name)
+    words = WORD.findall(name)
     joined = "".join(word.capitalize() if word.isupper() else word[0].upper() + word[1:] for word in words)
     return joined if joined and not joined[0].isdigit() else f"Model{joined}"
 
@@ -204,7 +205,7 @@ def _field_name(key: str) -> str:
     taken = keyword.iskeyword(key) or hasattr(BaseModel, key) or key.startswith("model_") or key in _HIDDEN
     if key.isascii() and key.isidentifier() and not key.startswith("_") and not taken:
         return key
-    return "field_" + (re.sub(r"[^A-Za-z0-9_]", "_", key).strip("_") or "value")
+    return "field_" + (NO_LETTER.sub("_", key).strip("_") or "value")
 
 
 def _unique(name: str, taken: set[str]) -> str:
