@@ -6,10 +6,13 @@ import, so for the others that is done behind the start, one module at a time; t
 
 import asyncio
 import importlib
+import math
 import os
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from jetbroker import limits
 from jetbroker.accounts.account import Account
 from jetbroker.config.options import SYSTEM_ACCOUNT, Options
 from jetbroker.errors import StorageError
@@ -49,6 +52,21 @@ ENGINE = (
 )
 
 _NO_RESPONDERS = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n"
+
+
+class Exceeded:
+    """Tells the log that nobody may store anything more; nats-server says it no more often, either."""
+
+    def __init__(self, log: Logger) -> None:
+        self._log = log
+        self._told_at = -math.inf
+
+    def tell(self, storage: str) -> None:
+        """Of "file" or "memory"."""
+        now = time.monotonic()
+        if now - self._told_at > limits.STORAGE_REPORT_SECONDS:
+            self._told_at = now
+            self._log.error(f"JetStream {storage} resource limits exceeded for server")
 
 
 class JetStreamServer:
@@ -265,6 +283,7 @@ class JetStreamServer:
             storage = int(disk.f_bavail * disk.f_frsize * DEFAULT_SHARE)
         configured = self.options.jetstream.limits
         reservations = ServerReservations(memory, storage, max_payload=self.options.max_payload)
+        reservations.tell_exceeded = Exceeded(self.log).tell
         reservations.limits = ServerLimits(
             max_request_batch=max(configured.max_request_batch, 0),
             max_ack_pending=max(configured.max_ack_pending, 0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -49,7 +50,8 @@ class ServerReservations:
     """What all accounts of the server share. Sizes in bytes; -1: unlimited.
 
     `max_payload`: of any message, also of one that grew here. `open_batches` and `staged_bytes`: atomic batches under
-    way and the memory their messages take. `open_fast_batches`: fast ones.
+    way and the memory their messages take. `open_fast_batches`: fast ones. `tell_exceeded` is called with a storage
+    ("file", "memory") for what is refused because that of the whole server is full.
     """
 
     max_memory: int = UNLIMITED
@@ -63,6 +65,7 @@ class ServerReservations:
     staged_bytes: int = 0
     fast_batches: BatchLimits = BatchLimits(per_stream=1000, total=50_000)
     open_fast_batches: int = 0
+    tell_exceeded: Callable[[str], object] = str
 
 
 @dataclass

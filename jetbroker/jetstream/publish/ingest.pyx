@@ -264,8 +264,8 @@ cdef class Ingest(Receiver):
             if refusal is not None:
                 pass
             # each question is asked only where there is a limit: this is the way of every message
-            elif self.quota.server_bytes >= 0 and self.quota.server_is_full():
-                refusal = api_error("insufficient_resources")
+            elif self.quota.server_bytes >= 0 and (refusal := self.quota.server_refusal()) is not None:
+                pass
             elif self.interest.needed and not self.interest.wants(entry):
                 if asked is not None:
                     asked.unwanted = True

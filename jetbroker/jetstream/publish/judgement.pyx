@@ -19,8 +19,9 @@ cdef uint64_t MAX_LOOKED_AT = limits.JS_BATCH_LOOKED_AT
 
 
 cdef object early_refusal(Ingest ingest, Py_ssize_t subject_len, Py_ssize_t headers_len, Py_ssize_t payload_len):
-    if ingest.quota.server_bytes >= 0 and ingest.quota.server_is_full():
-        return api_error("insufficient_resources")
+    cdef object refusal = ingest.quota.server_refusal()
+    if refusal is not None:
+        return refusal
     if ingest.quota.account_bytes >= 0 and not ingest.quota.account_would_have(
             ingest.room.cost(subject_len, headers_len, payload_len)):
         return api_error("account_resources_exceeded")

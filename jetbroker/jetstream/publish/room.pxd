@@ -92,7 +92,8 @@ cdef class Quota:
     cdef int64_t account_bytes         # the account's limit, -1: none
     cdef int64_t account_credit        # bytes that surely fit: asked for in portions, as asking costs a walk
 
-    cdef bint server_is_full(self) noexcept
+    # Why nobody may store anything more, in words for the publisher; the log is told, too. None: there is room.
+    cdef object server_refusal(self)
     # May the account store `size` bytes more?
     cdef bint account_has(self, uint64_t size) except -1
     # The same, without using them up.

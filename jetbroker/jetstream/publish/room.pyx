@@ -317,8 +317,11 @@ cdef class Quota:
         self.totals = totals
         self.account_bytes, self.server_bytes = usage.limits_of(storage)
 
-    cdef bint server_is_full(self) noexcept:
-        return self.server_bytes >= 0 and <int64_t>self.totals.bytes > self.server_bytes
+    cdef object server_refusal(self):
+        if self.server_bytes < 0 or <int64_t>self.totals.bytes <= self.server_bytes:
+            return None
+        self.usage.server.tell_exceeded(self.storage)
+        return api_error("insufficient_resources")
 
     cdef bint account_would_have(self, uint64_t size) except -1:
         return self.account_bytes < 0 or <int64_t>(self.usage.used_bytes(self.storage) + size) <= self.account_bytes
