@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -35,13 +36,16 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def test_it_reports_messages_bytes_subjects_and_rates(store: Path, tmp_path: Path) -> None:
-    try:
-        java_version()
-    except SparkMissingError as error:
-        pytest.skip(str(error))
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_it_reports_messages_bytes_subjects_and_rates(store: Path, tmp_path: Path, engine: str) -> None:
+    if engine == "spark":
+        try:
+            java_version()
+        except SparkMissingError as error:
+            pytest.skip(str(error))
     write_store_marker(store, domain="edge")
-    done = report(str(store), "ORDERS", "--domain", "edge", "--interval", "1s", "--top", "2", cwd=tmp_path)
+    options = ("--domain", "edge", "--interval", "1s", "--top", "2", "--engine", engine)
+    done = report(str(store), "ORDERS", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
     assert ["domain", "edge"] in lines
@@ -55,30 +59,49 @@ def test_it_reports_messages_bytes_subjects_and_rates(store: Path, tmp_path: Pat
     assert not any(word in done.stderr for word in ("WARN", "ERROR", "spark_jobs")), done.stderr
 
 
+def test_what_is_small_is_counted_without_spark_and_printed_as_json(store: Path, tmp_path: Path) -> None:
+    done = report(str(store), "ORDERS", "--json", "--subject", "*.[/1]", cwd=tmp_path, PATH=str(tmp_path), JAVA_HOME="")
+    assert done.returncode == 0, done.stderr
+    assert "Spark is not started" in done.stderr
+    found = json.loads(done.stdout)
+    assert (found["messages"], found["bytes"], found["subjects"], found["interval_seconds"]) == (400, 4400, 1, 1)
+    assert found["largest"] == [
+        {"subject": "orders.[/1]", "messages": 400, "bytes": 4400, "last": "2023-11-14 22:13:21"}
+    ]
+    assert sum(row["messages"] for row in found["rates"]) == 400
+
+
+def test_an_empty_stream_has_a_summary(tmp_path: Path) -> None:
+    StreamWriter(tmp_path / "store", "EMPTY").close()
+    done = report(str(tmp_path / "store"), "EMPTY", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert ["messages", "0"] in [line.split() for line in done.stdout.splitlines()]
+
+
 def test_missing_stores_and_streams_end_it_with_one_line(store: Path, tmp_path: Path) -> None:
     done = report(str(store), "NOPE", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("stream_report: no stream 'NOPE'")
     assert "ORDERS" in done.stderr
     done = report(str(store), "ORDERS", "--domain", "edge", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert "names no domain, so it is not that of 'edge'" in done.stderr
     done = report(str(tmp_path / "nowhere"), "ORDERS", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert "no such directory" in done.stderr
 
 
 def test_without_a_usable_java_it_says_what_to_install(store: Path, tmp_path: Path) -> None:
-    done = report(str(store), "ORDERS", cwd=tmp_path, PATH=str(tmp_path), JAVA_HOME="")
-    assert done.returncode == 1
+    done = report(str(store), "ORDERS", "--engine", "spark", cwd=tmp_path, PATH=str(tmp_path), JAVA_HOME="")
+    assert done.returncode == 2
     assert "no java on the PATH" in done.stderr
     assert "Java 17" in done.stderr
     old = tmp_path / "bin" / "java"
     old.parent.mkdir()
     old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
     old.chmod(0o755)
-    done = report(str(store), "ORDERS", cwd=tmp_path, JAVA_HOME=str(tmp_path))
-    assert done.returncode == 1
+    done = report(str(store), "ORDERS", "--engine", "spark", cwd=tmp_path, JAVA_HOME=str(tmp_path))
+    assert done.returncode == 2
     assert "is version 11" in done.stderr
 
 
