@@ -83,7 +83,7 @@ def counted_here(args: argparse.Namespace, interval: int) -> Counted:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from jetbroker import scan
+    from jetbroker.tables.scanning import scan
 
     reader = scan(args.store, args.stream, columns=READ_COLUMNS, subject=args.subject, account=args.account,
                   domain=args.domain, batch_rows=BATCH_ROWS)  # fmt: skip
