@@ -37,15 +37,18 @@ class Kept:
             else:
                 consumers.discard(answer["name"])
 
-    def forget_unclear(self, steps: Sequence[Step], disturbed: bool) -> None:
-        """Nothing is known of what several clients made and deleted at once, nor where nobody waited."""
+    def forget_unclear(self, steps: Sequence[tuple[Step, bool]]) -> None:
+        """Nothing is known of what several clients made and deleted at once, nor of what nobody waited for, or in vain.
+
+        `steps`, each with whether its answer came.
+        """
         touched: dict[tuple[str, str], set[str]] = {}
-        for step in steps:
+        for step, answered in steps:
             area, _, rest = step.subject.partition(".API.")[2].partition(".")
             verb, _, names = rest.partition(".")
             if area in ("STREAM", "CONSUMER") and verb in ("CREATE", "DELETE", "UPDATE", "DURABLE"):
                 stream = names.removeprefix("CREATE.").partition(".")[0]
-                clear = step.wants and not disturbed
+                clear = step.wants and answered
                 touched.setdefault((_account(step), stream), set()).add(step.who if clear else "")
         for (account, name), clients in touched.items():
             if len(clients) > 1 or "" in clients:

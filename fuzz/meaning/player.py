@@ -45,6 +45,7 @@ _EXPECTED_LINES = re.compile(
     r"|Slow Consumer|(Permissions?|Publish|Subscription) Violation|Invalid Publish Subject|no longer authorized"
     r"|maximum (account active )?(connections|subscriptions)"
     r"|broker\.conf:\d+:\d+: |Message Headers|Protocol Violation|Account .*(expired|deleted|changed)|Failed TLS"
+    r"|Error trying to connect as leafnode|resource limits exceeded for server"
 )
 _NUMBERS = re.compile(r"\d+")
 _PREFIX = re.compile(r"^\[\d+\] \S+ \S+ ")
@@ -284,7 +285,9 @@ class Player:
             self._judge_witness(witness.answers.get(last))
         for step, connection, inbox in waiting:
             self._judge(step, connection.answers.get(inbox))
-        self.kept.forget_unclear(steps, self._disturbed)
+        self.kept.forget_unclear(
+            [(step, not self._disturbed and inbox in connection.answers) for step, connection, inbox in waiting]
+        )
         for connection in self.connections.values():
             connection.answers.clear()
         if not self._disturbed:
