@@ -475,7 +475,7 @@ def allow_many_files() -> None:
 def collect_rarely() -> None:
     """Modules and streams found on disk stay: later collections of garbage need not walk them."""
     gc.freeze()
-    gc.set_threshold(limits.YOUNG_OBJECTS)
+    gc.set_threshold(*limits.COLLECTED_AFTER)
     gc.enable()
 
 
