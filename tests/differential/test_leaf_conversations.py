@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,7 @@ pytestmark = pytest.mark.differential
 Outcomes = dict[str, Outcome]
 ROLES = {"hub": (played_by_leafs, OF_HUBS), "spoke": (played_by_hubs, OF_SPOKES)}
 """Of the server that is tested: who plays the other end, and what."""
+AGAIN = 2
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +47,26 @@ def played(
     ],
 )
 def test_conversation_is_the_same(
-    role: str, setting: Setting, name: str, played: Callable[[str, Setting], tuple[Outcomes, Outcomes]]
+    role: str,
+    setting: Setting,
+    name: str,
+    played: Callable[[str, Setting], tuple[Outcomes, Outcomes]],
+    commands: list[tuple[str, ...]],
+    tmp_path: Path,
 ) -> None:
     theirs, ours = played(role, setting)
+    for _ in range(AGAIN):
+        if ours[name] == theirs[name]:
+            break
+        # nats-server's log names the account of a refused link, or does not, as its goroutines happen to run
+        alone = replace(setting, conversations=[row for row in setting.conversations if row.name == name])
+        theirs, ours = (ROLES[role][0](command, folder_in(tmp_path), alone) for command in commands)
     assert ours[name].heard == theirs[name].heard
     assert ours[name].log == theirs[name].log
+
+
+def folder_in(parent: Path) -> Path:
+    """A new one."""
+    folder = parent / str(len(list(parent.iterdir())))
+    folder.mkdir()
+    return folder
