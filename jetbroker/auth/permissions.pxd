@@ -21,6 +21,8 @@ cdef class Permissions:
     cdef SubjectList subscribe_allow
     cdef SubjectList subscribe_deny
     cdef dict published                # literal subject -> may it be published to; bounded, as the ones below
+    cdef bytes last                    # the subject that `published` was asked for last: most publishers stay with one
+    cdef bint last_allowed
     cdef dict denied                   # literal subject -> a Denial; (subject, queue) -> is it denied to this queue
     cdef dict received                 # (literal subject, queue) -> may it be received by a member of the queue
     cdef readonly uint64_t units       # of turns, about 50 ns each: what judging has taken so far
@@ -31,6 +33,7 @@ cdef class Permissions:
 
     # May a client publish to this subject? Answers to replies it has received are another matter: see Responses.
     cdef bint may_publish(self, const char* subject, Py_ssize_t n) except -1
+    cdef bint _published(self, bytes subject) except -1
     # May a client subscribe to this (queue None: as a plain subscription)?
     cdef bint may_subscribe(self, bytes subject, bytes queue) except -1
     # May a link ask for this? What is wider than what is allowed is asked for as it is: messages are judged one by one.

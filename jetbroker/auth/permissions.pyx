@@ -200,18 +200,26 @@ cdef class Permissions:
         self.limits_publish = self.publish_allow is not None or self.publish_deny is not None
 
     cdef bint may_publish(self, const char* subject, Py_ssize_t n) except -1:
-        cdef bytes key
-        cdef bint allowed
+        cdef bytes last = self.last
         if not self.limits_publish:
             return True
-        key = PyBytes_FromStringAndSize(subject, n)
-        known = self.published.get(key)
+        if (last is not None and PyBytes_GET_SIZE(last) == n
+                and memcmp(PyBytes_AS_STRING(last), subject, n) == 0):
+            return self.last_allowed
+        last = PyBytes_FromStringAndSize(subject, n)
+        self.last_allowed = self._published(last)
+        self.last = last
+        return self.last_allowed
+
+    cdef bint _published(self, bytes subject) except -1:
+        cdef bint allowed
+        known = self.published.get(subject)
         if known is not None:
             return known is True
-        allowed = ((self.publish_allow is None or self.publish_allow.matches(key))
-                   and (self.publish_deny is None or not self.publish_deny.matches(key)))
+        allowed = ((self.publish_allow is None or self.publish_allow.matches(subject))
+                   and (self.publish_deny is None or not self.publish_deny.matches(subject)))
         self._charge(size_of(self.publish_allow) + size_of(self.publish_deny), 0)
-        remember(self.published, key, allowed)
+        remember(self.published, subject, allowed)
         return allowed
 
     cdef int _charge(self, Py_ssize_t entries, Py_ssize_t n) except -1:
