@@ -49,11 +49,8 @@ NATS_SERVER_ALWAYS = Variant("nats-server", "always")
 
 def find_nats_server() -> str | None:
     """The nats-server to compare with: on the PATH, else where `go install` puts it."""
-    found = shutil.which("nats-server")
-    if found is not None:
-        return found
     installed = Path.home() / "go" / "bin" / "nats-server"
-    return str(installed) if os.access(installed, os.X_OK) else None
+    return shutil.which("nats-server") or (str(installed) if os.access(installed, os.X_OK) else None)
 
 
 def allow_many_files() -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from tests.config.corpus_lines import lines
+
 USER_SEED = "SUAJZQ45MZMFA2EE7UA5IAQRI5QXVX67CRQ3DWLPFSM4MSVSIBG5UOUDSI"
 ACCOUNT_SEED = "SAAFTLREQ3CTMUOL76EZURLJCYPAS2ZIFAGIPEQZXSUX54NEPT5Y4KFCKU"
 USER_KEY = "UCNGL4W5QX66CFX6A6DCBVDH5VOHMI7B2UZZU7TXAUQQSI2JPHULCKBR"
 URL = "nats://127.0.0.1:1"
 
 
-def _lines(text: str) -> list[str]:
-    """One configuration a line; `~` stands for a line end."""
-    return [line.replace("~", "\n") for line in text.strip().split("\n")]
-
-
-LISTENER = _lines("""
+LISTENER = lines("""
 leafnodes {}
 leaf {}
 leafnodes: 5
@@ -85,7 +82,7 @@ leafnodes { port: -1 }~leafnodes { host: "127.0.0.1" }
 leafnodes { port: -1 }~leaf { remotes: 5 }
 """)
 
-_COMPRESSIONS = _lines("""
+_COMPRESSIONS = lines("""
 true
 false
 on
@@ -131,7 +128,7 @@ COMPRESSION = [
     *(f"leafnodes {{ remotes [ {{ url: {URL}\ncompression: {value}\n}} ] }}" for value in _COMPRESSIONS),
 ]
 
-_AUTHORIZATIONS = _lines(f"""
+_AUTHORIZATIONS = lines(f"""
 {{}}
 5
 []
@@ -202,7 +199,7 @@ AUTHORIZATION += [
     "leafnodes { port: -1, authorization { users: [ {user: a, password: b} ] } }",
 ]
 
-_REMOTES = _lines(f"""
+_REMOTES = lines(f"""
 {{}}
 5
 x
@@ -308,7 +305,7 @@ h?x nats://h?x#y a.b-c+d://h:1 http://[::1]:2/x* nats://h/(x)! ws://h:80/p:q tls
 """.split()
 WRITTEN = [f'leafnodes {{ remotes [ {{url: "{url}"}}, {{url: "{url}"}} ] }}' for url in _URLS]
 
-LIMITS_AND_DOMAINS = _lines("""
+LIMITS_AND_DOMAINS = lines("""
 accounts { A { limits { max_leafnodes: 5 } } }
 accounts { A { limits { max_leafs: -1 } } }
 accounts { A { limits { max_leafnodes: x } } }

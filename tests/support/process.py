@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
+
+from benchmarks.servers import find_nats_server as find_nats_server
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 READY_TIMEOUT_S = 30.0
@@ -42,12 +43,6 @@ def free_port() -> int:
             probe.bind(("127.0.0.1", port))
             return port
     raise RuntimeError("no free port")
-
-
-def find_nats_server() -> str | None:
-    """The nats-server to compare with: on the PATH, else where `go install` puts it."""
-    installed = Path.home() / "go" / "bin" / "nats-server"
-    return shutil.which("nats-server") or (str(installed) if os.access(installed, os.X_OK) else None)
 
 
 class ServerProcess:
