@@ -15,6 +15,8 @@ STUBBED := $(shell find jetbroker -name '*.pyi' | sed 's/\.pyi$$//; s|/|.|g')
 FUZZ_SOURCES := $(shell find fuzz -name '*.pyx')
 CORE := $(VENV)/.jetbroker-core
 DEV := $(VENV)/.jetbroker-dev
+RELEASE := $(VENV)/.jetbroker-release
+WHEELS := .build/wheels
 BUILT := .build/extensions.stamp
 FUZZ_BUILT := .build/fuzz.stamp
 
@@ -24,7 +26,7 @@ FUZZED_INPUTS ?= 20000
 # Random sequences that it plays against nats-server.
 SEQUENCES ?= 20000
 
-.PHONY: help run build test test-deep test-links lint format bench compatibility demo fuzz fuzz-asan clean prerequisites java
+.PHONY: help run build test test-deep test-links lint format bench compatibility demo fuzz fuzz-asan wheel test-wheel clean prerequisites java
 
 help:
 	@echo "make run     build, then start the broker on $(CONFIG), at 127.0.0.1 (CONFIG=file, HOST=0.0.0.0)"
@@ -38,6 +40,8 @@ help:
 	@echo "make demo    flights through streams into Spark"
 	@echo "make fuzz    generated input (ARGS='protocol --inputs 1000000', ARGS=meaning); make fuzz-asan: with memory checks"
 	@echo "make build   compile what changed"
+	@echo "make wheel   sdist and manylinux wheel into dist/ (PYTHON=python3.13 VENV=.venv-313 for another Python)"
+	@echo "make test-wheel  make wheel, then try it where nothing else is"
 	@echo "make clean   remove everything that was built, .venv included"
 
 prerequisites:
@@ -63,6 +67,10 @@ $(CORE): pyproject.toml setup.py | $(VENV)/bin/python
 
 $(DEV): $(CORE)
 	JETBROKER_LINK_ONLY=1 $(PY) -m pip install --quiet --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+$(RELEASE): $(CORE)
+	JETBROKER_LINK_ONLY=1 $(PY) -m pip install --quiet --no-build-isolation --editable '.[release]'
 	@touch $@
 
 $(BUILT): $(CORE) $(SOURCES)
@@ -116,6 +124,17 @@ fuzz: $(FUZZ_BUILT) $(DEV)
 
 fuzz-asan: build $(DEV)
 	$(PY) -m fuzz.sanitized -m fuzz $(or $(ARGS),protocol)
+
+# The wheel is built from the sdist, which knows nothing of git.
+wheel: $(RELEASE)
+	rm -rf $(WHEELS)
+	$(PY) -m build --outdir $(WHEELS) .
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PY) -m auditwheel repair --strip --wheel-dir dist $(WHEELS)/*.whl
+	cp $(WHEELS)/*.tar.gz dist/
+	@ls -l dist
+
+test-wheel: wheel $(DEV)
+	JETBROKER_DIST=dist $(PY) -m pytest tests/packaging/test_wheel.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .build build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -16,6 +16,8 @@ SHARED_C = BUILD / "jetbroker/_cython.c"
 # symbols for a debugger takes half as long again.
 FLAGS = ["-g0", "-fno-strict-aliasing", "-fwrapv", "-w"]
 TRACED = "JETBROKER_TRACED" in os.environ  # functions tell that they are called, see benchmarks/crossed.py
+# Commands that only read what the project says of itself; pip runs two of them before it builds a wheel.
+DESCRIBING = frozenset(("dist_info", "egg_info", "sdist"))
 # What runs for each message: -O3 saves a twentieth of its instructions, and takes a third longer to compile.
 HOT = re.compile(
     r"jetbroker/(wire|routing|connections)/|jetbroker/tick"
@@ -54,7 +56,7 @@ def main() -> None:
     # The Makefile installs the package as editable without compiling, then compiles in place only what changed:
     # an editable install would compile everything each time.
     modules = []
-    if "JETBROKER_LINK_ONLY" not in os.environ:
+    if "JETBROKER_LINK_ONLY" not in os.environ and not DESCRIBING.intersection(sys.argv):
         write_shared()
         modules = cythonize(
             extensions(),

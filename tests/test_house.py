@@ -63,7 +63,9 @@ def tracked_files() -> list[Path]:
         "compatibility",
         "tests",
         "configs",
+        "docker",
         "docs",
+        "examples",
     )
     return [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
 

@@ -1,0 +1,34 @@
+"""The program under test: it stores orders in a stream and adds up what is to be billed."""
+
+import json
+from typing import Any
+
+from nats.errors import TimeoutError as NothingThere
+from nats.js import JetStreamContext
+
+
+async def set_up(jetstream: JetStreamContext) -> None:
+    """Make the stream; harmless when it is there."""
+    await jetstream.add_stream(name="ORDERS", subjects=["orders.>"])
+
+
+async def place(jetstream: JetStreamContext, number: int, **order: Any) -> int:
+    """Store an order. The answer comes when it is on disk. Placing the same number again stores nothing."""
+    ack = await jetstream.publish(
+        f"orders.{number}", json.dumps(order).encode(), headers={"Nats-Msg-Id": f"order-{number}"}
+    )
+    return ack.seq
+
+
+async def bill(jetstream: JetStreamContext) -> float:
+    """The sum of all orders that were not billed before."""
+    consumer = await jetstream.pull_subscribe("orders.>", durable="billing", stream="ORDERS")
+    total = 0.0
+    while True:
+        try:
+            messages = await consumer.fetch(100, timeout=0.5)
+        except NothingThere:
+            return total
+        for message in messages:
+            total += json.loads(message.data)["price"]
+            await message.ack_sync()
