@@ -7,6 +7,7 @@ two times or two sequences can wrap around. Bounds with a meaning of their own s
 INT32_MAX = 2**31 - 1
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
+UINT32_MAX = 2**32 - 1
 UINT64_MAX = 2**64 - 1
 UINT64_DIGITS = 20  # of the largest; a longer run of digits is refused before it is converted
 

@@ -8,6 +8,7 @@ import time
 import traceback
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 from jetbroker import limits
 from jetbroker.config.durations import format_duration
@@ -47,11 +48,40 @@ from jetbroker.store.log.staging import Staging
 from jetbroker.store.log.statelog import StateLog
 from jetbroker.store.log.stream_log import SubjectFilter, subject_filter_steps
 from jetbroker.store.store import RecoveredConsumer, RecoveredStream, Store
-from jetbroker.turns import at_once, in_turns
+from jetbroker.turns import Steps, at_once, in_turns
 
 DELETED = "Consumer Deleted"  # what pulls that wait are told
 SHUTDOWN = "Server Shutdown"
 KEPT = "its files are kept until"  # what is offline is deleted
+OF_TEMPLATE = "stream configuration update not allowed on template owned stream"
+
+
+class Owner(Protocol):
+    """Who has a stream made: the template of this name."""
+
+    template: str
+
+    def begun(self, stream: Stream) -> None:
+        """The stream takes messages from now on; nothing else happens meanwhile."""
+
+
+class Templates(Protocol):
+    """The account's templates, see jetstream/templates."""
+
+    def owns(self, stream: Stream) -> bool:
+        """Is the stream one of a template that is there?"""
+
+    def left(self, stream: Stream) -> None:
+        """A stream is being deleted."""
+
+    async def delete_all(self) -> None:
+        """With their streams."""
+
+
+def _starting(stream: Stream, owner: Owner | None) -> Steps[None]:
+    yield from stream.starting()
+    if owner is not None:
+        owner.begun(stream)
 
 
 def account_limits(options: AccountJetStreamOptions, server: ServerLimits) -> AccountLimits:
@@ -114,6 +144,7 @@ class JetStream:
         self.usage = AccountUsage(self.streams, own_limits, server)
         self.offline: dict[str, str] = {}  # streams that could not be brought back, and why
         self.subjects = SubjectIndex()
+        self.templates: Templates | None = None  # where the account may have any
         self.transfers = Transfers()
         self.requests = RequestQueue(
             lambda fault: host.log.error(f"JetStream API of {self.account_name}:\n{fault}"), queues
@@ -160,6 +191,7 @@ class JetStream:
                 recovered.created_ns,
                 make_origins=partial(self._make_origins, positions),
             )
+            stream.template = recovered.template
             took = format_duration(round(time.monotonic() - began, 3))
             self.log.info(f"  Restored {recovered.log.messages:,} messages for stream {who} in {took}")
             restored = self._restore_consumers(stream, recovered.consumers)
@@ -218,13 +250,20 @@ class JetStream:
         self.streams[stream.name] = stream
 
     def _leave(self, stream: Stream) -> None:
+        if self.templates is not None:
+            self.templates.left(stream)
         del self.streams[stream.name]
         self.usage.reserve(stream.config, -1)
 
     # --- streams ---
 
-    async def create_stream(self, config: StreamConfig, *, pedantic: bool = False) -> Stream:
-        """The stream of this configuration, made when there is none. Raises ApiError."""
+    async def create_stream(
+        self, config: StreamConfig, *, pedantic: bool = False, owner: Owner | None = None
+    ) -> Stream:
+        """The stream of this configuration, made when there is none; `owner` may know who else is behind it.
+
+        Raises ApiError.
+        """
         check_creation(config)
         self._check_tier(config)
         config = await in_turns(
@@ -239,22 +278,24 @@ class JetStream:
         created_ns = time.time_ns()
         own_subjects = await in_turns(subject_filter_steps([subject.encode() for subject in config.subjects]))
         self._try_stream(config, own_subjects)
+        template = owner.template if owner is not None else ""
         try:
             log = await self.store.create_stream(
-                self.account_name, config.name, config.to_json(), config.storage, created_ns
+                self.account_name, config.name, config.to_json(), config.storage, created_ns, template
             )
         except StorageError as error:
             raise api_error("stream_create", err=str(error)) from error
         origins = partial(self._make_origins, None)
         stream = Stream(self.host, self.usage, config, log, created_ns, own_subjects, origins)
-        await self._bring_in(stream)
-        self.host.advisories.stream("CREATED", config.name, "create")
+        stream.template = template
+        await self._bring_in(stream, owner)
+        self.host.advisories.stream("CREATED", config.name, "create", template)
         return stream
 
-    async def _bring_in(self, stream: Stream) -> None:
+    async def _bring_in(self, stream: Stream, owner: Owner | None = None) -> None:
         """Start a stream that is stored now, and enter it. One that cannot start is deleted again."""
         try:
-            await in_turns(stream.starting())
+            await in_turns(_starting(stream, owner))
         except Exception:
             stream.stop()
             await self.store.delete_stream(self.account_name, stream.name)
@@ -332,6 +373,8 @@ class JetStream:
             )
         )
         old = stream.config
+        if self.templates is not None and self.templates.owns(stream):
+            raise api_error("stream_invalid_config", err=OF_TEMPLATE)
         check_stream_update(old, config)
         self.usage.check_reservation(config, old)
         if config.subjects != old.subjects:
@@ -355,8 +398,10 @@ class JetStream:
     async def delete_stream(self, name: str) -> None:
         """Delete a stream with its consumers, one that is offline, too. Raises ApiError."""
         consumers: list[str] = []
+        template = ""
         if name not in self.offline:
             stream = self.stream(name)
+            template = stream.template
             self._leave(stream)
             consumers = list(stream.consumers)
             for consumer in list(stream.consumers.values()):
@@ -372,10 +417,12 @@ class JetStream:
         self.offline.pop(name, None)
         for consumer_name in consumers:
             self.host.advisories.consumer("DELETED", name, consumer_name, "delete")
-        self.host.advisories.stream("DELETED", name, "delete")
+        self.host.advisories.stream("DELETED", name, "delete", template)
 
     async def purge(self) -> None:
         """Delete every stream, those that are offline, too, and whatever else is stored. Raises ApiError."""
+        if self.templates is not None:
+            await self.templates.delete_all()
         for name in [*self.streams, *self.offline]:
             await self.delete_stream(name)
         try:

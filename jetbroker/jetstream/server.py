@@ -264,7 +264,7 @@ class JetStreamServer:
             return Api(jetstream)
         from jetbroker.jetstream.api.preview import PreviewApi
 
-        return PreviewApi(jetstream, Api(jetstream))
+        return PreviewApi(jetstream)
 
     async def _start_waiting(self, store: Store) -> None:
         await asyncio.to_thread(load_engine)  # the sockets have their turns meanwhile

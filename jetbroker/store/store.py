@@ -19,7 +19,14 @@ from jetbroker.store.cache.summary import Summary
 from jetbroker.store.compression.packer import PACKED_SEGMENT_BYTES, Packer
 from jetbroker.store.disk import Disk
 from jetbroker.store.faults import Fault, Faults, Retry
-from jetbroker.store.format.documents import clean_positions, header_meta, is_domain, is_name
+from jetbroker.store.format.documents import (
+    clean_positions,
+    header_meta,
+    is_domain,
+    is_name,
+    stream_template,
+    template_document,
+)
 from jetbroker.store.format.names import decode_name, encode_name
 from jetbroker.store.log.commit import GroupCommit
 from jetbroker.store.log.creation import Creation
@@ -53,6 +60,7 @@ CLEAN_FILE = "clean.json"
 CACHE_FOLDER = "cache.mdb"
 PROBE_FILE = ".probe"
 PROBE_BYTES = 4096
+TEMPLATE_PREFIX, TEMPLATE_SUFFIX = "template-", ".json"
 # Folders under construction and folders on their way out; both vanish at start-up.
 HIDDEN_PREFIX = "."
 # Logs that rest give their write buffers back after one to two of these.
@@ -79,6 +87,7 @@ class RecoveredStream:
     config: dict[str, Any]
     created_ns: int
     log: SegmentedLog
+    template: str = ""  # that made it
     consumers: list[RecoveredConsumer] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
 
@@ -245,7 +254,8 @@ class Store:
         meta = log.meta
         self._logs[account, meta["name"]] = log
         consumers = self._recover_consumers(account, meta["name"], log, files.damage)
-        return RecoveredStream(meta["name"], meta["config"], meta["created"], log, consumers, files.damage)
+        template = stream_template(meta)
+        return RecoveredStream(meta["name"], meta["config"], meta["created"], log, template, consumers, files.damage)
 
     def _assemble(self, account: str, directory: str, files: StreamFiles) -> FileLog:
         """The log of a stream's files, ready to be appended to. Raises StorageError or OSError."""
@@ -312,15 +322,15 @@ class Store:
     # --- streams ---
 
     async def create_stream(
-        self, account: str, name: str, config: dict[str, Any], storage: str, created_ns: int
+        self, account: str, name: str, config: dict[str, Any], storage: str, created_ns: int, template: str = ""
     ) -> SegmentedLog:
-        """Make a stream; it is durable when this returns. Raises StorageError."""
+        """Make a stream; it is durable when this returns. `template`: the one that made it. Raises StorageError."""
         if storage == "memory":
             memory = MemoryLog(self.tick)
             memory.totals = self.memory_totals
             self._logs[account, name] = memory
             return memory
-        log, note = await self._hidden_log(account, name, config, created_ns)
+        log, note = await self._hidden_log(account, name, config, created_ns, template)
         directory = f"{self._account_directory(account)}/{encode_name(name)}"
         creation = Creation(self.group, self.disk, log, note, directory)
         try:
@@ -338,7 +348,7 @@ class Store:
         return log
 
     async def _hidden_log(
-        self, account: str, name: str, config: dict[str, Any], created_ns: int
+        self, account: str, name: str, config: dict[str, Any], created_ns: int, template: str = ""
     ) -> tuple[FileLog, int]:
         """A log that is not started, in a folder with a hidden name, and the open stream.json, which is not synced."""
         stream_id = int.from_bytes(self.disk.random_bytes(8), "little")
@@ -350,6 +360,8 @@ class Store:
             "stream_id": stream_id,
             "config": config,
         }
+        if template:
+            meta["template"] = template
         hidden = f"{self._account_directory(account)}/.new-{self.disk.random_bytes(8).hex()}"
         log = self._file_log(hidden, stream_id, meta)
         return log, await self._in_thread(self._make_stream_files, account, hidden, meta)
@@ -488,6 +500,37 @@ class Store:
         with suppress(FileNotFoundError):  # one that never reached the disk
             self.disk.unlink(path)
         self.disk.sync_directory(os.path.dirname(path))
+
+    # --- stream templates ---
+
+    def templates(self, account: str) -> list[dict[str, Any]]:
+        """What :meth:`write_template` was given; a damaged file is reported and left alone."""
+        directory = self._account_directory(account)
+        found = []
+        for entry in self.disk.listdir(directory) if os.path.isdir(directory) else []:
+            if not (entry.startswith(TEMPLATE_PREFIX) and entry.endswith(TEMPLATE_SUFFIX)):
+                continue
+            document = template_document(read_checked_json(self.disk, f"{directory}/{entry}"))
+            if document is None or self._template_file(account, document["name"]) != f"{directory}/{entry}":
+                self._report(f"{directory}/{entry} is damaged, or not a template of this account; it is left alone")
+            else:
+                found.append(document)
+        return found
+
+    async def write_template(self, account: str, name: str, document: dict[str, Any]) -> None:
+        """Store a stream template; durable when this returns. Raises StorageError."""
+        await self._in_thread(self._write_template, account, self._template_file(account, name), document)
+
+    def _write_template(self, account: str, file: str, document: dict[str, Any]) -> None:
+        self._make_account(account)
+        write_checked_json(self.disk, file, document)
+
+    async def remove_template(self, account: str, name: str) -> None:
+        """Remove a template; it cannot come back once this returns. Raises StorageError."""
+        await self._in_thread(self._unlink_durably, self._template_file(account, name))
+
+    def _template_file(self, account: str, name: str) -> str:
+        return f"{self._account_directory(account)}/{TEMPLATE_PREFIX}{encode_name(name)}{TEMPLATE_SUFFIX}"
 
     def _account_directory(self, account: str) -> str:
         return f"{self.path}/{encode_name(account)}"

@@ -169,11 +169,6 @@ async def test_life_of_consumers(client: Client) -> None:
     assert await ask(client, "STREAM.LOGS.CONSUMER.D.CREATE", unknown) == refused
 
 
-async def test_templates_are_refused_by_name(client: Client) -> None:
-    for subject in ("TEMPLATE.T.CREATE", "TEMPLATE.T.INFO", "TEMPLATE.T.DELETE", "TEMPLATES.LIST"):
-        assert await ask(client, subject) == b"-ERR 'stream templates not supported yet'"
-
-
 async def test_todays_permissions_hold_for_the_old_subjects(broker: process.ServerProcess, client: Client) -> None:
     assert await ask(client, "STREAM.LOGS.CREATE", LOGS) == b"+OK"
     limited = await nats.connect(f"nats://limited:p@127.0.0.1:{broker.port}", allow_reconnect=False)

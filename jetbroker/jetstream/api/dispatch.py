@@ -4,6 +4,7 @@ Subjects that mean nothing are met with silence.
 """
 
 import traceback
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jetbroker import limits
@@ -54,20 +55,21 @@ ENDPOINTS: dict[str, Endpoint] = {
 }
 
 
-def find_endpoint(tokens: list[str]) -> Endpoint | None:
-    """The endpoint a subject (without `$JS.API.`) belongs to, None when there is none or the length is wrong."""
+def find_endpoint(endpoints: Mapping[str, Endpoint], tokens: list[str]) -> Endpoint | None:
+    """The one a subject (without `$JS.API.`) belongs to, None when there is none or the length is wrong."""
     for length in (3, 2, 1):
-        endpoint = ENDPOINTS.get(".".join(tokens[:length]))
+        endpoint = endpoints.get(".".join(tokens[:length]))
         if endpoint is not None and endpoint.name.count(".") + 1 == length:
             return endpoint if endpoint.least <= len(tokens) <= endpoint.most else None
     return None
 
 
 class Api:
-    """Receives, dispatches and answers the requests of one account."""
+    """Receives, dispatches and answers the requests of one account. `further`: endpoints that not all accounts have."""
 
-    def __init__(self, js: JetStream) -> None:
+    def __init__(self, js: JetStream, further: Iterable[Endpoint] = ()) -> None:
         self.js = js
+        self._endpoints = ENDPOINTS | {endpoint.name: endpoint for endpoint in further}
         self.host = js.host
         self.requests = js.requests
         self.requests.tell_dropped = self._tell_dropped
@@ -101,7 +103,7 @@ class Api:
 
     def take(self, request: Request) -> None:
         """Have a request handled and answered, if it means anything."""
-        endpoint = find_endpoint(request.tokens)
+        endpoint = find_endpoint(self._endpoints, request.tokens)
         if endpoint is None or (endpoint.of_consumer and not self.js.enabled):
             return
         client = 0 if request.origin is None else request.origin.cid

@@ -6,15 +6,18 @@ A request is taken apart, handed to today's endpoint, and the answer put into th
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
 from jetbroker.forms.gojson import dumps, fast_value
 from jetbroker.forms.gotext import ZERO_TIME_TEXT
 from jetbroker.jetstream.account import JetStream
+from jetbroker.jetstream.api.dispatch import Api
 from jetbroker.jetstream.api.endpoints import PREFIX, Request
+from jetbroker.jetstream.api.templates import template_endpoints
 from jetbroker.jetstream.models.contracts import Origin
+from jetbroker.jetstream.templates.templates import Templates
 from jetbroker.routing.router import CallbackReceiver
 from jetbroker.routing.subscription import Subscription
 
@@ -27,19 +30,6 @@ _OLD_KEYS = ("deliver_all", "deliver_last", "deliver_new", "stream_seq", "start_
 Render = Callable[[dict[str, Any]], bytes]
 
 
-class Today(Protocol):
-    """Today's API."""
-
-    def start(self) -> None:
-        """Begin to answer."""
-
-    async def stop(self) -> None:
-        """Answer no more."""
-
-    def take(self, request: Request) -> None:
-        """Have it handled and answered."""
-
-
 @dataclass(frozen=True)
 class Translation:
     """Today's subject without `$JS.API.`, the body, and how the answer is told."""
@@ -50,26 +40,29 @@ class Translation:
 
 
 class BadRequest(ValueError):
-    """A body that means nothing, or a request for what is not built."""
+    """A body that means nothing."""
 
 
 class PreviewApi:
-    """Takes the old requests of one account, and is today's API for the others."""
+    """Takes the old requests of one account, and is today's API for the others, with stream templates."""
 
-    def __init__(self, js: JetStream, today: Today) -> None:
+    def __init__(self, js: JetStream) -> None:
         self._host = js.host
-        self._today = today
+        self._templates = js.templates = Templates(js)
+        self._today = Api(js, template_endpoints(self._templates))
         self._subscriptions: list[Subscription] = []
 
     def start(self) -> None:
-        """Subscribe and begin to answer."""
+        """Subscribe and begin to answer, and to make streams."""
         self._today.start()
+        self._templates.start()
         receiver = CallbackReceiver(self._host.tick, self._received)
         for subject in _SUBJECTS:
             self._subscriptions.append(self._host.router.subscribe(receiver, (_OLD + subject).encode()))
 
     async def stop(self) -> None:
-        """Take no more requests."""
+        """Take no more requests, and make no more streams."""
+        self._templates.stop()
         for subscription in self._subscriptions:
             self._host.router.unsubscribe(subscription)
         self._subscriptions = []
@@ -116,8 +109,14 @@ def translated(tokens: list[str], body: bytes) -> Translation | None:
             return Translation("INFO", b"", _bare())
         case ["STREAM", "LIST"]:
             return Translation("STREAM.NAMES", _object_or_nothing(body), _names("streams"))
-        case ["TEMPLATE" | "TEMPLATES", *_]:
-            raise BadRequest("stream templates not supported yet")
+        case ["TEMPLATES", "LIST"]:
+            return Translation("STREAM.TEMPLATE.NAMES", _object_or_nothing(body), _names("streams"))
+        case ["TEMPLATE", name, "CREATE"]:
+            return Translation(f"STREAM.TEMPLATE.CREATE.{name}", body, _done)
+        case ["TEMPLATE", name, "INFO"]:
+            return Translation(f"STREAM.TEMPLATE.INFO.{name}", b"", _bare())
+        case ["TEMPLATE", name, "DELETE"]:
+            return Translation(f"STREAM.TEMPLATE.DELETE.{name}", b"", _done)
         case ["STREAM", stream, *verb]:
             return _of_stream(stream, verb, body)
     return None

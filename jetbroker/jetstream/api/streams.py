@@ -132,6 +132,8 @@ def _limits(allowed: AccountLimits) -> dict[str, Any]:
 def stream_info(js: JetStream, stream: Stream, *, state: dict[str, Any] | None = None) -> dict[str, Any]:
     """StreamInfo as CREATE and UPDATE show it."""
     config = stream.config.to_json()
+    if stream.template:
+        config["template_owner"] = stream.template
     metadata = stream.config.metadata | stream.chain_head()
     config["metadata"] = shown_metadata(metadata, js.host.server_info.version)
     return {

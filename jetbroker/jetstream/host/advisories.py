@@ -41,9 +41,10 @@ class Advisories:
         if self._system is not None:
             _publish(self._system, subject, {"account": self._router.account_name} | fields, kind)
 
-    def stream(self, event: str, name: str, action: str) -> None:
-        """A stream was created, updated or deleted."""
-        self._later(f"STREAM.{event}.{name}", {"stream": name, "action": action}, "stream_action")
+    def stream(self, event: str, name: str, action: str, template: str = "") -> None:
+        """A stream was created, updated or deleted; `template`: the one that made it."""
+        fields = {"stream": name, "action": action} | ({"template": template} if template else {})
+        self._later(f"STREAM.{event}.{name}", fields, "stream_action")
 
     def consumer(self, event: str, stream: str, name: str, action: str) -> None:
         """A consumer was created or deleted."""

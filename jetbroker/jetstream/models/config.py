@@ -21,6 +21,7 @@ from jetbroker.jetstream.models.decode import (
     TEXT,
     TEXTS,
     TIME,
+    UINT32,
     UINT64,
     CheckedTextKind,
     ListKind,
@@ -239,6 +240,29 @@ class StreamConfigRequest:
 
     config: StreamConfig = embedded_field(StreamConfig, "StreamConfig")
     pedantic: bool = json_field(BOOL)
+
+
+@dataclass
+class StreamTemplateConfig:
+    """A stream template: `config` is that of its streams, but for names and subjects."""
+
+    name: str = json_field(TEXT, always=True)
+    config: StreamConfig | None = json_field(StructKind(StreamConfig, "StreamConfig"), always=True)
+    max_streams: int = json_field(UINT32, always=True)
+
+    @property
+    def stream_config(self) -> StreamConfig:
+        """`config` of a template that has been checked."""
+        return self.config or StreamConfig()
+
+    def to_json(self) -> dict[str, Any]:
+        """As replies and the template's file show it."""
+        return to_json(self)
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> "StreamTemplateConfig":
+        """A stored template back. Raises DecodeError."""
+        return decode(cls, "StreamTemplateConfig", orjson.dumps(stored), strict=False)
 
 
 @dataclass

@@ -315,6 +315,10 @@ ERRORS: dict[str, tuple[int, int, str]] = {
     "stream_restore": (500, 10_062, "restore failed: {err}"),
     "stream_snapshot": (500, 10_064, "snapshot failed: {err}"),
     "stream_name_exist_restore_failed": (400, 10_130, "stream name already in use, cannot restore"),
+    "stream_template_create": (500, 10_066, "{err}"),
+    "stream_template_delete": (500, 10_067, "{err}"),
+    "stream_template_not_found": (404, 10_068, "template not found"),
+    "template_name_not_match_subject": (400, 10_073, "template name in subject does not match request"),
     # what a single server answers to cluster requests
     "cluster_required": (503, 10_010, "JetStream clustering support required"),
 }

@@ -26,6 +26,7 @@ cdef class Stream(LogObserver):
     cdef readonly StreamLog log
     cdef readonly dict consumers       # str -> Consumer; change it with add_consumer and remove_consumer only
     cdef readonly dict offline         # consumers that could not be brought back: name -> why
+    cdef public str template           # that made it; "" for most
     cdef readonly bint running
     cdef readonly object origins       # origins.Origins: where it copies messages from, None when it does not
     cdef readonly Py_ssize_t unlisted  # consumers of other streams' origins among `consumers`: neither shown nor counted

@@ -40,6 +40,7 @@ class Stream:
     log: _StreamLogFace
     consumers: dict[str, Any]
     offline: dict[str, str]
+    template: str
     running: bool
     origins: Any
     own_subjects: SubjectFilter

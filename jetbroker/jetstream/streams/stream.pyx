@@ -64,6 +64,7 @@ cdef class Stream(LogObserver):
         self.name = config.name
         self.config = config
         self.created_ns = created_ns
+        self.template = ""
         self.log = log
         self.router = host.router
         self.tick = host.tick

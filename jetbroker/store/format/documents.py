@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, TypeGuard
 
-from jetbroker.bounds import INT64_MAX, UINT64_MAX, decimal
+from jetbroker.bounds import INT64_MAX, UINT32_MAX, UINT64_MAX, decimal
 from jetbroker.limits import JS_NAME_BYTES, STREAM_LAST_SEQUENCE
 from jetbroker.store.format.names import encode_name
 from jetbroker.store.format.records import crc32c, decode_object
@@ -51,6 +51,21 @@ def stream_meta(document: dict[str, Any] | None) -> dict[str, Any] | None:
     if not is_name(document.get("account")) or not is_name(document.get("name")):
         return None
     if not is_number(document.get("created"), INT64_MAX) or not is_number(document.get("stream_id"), UINT64_MAX):
+        return None
+    return document
+
+
+def stream_template(meta: dict[str, Any]) -> str:
+    """The template that made the stream of this description; "" for most."""
+    template = meta.get("template")
+    return template if is_name(template) else ""
+
+
+def template_document(document: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The description of a stream template; None for anything else."""
+    if document is None or not isinstance(document.get("config"), dict):
+        return None
+    if not is_name(document.get("name")) or not is_number(document.get("max_streams"), UINT32_MAX):
         return None
     return document
 
