@@ -24,6 +24,14 @@ class ProtocolError(JetbrokerError):
         self.unread = unread
 
 
+class LoginRefused(ProtocolError):
+    """The peer's login is no good, or is so no longer. `asked`: it said who it is."""
+
+    def __init__(self, reason: str, detail: str, *, asked: bool = True) -> None:
+        super().__init__("Authorization Violation", reason, detail)
+        self.asked = asked
+
+
 class StorageError(JetbrokerError):
     """The disk refused. The stream stops accepting until writing works again; reads and deletes go on."""
 

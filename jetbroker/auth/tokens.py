@@ -46,12 +46,16 @@ else:
 
 @dataclass(slots=True)
 class KnownAccount:
-    """An account whose token was taken. `signers`: the keys that may sign its users, each with its scope or None."""
+    """An account whose token was taken, at `taken_ns` (since 1970).
+
+    `signers`: the keys that may sign its users, each with its scope or None.
+    """
 
     token: str
     claims: AccountClaims
     signers: dict[str, UserLimits | None]
     default_permissions: Permissions | None
+    taken_ns: int
     expired: bool = False
 
     @classmethod
@@ -66,6 +70,7 @@ class KnownAccount:
             claims,
             signers,
             None if default is None else Permissions(default),
+            time.time_ns(),
             0 < claims.expires <= int(time.time()),
         )
 

@@ -318,6 +318,7 @@ cdef class ClientProtocol(Connection):
         if self.modes & TRACED and self.shared.tracer is not None:
             self.shared.tracer.connect(self, json)
         self._spend(EVENT_UNITS)
+        self.pings.answer()  # since INFO
         self.shared.server.client_connect(self, json)
         return 0
 
@@ -367,7 +368,6 @@ cdef class ClientProtocol(Connection):
         self.lang = options.lang
         self.version = options.version
         self._advance(ACCEPTED)
-        self.pings.answer()
         if self.modes & VERBOSE:
             self._ok()
 
@@ -385,6 +385,11 @@ cdef class ClientProtocol(Connection):
     def connected(self) -> bool:
         """Is it in?"""
         return self.stage >= LET_IN
+
+    @property
+    def greeted(self) -> bool:
+        """Was its first PING answered?"""
+        return self.stage == GREETED or self.stage == LET_IN_GREETED
 
     @property
     def anonymous(self) -> bool:

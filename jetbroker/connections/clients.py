@@ -21,7 +21,7 @@ from jetbroker.connections.output import Shared
 from jetbroker.connections.tls_queue import TlsQueue
 from jetbroker.connections.trace import tracer_of
 from jetbroker.connections.unauthenticated import Unauthenticated
-from jetbroker.errors import ProtocolError
+from jetbroker.errors import LoginRefused, ProtocolError
 from jetbroker.forms.gotext import quoted
 from jetbroker.logs.logger import Logger
 from jetbroker.tick import Tick
@@ -280,6 +280,8 @@ class Clients(ClientEvents):
         """The client said something that ends its connection."""
         if error.detail:
             self.log.error(f"{self.who(client)} - {error.detail}")
+        if isinstance(error, LoginRefused):
+            self.witness.refused(client, error)
         client.close(error.reason, error.text, error.unread > limits.UNREAD_RESET_BYTES)
 
     # --- keep-alive ---

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Protocol
 
-from jetbroker.errors import ProtocolError
+from jetbroker.errors import LoginRefused, ProtocolError
 from jetbroker.logs.logger import Logger
 
 if TYPE_CHECKING:
@@ -15,6 +15,9 @@ class Witness:
 
     def came(self, connection: "Connected") -> None:
         """It has logged in."""
+
+    def refused(self, connection: "Connected", error: LoginRefused) -> None:
+        """Its login is no good, or is so no longer: it is closed next."""
 
     def left(self, connection: "Connected", reason: str) -> None:
         """It is gone, and no longer counted."""

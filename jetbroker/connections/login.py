@@ -23,7 +23,7 @@ from jetbroker.connections.events import Witness
 from jetbroker.connections.handshake import ConnectOptions, decode_connect
 from jetbroker.connections.identity import REDACTED, Refused, name_of, named
 from jetbroker.connections.resets import has_ended
-from jetbroker.errors import ProtocolError
+from jetbroker.errors import LoginRefused, ProtocolError
 from jetbroker.forms.gotext import quoted
 from jetbroker.logs.logger import Logger
 
@@ -99,7 +99,7 @@ class Logins:
         verdict = self.authenticator.find_silent(self._claim(client, options))
         login = verdict.login
         if login is None or verdict.check is not None:
-            raise _refused(options, verdict)
+            raise _refused(options, verdict, asked=False)
         account = self._room_for(client, login)
         self._enter(client, options, login)
         client.apply_anonymous(account.router, account, login.permissions)
@@ -386,7 +386,9 @@ def _wrong(options: ConnectOptions) -> ProtocolError | None:
     return None
 
 
-def _refused(options: ConnectOptions, verdict: Verdict, token: "UserToken | None" = None) -> ProtocolError:
+def _refused(
+    options: ConnectOptions, verdict: Verdict, token: "UserToken | None" = None, *, asked: bool = True
+) -> LoginRefused:
     """For the log: who it was that gave no valid login, or a valid `token`, but nothing came of it."""
     user = options.user or verdict.who
     if options.nkey:
@@ -400,4 +402,4 @@ def _refused(options: ConnectOptions, verdict: Verdict, token: "UserToken | None
     else:
         who = ""
     reason = FAILED if verdict.login is not None else verdict.reason
-    return ProtocolError("Authorization Violation", reason, f"authentication error{who}")
+    return LoginRefused(reason, f"authentication error{who}", asked=asked)

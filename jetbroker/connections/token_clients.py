@@ -5,7 +5,7 @@ from jetbroker.auth.tokens import KnownAccount, UserToken
 from jetbroker.config.tokens.claims import is_revoked
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.clients import Clients
-from jetbroker.errors import ProtocolError
+from jetbroker.errors import LoginRefused
 
 REVOKED = "User Authentication Revoked"
 EXPIRED = "Account Authentication Expired"
@@ -53,7 +53,7 @@ class TokenClients:
     def _violation(self, client: ClientProtocol, told: str) -> None:
         self._clients.log.debug(f"{self._clients.who(client)} - {told}")
         detail = f'authentication error - JWT User "{client.user}"'
-        client.fail(ProtocolError("Authorization Violation", Verdict(None).reason, detail))
+        client.fail(LoginRefused(Verdict(None).reason, detail, asked=False))
 
 
 def _still_signs(token: UserToken, before: KnownAccount, now: KnownAccount) -> bool:

@@ -30,6 +30,7 @@ from jetbroker.daemon.listening import Listeners, fingerprint, monitoring_contex
 from jetbroker.daemon.runfiles import RunFiles
 from jetbroker.errors import ConfigError, JetbrokerError, StoreOpenError
 from jetbroker.logs.logger import Logger
+from jetbroker.monitor.orders import Orders
 from jetbroker.monitor.system import SystemServices
 from jetbroker.routing.mapping import domain_mappings
 from jetbroker.tick import Tick
@@ -84,8 +85,11 @@ class Broker:
         authenticator = self.authenticator_for(options)
         self.info = ServerInfo(options, self.server_id, authenticator)
         self._sharing: Sharing | None = None
+        self._graph = graph
         self._share(graph)
-        self.system = SystemServices(self.tick, self.server_id, self._monitored, self._claims_updates())
+        self.system = SystemServices(
+            self.tick, self.server_id, self._monitored, Orders(self._reload, log), self._claims_updates()
+        )
         self._attach_services()
         if self.resolver is not None:
             self.resolver.start()
@@ -271,6 +275,7 @@ class Broker:
         return TokenClients(self.clients)
 
     def _share(self, graph: "Graph", only: set[str] | None = None) -> None:
+        self._graph = graph
         if self._sharing is None:
             if not graph:
                 return
@@ -294,7 +299,9 @@ class Broker:
                 lambda: self._accepts,
             )
         self._sources.jetstream, self._sources.leafnodes = self.jetstream, self.leafnodes
-        self._sources.config_loaded_ns = self.config_loaded_ns
+        self._sources.config_loaded_ns, self._sources.graph = self.config_loaded_ns, self._graph
+        if self.resolver is not None:
+            self._sources.token_of = self.resolver.knows
         return self._sources
 
     def _open_monitor(self) -> None:
@@ -362,7 +369,7 @@ class Broker:
         if number == signal.SIGUSR1:
             self.log.reopen()
         elif number == signal.SIGHUP:
-            task = self.loop.create_task(self._reload())
+            task = self.loop.create_task(self._reload_on_signal())
             self._reloads.add(task)
             task.add_done_callback(self._reloads.discard)
         elif number == signal.SIGUSR2:
@@ -371,13 +378,22 @@ class Broker:
         elif number != signal.SIGTERM or self._lame_duck is None:  # a lame duck that is asked to end does so already
             self._finish()
 
-    async def _reload(self) -> None:
+    async def _reload_on_signal(self) -> None:
+        refused = await self._reload()
+        if refused is not None:
+            first, *others = str(refused).rstrip("\n").split("\n")
+            self.log.error(f"Failed to reload server configuration: {first}")
+            for line in others:
+                self.log.error(line)
+
+    async def _reload(self) -> Exception | None:
+        """Read the configuration again; what keeps it from taking effect."""
         await asyncio.to_thread(importlib.import_module, "jetbroker.daemon.reloading")  # a start does without
         if self._reloader is None:
             from jetbroker.daemon.reloading import Reloader
 
             self._reloader = Reloader(self)
-        await self._reloader.reload()
+        return await self._reloader.reload()
 
     def _finish(self) -> None:
         if not self._stopped.done():

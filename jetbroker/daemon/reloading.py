@@ -1,4 +1,4 @@
-"""SIGHUP: the configuration is read again and takes effect, all of it or nothing.
+"""SIGHUP or RELOAD: the configuration is read again and takes effect, all of it or nothing.
 
 Everything that can fail comes first and changes nothing. What follows is one step of the event loop, so no client ever
 sees half of a configuration; only JetStream is switched on or off behind it.
@@ -56,20 +56,19 @@ class Reloader:
             "tls.pinned_certs": self._pinned_certs,
         }
 
-    async def reload(self) -> None:
-        """Read the file again and follow it. What is wrong with it goes to the log, and nothing changes then."""
+    async def reload(self) -> Exception | None:
+        """Read the file again and follow it. Returns what is wrong with it; nothing changes then."""
         await self._broker.ready.wait()
         async with self._one_at_a_time:
             if self._stopped:
-                return
+                return None
             try:
                 options, certificates = await self._load()
                 found = self._compare(options, certificates)
                 checks.check_opening(options)
                 parts = self._prepare(options)
             except (JetbrokerError, OSError) as error:
-                self._refused(error)
-                return
+                return error
             self._broker.tls_files = certificates
             adopt(self._broker.options, options)
             self._follow(found)
@@ -79,6 +78,7 @@ class Reloader:
             self._broker.follow_interest()
             self._broker.config_loaded_ns = time.time_ns()
             self._broker.log.info(f"Reloaded server configuration ({options.config_digest})")
+            return None
 
     async def stop(self) -> None:
         """The broker ends: what has begun is finished, nothing else begins."""
@@ -105,12 +105,6 @@ class Reloader:
         if new.leafnodes.port == RANDOM_PORT:
             new.leafnodes.port = old.leafnodes.port
         return changes(old, new, certificates_changed=certificates != self._broker.tls_files)
-
-    def _refused(self, error: Exception) -> None:
-        first, *others = str(error).rstrip("\n").split("\n")
-        self._broker.log.error(f"Failed to reload server configuration: {first}")
-        for line in others:
-            self._broker.log.error(line)
 
     def _prepare(self, options: Options) -> Parts:
         """Make what the configuration asks for. Raises what keeps it from being made; nothing has changed then."""

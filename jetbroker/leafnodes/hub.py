@@ -9,7 +9,8 @@ from jetbroker.addresses import bound_socket, joined, split
 from jetbroker.auth.authenticator import LEAFNODE, LEAFNODE_WEBSOCKET, WEBSOCKET, Claim, Verdict
 from jetbroker.auth.leaf_logins import LeafLogins, accused
 from jetbroker.config.options import RANDOM_PORT, Options
-from jetbroker.errors import ProtocolError
+from jetbroker.connections.identity import REDACTED
+from jetbroker.errors import LoginRefused, ProtocolError
 from jetbroker.forms.gotext import quoted
 from jetbroker.leafnodes.greeting import Greeting
 from jetbroker.leafnodes.handshake import LinkConnect, decode_link_connect
@@ -126,7 +127,10 @@ class Hub:
             tell(f"{self.leafs.who(link)} - {line}")
         login = verdict.login
         if login is None or said.names_account:
-            raise ProtocolError("Authorization Violation", verdict.reason, accused(self._claim(link, said), verdict))
+            peer = link.remote  # for who hears of it
+            peer.user = said.nkey or said.user or (REDACTED if said.token else None)
+            peer.server, peer.version = said.server, said.version
+            raise LoginRefused(verdict.reason, accused(self._claim(link, said), verdict))
         peer = link.remote
         peer.account = self.leafs.accounts[login.account]
         self.leafs.check_room(peer.account)

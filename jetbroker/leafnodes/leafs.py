@@ -24,7 +24,7 @@ from jetbroker.connections.output import Shared
 from jetbroker.connections.tls_queue import TlsQueue
 from jetbroker.connections.trace import tracer_of
 from jetbroker.connections.unauthenticated import Unauthenticated
-from jetbroker.errors import ProtocolError
+from jetbroker.errors import LoginRefused, ProtocolError
 from jetbroker.forms.gotext import quoted
 from jetbroker.leafnodes import rules
 from jetbroker.leafnodes.greeting import Greeting
@@ -234,7 +234,7 @@ class Leafs:
             self.log.info(
                 f"{self.who(link)} - Slow Consumer Detected: MaxPending of {self.options.max_pending} Exceeded"
             )
-        remote = f" - Remote: {peer.server}" if peer.server else ""
+        remote = f" - Remote: {peer.server}" if peer.server and peer.account is not None else ""
         self.log.info(f"{self.who(link)} - Leafnode connection closed: {reason}{remote}")
         if self._nobody_left is not None and not self.opened and not self._nobody_left.done():
             self._nobody_left.set_result(None)
@@ -316,6 +316,8 @@ class Leafs:
         """The other side said something that ends the connection."""
         if error.detail:
             self.log.error(f"{self.who(link)} - {error.detail}")
+        if isinstance(error, LoginRefused):
+            self.witness.refused(link, error)
         link.close(error.reason, error.text)
 
     def link_looped(self, link: Link) -> None:

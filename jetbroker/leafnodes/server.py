@@ -10,6 +10,8 @@ from jetbroker.config.options import SYSTEM_ACCOUNT, LeafRemote, Options
 from jetbroker.connections.clients import Clients
 from jetbroker.connections.info import ServerInfo
 from jetbroker.connections.output import Shared
+from jetbroker.errors import LoginRefused
+from jetbroker.forms.gotext import quoted
 from jetbroker.leafnodes.greeting import Greeting
 from jetbroker.leafnodes.hub import Hub
 from jetbroker.leafnodes.leafs import Leafs
@@ -118,4 +120,6 @@ class Leafnodes:
                 continue
             gone = peer.account.name not in self.leafs.accounts
             if gone or self.logins.renew(peer.login, self.hub.known_of(link)) is not Renewal.STAYS:
-                link.close("Authentication Failure", "Authorization Violation")
+                link.fail(
+                    LoginRefused("Authentication Failure", f"authentication error - User {quoted(peer.user or '')}")
+                )

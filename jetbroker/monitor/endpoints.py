@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from jetbroker import NATS_VERSION
-from jetbroker.monitor import connz, healthz, jsz, leafz, services, subsz
+from jetbroker.monitor import accountz, connz, healthz, jsz, leafz, services, subsz
 from jetbroker.monitor.http import Response, text_response
 from jetbroker.monitor.query import BadRequest, Query
 from jetbroker.monitor.sources import Sources, compact, pretty
@@ -159,6 +159,19 @@ async def _leafz(sources: Sources, query: Query) -> Response:
     return _json(leafz.leafz(sources, leafz.asked(query)))
 
 
+async def _accountz(sources: Sources, query: Query) -> Response:
+    return _json(await accountz.accountz(sources, accountz.asked(query)))
+
+
+async def _accstatz(sources: Sources, query: Query) -> Response:
+    return _json(await accountz.statz(sources, accountz.asked_for_figures(query)))
+
+
+async def _ipqueuesz(sources: Sources, query: Query) -> Response:
+    query.boolean("all")
+    return _json(await services.ipqueuesz(sources, None))
+
+
 async def _metrics(sources: Sources, query: Query) -> Response:
     if program_name() == NATS_SERVER:  # which has no such path
         return text_response(HTTPStatus.NOT_FOUND, _NOT_FOUND)
@@ -181,5 +194,8 @@ _ENDPOINTS: dict[str, Endpoint] = {
     "/gatewayz": _gatewayz,
     "/leafz": _leafz,
     "/raftz": _raftz,
+    "/accountz": _accountz,
+    "/accstatz": _accstatz,
+    "/ipqueuesz": _ipqueuesz,
     "/metrics": _metrics,
 }

@@ -12,10 +12,13 @@ from jetbroker.accounts.account import Account
 from jetbroker.config.options import GLOBAL_ACCOUNT
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.events import Witness
+from jetbroker.errors import LoginRefused
 from jetbroker.monitor.envelope import Envelope
 from jetbroker.monitor.loading import loaded
 from jetbroker.routing.router import Router
 from jetbroker.tick import Tick
+
+_AUTH_ERROR = "$SYS.ACCOUNT.CLIENT.AUTH.ERR"  # in the account itself
 
 if TYPE_CHECKING:
     from jetbroker.connections.connected import Connected
@@ -59,13 +62,26 @@ class Events(Witness):
         self._count(account.name)
         subject = f"$SYS.ACCOUNT.{account.name}.DISCONNECT"
         if self._router is not None and self._router.interested(subject.encode()):
-            event = self._typed("client_disconnect") | {
-                "client": self._described(connection, stopped_ns=time.time_ns()),
-                "sent": {"msgs": connection.in_msgs, "bytes": connection.in_bytes},
-                "received": {"msgs": connection.out_msgs, "bytes": connection.out_bytes},
-                "reason": reason,
-            }
-            self._send(subject, event)
+            self._send(subject, self._ended(connection, reason))
+
+    def refused(self, connection: "Connected", error: LoginRefused) -> None:
+        """Its login is no good: AUTH.ERR, to the account that it was in, and to the operators."""
+        system = self._router
+        if system is None:
+            return
+        heard = [(connection.account.router, _AUTH_ERROR)] if error.asked and connection.account is not None else []
+        heard.append((system, f"$SYS.SERVER.{self._envelope.server_id}.CLIENT.AUTH.ERR"))
+        for router, subject in heard:
+            if router.interested(subject.encode()):
+                self._send(subject, self._ended(connection, error.reason), router)
+
+    def _ended(self, connection: "Connected", reason: str) -> dict[str, Any]:
+        return self._typed("client_disconnect") | {
+            "client": self._described(connection, stopped_ns=time.time_ns()),
+            "sent": {"msgs": connection.in_msgs, "bytes": connection.in_bytes},
+            "received": {"msgs": connection.out_msgs, "bytes": connection.out_bytes},
+            "reason": reason,
+        }
 
     def _is_heard(self, account: str) -> bool:
         """May anybody listen to this account's events?"""
@@ -84,21 +100,22 @@ class Events(Witness):
 
         account, login = connection.account, connection.identity.login
         token = token_of(login)
+        refused = connection.identity.refused if isinstance(connection, ClientProtocol) else None
         is_client = isinstance(connection, ClientProtocol)
         facts = {
             "start": format_time(wall_ns(int(connection.opened_at * 1e9))),
             "host": split(connection.peer)[0],
             "id": connection.cid,
-            "acc": account.name,
+            "acc": "N/A" if account is None else account.name,
             "user": connection.user,
             "name": connection.name,
             "lang": connection.lang,
             "ver": connection.version,
             "rtt": connection.rtt_ns if stopped_ns else 0,
             "stop": format_time(stopped_ns) if stopped_ns else "",
-            "jwt": "" if token is None else token.shown,
+            "jwt": token.shown if token is not None else "" if refused is None else refused.token,
             "issuer_key": issuer_of(login),
-            "name_tag": account.tag or account.name,
+            "name_tag": "" if account is None else account.tag or account.name,
             "tags": [] if token is None else list(token.claims.tags),
             "kind": "Client" if is_client else "Leafnode",
             "client_type": connection.kind if is_client else "",
@@ -155,11 +172,12 @@ class Events(Witness):
             "server": self._envelope.server(),
         }
 
-    def _send(self, subject: str, event: dict[str, Any]) -> None:
+    def _send(self, subject: str, event: dict[str, Any], router: Router | None = None) -> None:
         from jetbroker.monitor.sources import compact
 
-        if self._router is not None:
-            self._router.publish_bytes(subject.encode(), None, b"", compact(event))
+        router = router or self._router
+        if router is not None:
+            router.publish_bytes(subject.encode(), None, b"", compact(event))
 
 
 def _numbers(account: str) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from jetbroker import limits
 from jetbroker.forms import gojson
 from jetbroker.jetstream.models.decode import (
     BOOL,
+    DURATION,
     INT,
     TEXTS,
     UINT64,
@@ -22,6 +23,7 @@ from jetbroker.jetstream.models.decode import (
     embedded_field,
     json_field,
 )
+from jetbroker.monitor.orders import ORDERS
 
 
 class RefusedOptions(Exception):
@@ -172,6 +174,30 @@ class RaftzOptions:
 
 
 @dataclass
+class ProfilezOptions:
+    """A profile of a Go program. `duration` in nanoseconds."""
+
+    name: str = json_field(_TEXT)
+    debug: int = json_field(INT)
+    duration: int = json_field(DURATION)
+
+
+@dataclass
+class IpqueueszOptions:
+    """Which of nats-server's queues."""
+
+    all: bool = json_field(BOOL)
+    filter: str = json_field(_TEXT)
+
+
+@dataclass
+class ConnectionOrder:
+    """The connection that something is to be done with."""
+
+    cid: int = json_field(UINT64)
+
+
+@dataclass
 class AccNumConnsReq:
     """The account that another server begins to count."""
 
@@ -212,10 +238,17 @@ _KINDS = {
     "ACCOUNTZ": _kind(AccountzOptions, "AccountzEventOptions"),
     "STATZ": _kind(AccountStatzOptions, "AccountStatzEventOptions"),
     "RAFTZ": _kind(RaftzOptions, "RaftzEventOptions"),
+    "PROFILEZ": _kind(ProfilezOptions, "ProfilezEventOptions"),
+    "EXPVARZ": _kind(None, "ExpvarzEventOptions"),
+    "IPQUEUESZ": _kind(IpqueueszOptions, "IpqueueszEventOptions"),
     "VARZ": _kind(VarzOptions, "VarzEventOptions"),
     "STATSZ": _kind(None, "StatszEventOptions"),
     "INFO": _kind(None, "AccInfoEventOptions"),
-    "RELOAD": StructKind(EventFilterOptions, "EventFilterOptions", optional=False),
+    **dict.fromkeys(ORDERS, StructKind(EventFilterOptions, "EventFilterOptions", optional=False)),
+}
+_ORDERED = {
+    "KICK": StructKind(ConnectionOrder, "KickClientReq", optional=False),
+    "LDM": StructKind(ConnectionOrder, "LDMClientReq", optional=False),
 }
 _CONNS = StructKind(AccNumConnsReq, "accNumConnsReq", optional=False)
 
@@ -227,6 +260,13 @@ def read(service: str, body: bytes) -> Request:
     if isinstance(found, EventFilterOptions):
         return Request(None, found)
     return Request(getattr(found, "options", None), found.servers)
+
+
+def read_connection(order: str, body: bytes) -> int:
+    """The id of the connection that an order is about; 0 where none is meant. Raises RefusedOptions."""
+    kind = _ORDERED.get(order)
+    found: ConnectionOrder = ConnectionOrder() if kind is None else _read(kind, body, ConnectionOrder())
+    return found.cid
 
 
 def read_account(body: bytes, account: str) -> str:

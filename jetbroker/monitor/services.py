@@ -4,11 +4,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from jetbroker.monitor import connz, healthz, jsz, leafz, options, statistics, subsz, varz
-from jetbroker.monitor.query import NotAsked
+from jetbroker.forms.gotext import duration_text, quoted
+from jetbroker.monitor import accountz, connz, healthz, jsz, leafz, options, subsz, varz
+from jetbroker.monitor.query import BadRequest, NotAsked
 from jetbroker.monitor.sources import Sources, now_text
 
 _ALL = "PING"  # in the place of an account's name
+_LONGEST_PROFILE_NS = 15_000_000_000
 
 
 async def answer(sources: Sources, name: str, of: str, asked: Any) -> Any:
@@ -69,13 +71,35 @@ async def _jsz_of(sources: Sources, asked: options.JSzOptions, of: str) -> Any:
 
 async def _statz_of(sources: Sources, asked: options.AccountStatzOptions, of: str) -> Any:
     """Of one account, or of all that have connections. Raises NotAsked when there are none."""
-    wanted = [of] if of != _ALL else list(dict.fromkeys(asked.accounts) or sources.accounts)
-    named = [sources.accounts[name] for name in wanted if name in sources.accounts]
-    shown = [account for account in named if asked.include_unused or statistics.used(sources, account)]
-    if not (shown or asked.include_unused):
+    found = await accountz.statz(sources, asked if of == _ALL else replace(asked, accounts=[of]))
+    if not (found["account_statz"] or asked.include_unused):
         raise NotAsked("nobody uses these accounts")
-    rows = await statistics.of_accounts(sources, shown)
-    return {"server_id": sources.server_id, "now": now_text(), "account_statz": rows}
+    return found
+
+
+async def _info_of(sources: Sources, asked: Any, of: str) -> Any:
+    return await accountz.account_info(sources, of)
+
+
+async def _profilez(sources: Sources, asked: options.ProfilezOptions) -> Any:
+    """No profile can be had: they are of Go programs."""
+    refusal = f"Profile {quoted(asked.name.encode())} not found"
+    if not asked.name:
+        refusal = "Profile name not specified"
+    elif asked.name == "cpu":
+        refusal = "Failed to start CPU profile: this server is no Go program"
+        if not 0 < asked.duration <= _LONGEST_PROFILE_NS:
+            refusal = f"Duration {duration_text(asked.duration)} should be between 0s and 15s"
+    return {"profile": None, "error": refusal}
+
+
+async def _expvarz(sources: Sources, asked: Any) -> Any:
+    raise BadRequest("there are no variables of a Go program here: ask for VARZ")
+
+
+async def ipqueuesz(sources: Sources, asked: Any) -> Any:
+    """Those of nats-server's queues that hold something: there are none of them."""
+    return {}
 
 
 _OF_THE_SERVER: dict[str, Callable[[Sources, Any], Awaitable[Any]]] = {
@@ -88,6 +112,10 @@ _OF_THE_SERVER: dict[str, Callable[[Sources, Any], Awaitable[Any]]] = {
     "ROUTEZ": routez,
     "GATEWAYZ": gatewayz,
     "RAFTZ": _raftz,
+    "ACCOUNTZ": accountz.accountz,
+    "PROFILEZ": _profilez,
+    "EXPVARZ": _expvarz,
+    "IPQUEUESZ": ipqueuesz,
 }
 _OF_AN_ACCOUNT: dict[str, Callable[[Sources, Any, str], Awaitable[Any]]] = {
     "CONNZ": _connz_of,
@@ -95,4 +123,5 @@ _OF_AN_ACCOUNT: dict[str, Callable[[Sources, Any, str], Awaitable[Any]]] = {
     "LEAFZ": _leafz_of,
     "JSZ": _jsz_of,
     "STATZ": _statz_of,
+    "INFO": _info_of,
 }

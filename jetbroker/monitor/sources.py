@@ -18,6 +18,8 @@ from jetbroker.monitor.query import BadRequest
 from jetbroker.turns import Turn
 
 if TYPE_CHECKING:
+    from jetbroker.accounts.graph import Graph
+    from jetbroker.auth.tokens import KnownAccount
     from jetbroker.connections.connected import Connected
     from jetbroker.jetstream.server import JetStreamServer
     from jetbroker.leafnodes.link import Link
@@ -32,7 +34,8 @@ _UNITS = (("y", 365 * 86_400), ("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 class Sources:
     """A running broker, as monitoring sees it.
 
-    `http_port` is the one that is listened on, `ready` whether clients are accepted.
+    `http_port` is the one that is listened on, `ready` whether clients are accepted. `graph` is what accounts give each
+    other, and `token_of` an account's token in operator mode.
     """
 
     def __init__(
@@ -50,6 +53,8 @@ class Sources:
         self.clients = clients
         self.jetstream: JetStreamServer | None = None
         self.leafnodes: Leafnodes | None = None
+        self.graph: Graph = {}
+        self.token_of: Callable[[str], KnownAccount | None] = lambda name: None
         self.info = info
         self.http_port = http_port
         self.started_ns = self.config_loaded_ns = started_ns

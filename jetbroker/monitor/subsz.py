@@ -32,7 +32,7 @@ async def subsz(sources: Sources, options: SubszOptions) -> dict[str, Any]:
     if test and not _is_literal(test):
         raise BadRequest(f"invalid test subject, must be valid publish subject: {test}")
     accounts = _accounts(sources, options.account)
-    answer = {"server_id": sources.server_id, "now": now_text()} | _figures(sources, accounts)
+    answer = {"server_id": sources.server_id, "now": now_text()} | figures(sources, accounts)
     if not options.subscriptions:
         return answer | {"total": 0, "offset": offset, "limit": limit}
     total, found = _subscriptions(sources, accounts, test, offset, min(limit, limits.MONITOR_ROWS))
@@ -86,7 +86,7 @@ def _accounts(sources: Sources, name: str) -> list[Account]:
     return [sources.accounts[name]] if name in sources.accounts else []
 
 
-def _figures(sources: Sources, accounts: list[Account]) -> dict[str, Any]:
+def figures(sources: Sources, accounts: list[Account]) -> dict[str, Any]:
     """Matches are messages that clients sent; the cache answered those for which no route had to be worked out."""
     subscriptions = inserts = cached = builds = most = receivers = 0
     for account in accounts:

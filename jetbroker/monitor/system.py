@@ -16,6 +16,7 @@ from jetbroker.connections.client import ClientProtocol
 from jetbroker.monitor.envelope import Envelope
 from jetbroker.monitor.events import Events
 from jetbroker.monitor.loading import loaded
+from jetbroker.monitor.orders import ORDERS, Orders
 from jetbroker.monitor.servers import OtherServers
 from jetbroker.routing.router import CallbackReceiver
 from jetbroker.tick import Tick
@@ -33,8 +34,10 @@ _IN_EVERY_ACCOUNT = (
     "$SYS.REQ.ACCOUNT.PING.STATZ",
     "$SYS.REQ.SERVER.PING.CONNZ",
 )
-_OF_THE_SERVER = tuple("STATSZ IDZ HEALTHZ VARZ CONNZ SUBSZ JSZ LEAFZ ROUTEZ GATEWAYZ RAFTZ".split())
-_OF_AN_ACCOUNT = tuple("CONNZ STATZ LEAFZ SUBSZ JSZ CONNS".split())
+_OF_THE_SERVER = tuple(
+    "STATSZ IDZ HEALTHZ VARZ CONNZ SUBSZ JSZ LEAFZ ROUTEZ GATEWAYZ RAFTZ ACCOUNTZ PROFILEZ EXPVARZ IPQUEUESZ".split()
+)
+_OF_AN_ACCOUNT = tuple("CONNZ STATZ LEAFZ SUBSZ JSZ CONNS INFO".split())
 _CLAIMS_UPDATES = ("$SYS.REQ.ACCOUNT.*.CLAIMS.UPDATE", "$SYS.ACCOUNT.*.CLAIMS.UPDATE")
 _BAD_REQUEST, _FAILED = 400, 500
 
@@ -46,7 +49,7 @@ Answer = dict[str, Any] | int | None
 
 
 class SystemServices:
-    """Answers for one broker. `sources` gives what the monitoring port would look at.
+    """Answers for one broker. `sources` gives what the monitoring port would look at, `orders` does what is ordered.
 
     `update_claims` (operator mode) gives an account another token: from the tokens of a subject and a body to what
     the answer holds. `envelope` is what all of it has in front, `events` tells who listens of connections that come
@@ -58,11 +61,13 @@ class SystemServices:
         tick: Tick,
         server_id: str,
         sources: "Callable[[], Sources]",
+        orders: Orders,
         update_claims: "ClaimsUpdate | None" = None,
     ) -> None:
         self._tick = tick
         self._server_id = server_id
         self._sources = sources
+        self._orders = orders
         self._update_claims = update_claims
         self._known: set[Account] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -91,6 +96,7 @@ class SystemServices:
         found = ["$SYS.REQ.USER.INFO", "$SYS.REQ.SERVER.PING"]
         for name in _OF_THE_SERVER:
             found += [f"$SYS.REQ.SERVER.PING.{name}", f"$SYS.REQ.SERVER.{self._server_id}.{name}"]
+        found += [f"$SYS.REQ.SERVER.{self._server_id}.{name}" for name in ORDERS]
         found += [f"$SYS.REQ.ACCOUNT.*.{name}" for name in _OF_AN_ACCOUNT]
         found += [_USER_OF_ACCOUNT, _SUBSCRIBERS]
         return found if self._update_claims is None else [*found, *_CLAIMS_UPDATES]
@@ -146,6 +152,8 @@ class SystemServices:
         name = tokens[-1] if len(tokens) > 4 else "STATSZ"
         if name == "IDZ":
             return {"name": sources.info.server_name, "host": sources.options.host, "id": self._server_id}
+        if name in ORDERS:
+            return await self._ordered(sources, name, body)
         of = account.name if not account.is_system else tokens[3] if tokens[2] == "ACCOUNT" else ""
         if name == "CONNS":
             return await self._connections(sources, of, body)
@@ -173,6 +181,23 @@ class SystemServices:
         except BadRequest as refused:
             return self._enveloped(data=None, error={"code": _FAILED, "description": str(refused)})
         return self._enveloped(data=found)
+
+    async def _ordered(self, sources: "Sources", order: str, body: bytes) -> dict[str, Any] | None:
+        from jetbroker.monitor import options
+
+        try:
+            cid = options.read_connection(order, body)
+        except options.RefusedOptions as refused:
+            self._orders.unreadable(str(refused))
+            return None
+        try:
+            request = options.read(order, body)
+        except options.RefusedOptions as refused:
+            return self._enveloped(error={"code": _BAD_REQUEST, "description": str(refused)})
+        if not _is_meant(request.servers, sources):
+            return None
+        failure = await self._orders.follow(sources, order, cid)
+        return self._enveloped(**({"error": {"code": _FAILED, "description": failure}} if failure else {}))
 
     def _enveloped(self, **content: Any) -> dict[str, Any]:
         return {"server": self.envelope.server(), **content}

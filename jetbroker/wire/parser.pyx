@@ -9,7 +9,7 @@ from jetbroker.wire.lexing cimport (
 from jetbroker.wire.message cimport Message
 
 from jetbroker import limits
-from jetbroker.errors import ProtocolError
+from jetbroker.errors import LoginRefused, ProtocolError
 from jetbroker.wire import faults
 
 cdef int MAX_SIZE_DIGITS = limits.MAX_SIZE_DIGITS
@@ -70,7 +70,7 @@ cdef class CommandHandler:
     """Who is told of commands; override the on_* methods."""
 
     cdef int on_anonymous(self) except -1:
-        raise ProtocolError("Authorization Violation", "Authentication Failure", "authentication error")
+        raise LoginRefused("Authentication Failure", "authentication error", asked=False)
 
     cdef int on_connect(self, bytes json) except -1:
         raise NotImplementedError

@@ -36,7 +36,7 @@ CONSUMER = '{"stream_name":"S","config":{"durable_name":"C","ack_policy":"explic
 # what differs from server to server and from moment to moment, beside what differs for all services
 MORE_VARYING = frozenset(
     "ts created store_dir num_inserts num_removes num_matches num_cache cache_hit_rate max_fanout avg_fanout "
-    "timestamp num_subs total_conns active_accounts total storage memory".split()
+    "timestamp num_subs total_conns active_accounts total storage memory update_time".split()
 )
 
 FLAG = ("true", "false", "null", "1", '"true"', "[]")
@@ -98,10 +98,22 @@ OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "SERVER.PING.GATEWAYZ": {"name": TEXT, "accounts": FLAG, "account_name": TEXT, "subscriptions": FLAG},
     "SERVER.PING.RAFTZ": {"account": TEXT, "group": TEXT},
     "ACCOUNT.A.STATZ": STATZ,
+    "SERVER.PING.ACCOUNTZ": {"account": TEXT, "server_name": ("1", '"x"', '"lone"')},
+    "ACCOUNT.A.INFO": {"server_name": ("1", '"x"')},
+    "ACCOUNT.nope.INFO": {"server_name": ('"lone"',)},
+    "SERVER.PING.PROFILEZ": {
+        "name": ('"nope"', '"<>"', '""', '"cpu"', "1", "null"),
+        "debug": ("1", "1.5", '"1"'),
+        "duration": NUMBER,
+        'name":"cpu","duration': ("0", "-1", "-60000000000", "15000000001", "9223372036854775807", '"1s"'),
+    },
+    "SERVER.PING.IPQUEUESZ": {"all": FLAG[3:], "filter": TEXT[1:2] + TEXT[4:6], 'all":true,"filter': ('"nope"',)},
+    "SERVER.PING.EXPVARZ": {"server_name": ("1", '"x"')},
     # an error comes twice there
     "ACCOUNT.PING.STATZ": {"accounts": STATZ["accounts"][:4], "include_unused": FLAG[:3]},
     "ACCOUNT.A.CONNS": {"acc": TEXT},
 }
+UNLIKE = ("SERVER.PING.VARZ", "ACCOUNT.PING.STATZ", "SERVER.PING.EXPVARZ", "SERVER.PING.IPQUEUESZ")
 BODIES = [
     *("", "{}", "null", "[]", "1", "x", "{", "{} {}", "{}x", " ", '{"nope":1}', '{"a":}', '"x"', "{}\x00"),
     *('{"SERVER_NAME":1}', '{"Server_Name":"lone"}', '{"server_name":"lon","EXACT_MATCH":true}'),
@@ -164,6 +176,9 @@ PATHS: dict[str, dict[str, tuple[str, ...]]] = {
     "/routez": {"subs": (*QUERY_FLAG, "detail")},
     "/gatewayz": {"subs": (*QUERY_FLAG, "detail"), "accs": QUERY_FLAG, "acc_name": QUERY_TEXT},
     "/raftz": {"acc": QUERY_TEXT},
+    "/accountz": {"acc": (*QUERY_TEXT, "B", "<>")},
+    "/accstatz": {"unused": QUERY_FLAG, "acc": QUERY_TEXT},
+    "/ipqueuesz": {"all": ("0", "x", ""), "queues": QUERY_TEXT, "all=1&queues": ("nope",)},
     "/healthz": {
         **dict.fromkeys(("js-enabled", "js-enabled-only", "js-server-only", "js-meta-only", "details"), QUERY_FLAG),
         **dict.fromkeys(("account", "acc"), QUERY_TEXT),
@@ -248,9 +263,7 @@ def test_an_option(servers: list[Server], service: str, option: str) -> None:
     assert_alike(servers, "s", service, bodies)
 
 
-@pytest.mark.parametrize(
-    "service", [service for service in OPTIONS if service not in ("SERVER.PING.VARZ", "ACCOUNT.PING.STATZ")]
-)
+@pytest.mark.parametrize("service", [service for service in OPTIONS if service not in UNLIKE])
 def test_bodies(servers: list[Server], service: str) -> None:
     assert_alike(servers, "s", service, BODIES)
 
