@@ -58,3 +58,7 @@ class StoreVersionError(StoreOpenError):
 
 class StoreReadError(StorageError):
     """The offline reader cannot give what was asked: no such store or stream, or a segment that is gone."""
+
+
+class PlaceError(StoreReadError):
+    """The folder or URL that a store was shipped to cannot be read or written, or what it holds is not whole."""

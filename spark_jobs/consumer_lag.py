@@ -39,7 +39,7 @@ def lags(args: argparse.Namespace) -> list[jobs.Row]:
     streams = jobs.streams_of(args)
     found = []
     for snapshot in streams.open_all():
-        for values in consumer_rows(snapshot, streams.folder(snapshot)):
+        for values in consumer_rows(snapshot, streams.consumer_logs(snapshot)):
             row = dict(zip(NAMES, values, strict=True))
             row["lag"] = row["ack_pending"] + row["pending"]
             found.append({**row, **{key: jobs.utc(row[key]) for key in ("created", "waiting_since")}})

@@ -54,13 +54,13 @@ class Selection:
     query: Query
 
 
-def stored_consumers(snapshot: StreamSnapshot, folder: Path) -> Iterator[PlacedConsumer]:
+def stored_consumers(snapshot: StreamSnapshot, logs: Sequence[Path]) -> Iterator[PlacedConsumer]:
     """The consumers of a stream that are on disk, by name; those with memory storage are not.
 
     Raises StoreReadError for a log that cannot be followed.
     """
     slots = max(snapshot.last_seq - snapshot.first_seq + 1, 0)
-    for stored in read_consumers(folder, snapshot.stream_id)[0]:
+    for stored in read_consumers(logs, snapshot.stream_id)[0]:
         head = stored.head
         try:
             state = replay(stored.entries, snapshot.first_seq, slots=slots)
@@ -69,10 +69,10 @@ def stored_consumers(snapshot: StreamSnapshot, folder: Path) -> Iterator[PlacedC
         yield PlacedConsumer(head["name"], head["config"], head["created"], state)
 
 
-def stored_consumer(snapshot: StreamSnapshot, folder: Path, name: str) -> PlacedConsumer:
+def stored_consumer(snapshot: StreamSnapshot, logs: Sequence[Path], name: str) -> PlacedConsumer:
     """One consumer. Raises StoreReadError, which names those there are."""
     there = []
-    for consumer in stored_consumers(snapshot, folder):
+    for consumer in stored_consumers(snapshot, logs):
         if consumer.name == name:
             return consumer
         there.append(consumer.name)

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from jetbroker.errors import StorageError
 from jetbroker.store.offline.integrity import Chain, Found, Verdict, check_part, read_chain, verdict_of
-from jetbroker.store.offline.reader import SegmentPart, open_stream
+from jetbroker.store.offline.reader import SegmentPart
+from jetbroker.store.offline.stores import open_stream
 from spark_jobs.session import SparkMissingError, local_session
 
 INTACT, BROKEN, UNKNOWN = 0, 1, 2

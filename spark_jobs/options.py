@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping
-from urllib.parse import unquote, urlparse
 
 from jetbroker.errors import StoreReadError
+from jetbroker.store.offline.places import is_elsewhere, local_folder
 from jetbroker.store.offline.reader import MAX_SEQ, MAX_TIME_NS, MIN_TIME_NS, Query
 from jetbroker.tables.asked import moment_ns
 
@@ -22,7 +20,6 @@ ROLES = {"read": READ, "readStream": READ_STREAM, "write and writeStream": WRITE
 # what Spark itself hands on
 OF_SPARK = ("path", "checkpointLocation", "queryName", "outputMode")
 OF_A_TABLE = "provider"  # only a table of Spark's catalog brings it along, among its properties
-SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 TRUTH = {"true": True, "false": False}
 
 
@@ -102,17 +99,9 @@ def flag(options: Mapping[str, str], name: str, default: bool) -> bool:
     return TRUTH[text.strip().lower()]
 
 
-def local_path(options: Mapping[str, str]) -> str:
-    """The folder that the options name."""
+def store_path(options: Mapping[str, str]) -> str:
+    """The folder that the options name, or the URL of a store that was shipped."""
     path = options.get("path")
     if not path:
         raise StoreReadError('no store is given: .load("/path/of/store_dir")')
-    scheme = SCHEME.match(path)
-    if scheme is None:
-        return os.path.abspath(path)
-    if scheme[1].lower() != "file":
-        raise StoreReadError(
-            f"{path!r} is on {scheme[1]}, but the source reads files of this machine: mount or copy the store to a "
-            "folder that every worker reaches, and name that"
-        )
-    return os.path.abspath(unquote(urlparse(path).path))
+    return path if is_elsewhere(path) else str(local_folder(path).absolute())

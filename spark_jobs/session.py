@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MIN_JAVA = 17
+GATEWAY = "PYSPARK_GATEWAY_PORT"  # set by spark-submit for what it starts
 SHUFFLE_PARTITIONS = 4  # for two cores; Spark's default of 200 costs more than the jobs themselves
 # what the Java side says at every start, before its log settings are read
 CHATTER = ("WARNING: Using incubator modules", "Setting default log level to", "To adjust logging level use")
@@ -96,7 +97,10 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
 
 
 def local_session(name: str) -> SparkSession:
-    """A quiet session on two cores of this machine; raises SparkMissingError when Spark cannot run."""
+    """A quiet session on two cores of this machine; raises SparkMissingError when Spark cannot run.
+
+    Under spark-submit it runs where that says (`--master`).
+    """
     java_version()
     try:
         from pyspark.sql import SparkSession
@@ -107,7 +111,6 @@ def local_session(name: str) -> SparkSession:
         file.write(LOG4J)
     builder = (
         configure(SparkSession.builder)
-        .master("local[2]")
         .appName(name)
         .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{file.name}")
         .config("spark.ui.enabled", "false")
@@ -115,6 +118,8 @@ def local_session(name: str) -> SparkSession:
         .config("spark.sql.shuffle.partitions", str(SHUFFLE_PARTITIONS))
         .config("spark.sql.session.timeZone", "UTC")
     )
+    if GATEWAY not in os.environ:
+        builder = builder.master("local[2]")
     try:
         with _without_chatter():
             return builder.getOrCreate()

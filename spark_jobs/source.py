@@ -165,7 +165,7 @@ class JetStreamReader(DataSourceReader):
     def _unacked(self, snapshot: StreamSnapshot) -> Iterator[InputPartition]:
         from spark_jobs.consumers import stored_consumer, unacked
 
-        consumer = stored_consumer(snapshot, self.source.folder(snapshot), self.consumer)
+        consumer = stored_consumer(snapshot, self.source.consumer_logs(snapshot), self.consumer)
         for selection in unacked(snapshot, consumer, self.query):
             why = f"consumer {self.consumer!r} has not acked them"
             yield from self.source.partitions(selection.snapshot, selection.query, why)

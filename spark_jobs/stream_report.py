@@ -17,7 +17,8 @@ from rich.box import HEAVY_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from jetbroker.store.offline.reader import StreamSnapshot, open_stream
+from jetbroker.store.offline.reader import StreamSnapshot
+from jetbroker.store.offline.stores import open_stream
 from spark_jobs import jobs
 
 if TYPE_CHECKING:

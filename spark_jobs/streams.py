@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from jetbroker.errors import StoreReadError
-from jetbroker.store.offline.reader import StreamSnapshot, list_streams, open_stream, stream_folder
-from spark_jobs.options import local_path
+from jetbroker.store.offline.reader import StreamSnapshot
+from jetbroker.store.offline.stores import consumer_logs, list_streams, open_stream
+from spark_jobs.options import store_path
 from spark_jobs.patterns import named_by
 
 
@@ -15,7 +16,7 @@ class Streams:
     """The streams that the option `stream` means: one, several with commas, or a pattern of names."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self.path = local_path(options)
+        self.path = store_path(options)
         self.stream = options.get("stream", "")
         self.account = options.get("account") or "$G"
         self.domain = options.get("domain", "")
@@ -37,6 +38,6 @@ class Streams:
             raise StoreReadError(f"no stream of account {self.account!r} is called {self.stream!r}; {known}")
         return [self.open(stream=name) for name in names]
 
-    def folder(self, snapshot: StreamSnapshot) -> Path:
-        """Where a stream's files are."""
-        return stream_folder(self.path, snapshot.stream, self.account)
+    def consumer_logs(self, snapshot: StreamSnapshot) -> list[Path]:
+        """The state logs of a stream's consumers."""
+        return consumer_logs(self.path, snapshot.stream, self.account)

@@ -5,8 +5,7 @@ Each function gives rows in the order of its columns (see views.py); times in ns
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pyarrow.compute as pc
 
 from jetbroker.errors import StoreReadError
 from jetbroker.store.offline.arrow import header_values, schema_of
-from jetbroker.store.offline.reader import Query, StreamSnapshot, only_sequences, part_columns, read_part
+from jetbroker.store.offline.reader import Query, StreamSnapshot, file_bytes, only_sequences, part_columns, read_part
 from spark_jobs.consumers import PlacedConsumer, ahead, messages_of, stored_consumers
 from spark_jobs.patterns import intersection
 
@@ -31,7 +30,7 @@ def segment_rows(snapshot: StreamSnapshot) -> Iterator[Row]:
         removed = part.last_seq - part.first_seq + 1 - part.messages
         times = (part.first_ns, part.last_ns) if part.messages else (None, None)
         yield (snapshot.stream, part.path, part.first_seq, part.last_seq, part.messages, part.size, removed,
-               _file_bytes(part.path), part.limit is None, *times)  # fmt: skip
+               file_bytes(part), part.limit is None, *times)  # fmt: skip
 
 
 def subject_rows(snapshot: StreamSnapshot, query: Query) -> Iterator[Row]:
@@ -49,10 +48,10 @@ def subject_rows(snapshot: StreamSnapshot, query: Query) -> Iterator[Row]:
         yield (snapshot.stream, subject.decode(errors="replace"), *total)
 
 
-def consumer_rows(snapshot: StreamSnapshot, folder: Path) -> Iterator[Row]:
+def consumer_rows(snapshot: StreamSnapshot, logs: Sequence[Path]) -> Iterator[Row]:
     """(stream, consumer, ack_policy, deliver_policy, filters, created, delivered_seq, ack_floor_seq, deliveries,
     ack_pending, redelivered, pending, given_up, waiting_since)"""
-    for consumer in stored_consumers(snapshot, folder):
+    for consumer in stored_consumers(snapshot, logs):
         state = consumer.state
         waiting = {seq: state.pending[seq] for seq in consumer.waiting}
         yield (
@@ -117,14 +116,6 @@ def _operations(headers: pa.MapArray) -> pa.Array:
     known = pa.array(list(MARKED)), pa.array(list(MARKED.values()))
     by_marker = known[1].take(pc.index_in(marker, known[0]))
     return pc.coalesce(header_values(headers, "KV-Operation"), by_marker, pa.scalar("PUT"))
-
-
-def _file_bytes(path: str) -> int | None:
-    """None when retention has taken the file meanwhile."""
-    try:
-        return os.stat(path).st_size
-    except FileNotFoundError:
-        return None
 
 
 def _text(consumer: PlacedConsumer, key: str, default: str) -> str:

@@ -123,7 +123,7 @@ class ViewReader(DataSourceReader):
         elif self.view == "subjects":
             rows = view_rows.subject_rows(snapshot, query)
         elif self.view == "consumers":
-            rows = view_rows.consumer_rows(snapshot, self.streams.folder(snapshot))
+            rows = view_rows.consumer_rows(snapshot, self.streams.consumer_logs(snapshot))
         else:
             rows = view_rows.lost_rows(snapshot, query.verify)
         there = list(rows)

@@ -71,8 +71,8 @@ Commands:
     check config FILE                Say all that is wrong with a configuration file
     passwd                           Make a bcrypt hash of a password (see {program} passwd --help)
     replay                           Publish dead letters again (see {program} replay --help)
-    store ls|info|cat|export|infer|verify
-                                     Look into the files of a store (see {program} store --help)
+    store ls|info|cat|export|infer|verify|ship|restore
+                                     Look into the files of a store, copy it elsewhere (see {program} store --help)
     completion bash|zsh|fish         Print what a shell completes flags and commands by
 
 Common Options:

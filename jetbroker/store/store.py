@@ -21,6 +21,7 @@ from jetbroker.store.disk import Disk
 from jetbroker.store.faults import Fault, Faults, Retry
 from jetbroker.store.format.documents import (
     clean_positions,
+    encode_document,
     header_meta,
     is_domain,
     is_name,
@@ -38,7 +39,6 @@ from jetbroker.store.log.statelog import StateLog
 from jetbroker.store.recovery.assemble import assemble, resume
 from jetbroker.store.recovery.decisions import (
     StreamFiles,
-    checked_json,
     read_checked_json,
     recover_segments,
     stream_id_of,
@@ -410,7 +410,7 @@ class Store:
         try:
             self.disk.mkdir(f"{directory}/consumers")
             note = self.disk.open(f"{directory}/stream.json", os.O_RDWR | os.O_CREAT)
-            self.disk.write_all(note, checked_json(meta), 0)
+            self.disk.write_all(note, encode_document(meta), 0)
         except OSError:
             if note >= 0:
                 self.disk.close(note)

@@ -16,9 +16,9 @@ from jetbroker.store.offline.reader import (
     MIN_TIME_NS,
     Query,
     StreamSnapshot,
-    open_stream,
     read_part,
 )
+from jetbroker.store.offline.stores import open_stream
 from jetbroker.tables.asked import moment_ns
 from jetbroker.tables.typed import TypedPayloads
 

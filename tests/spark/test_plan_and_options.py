@@ -21,7 +21,7 @@ from jetbroker.errors import StoreReadError
 from jetbroker.store.offline.reader import Query, open_stream
 from pyspark_jetstream import why_not
 from spark_jobs.filters import narrowed
-from spark_jobs.options import local_path
+from spark_jobs.options import store_path
 from spark_jobs.plan_text import plan_text
 from spark_jobs.source import JetStreamDataSource
 from tests.support.stores import StreamWriter
@@ -92,18 +92,13 @@ def test_a_table_of_the_catalog_is_refused_with_what_to_do_instead(store: Path) 
         JetStreamDataSource({**properties, "stream": "ORDERS"})
 
 
-@pytest.mark.parametrize("path", ["s3a://bucket/store", "hdfs:/store", "gs://bucket/store"])
-def test_a_path_elsewhere_is_refused(path: str) -> None:
-    with pytest.raises(StoreReadError, match="but the source reads files of this machine: mount or copy the store"):
-        local_path({"path": path})
-
-
-def test_local_paths() -> None:
-    assert local_path({"path": "file:///var/a%20b"}) == "/var/a b"
-    assert local_path({"path": "/var/lib"}) == "/var/lib"
-    assert local_path({"path": "file:/var/lib"}) == "/var/lib"
+def test_paths_are_folders_or_urls() -> None:
+    assert store_path({"path": "s3a://bucket/store"}) == "s3a://bucket/store"
+    assert store_path({"path": "file:///var/a%20b"}) == "/var/a b"
+    assert store_path({"path": "/var/lib"}) == "/var/lib"
+    assert store_path({"path": "file:/var/lib"}) == "/var/lib"
     with pytest.raises(StoreReadError, match="no store is given"):
-        local_path({})
+        store_path({})
 
 
 def test_options_of_another_use_are_refused(store: Path) -> None:

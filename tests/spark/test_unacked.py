@@ -14,7 +14,7 @@ from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, StorageType, S
 from nats.js.client import JetStreamContext
 
 from jetbroker.errors import StoreReadError
-from jetbroker.store.offline.reader import open_stream, stream_folder
+from jetbroker.store.offline.stores import consumer_logs, open_stream
 from spark_jobs.consumers import ahead, messages_of, stored_consumer
 from tests.spark.test_batch_options import sequences
 from tests.support import process
@@ -40,7 +40,7 @@ class Broker:
 
     def stored_counts(self, name: str) -> tuple[int, int]:
         snapshot = open_stream(self.store, "ORDERS")
-        consumer = stored_consumer(snapshot, stream_folder(self.store, "ORDERS"), name)
+        consumer = stored_consumer(snapshot, consumer_logs(self.store, "ORDERS"), name)
         return len(consumer.waiting), messages_of(ahead(snapshot, consumer))
 
     def unacked(self, name: str, **options: str) -> list[int]:

@@ -9,16 +9,17 @@ import os
 import sys
 from collections.abc import Sequence
 
-from jetbroker.daemon.stored import cat, export, infer, info, listing, verify
+from jetbroker.daemon.stored import cat, export, infer, info, listing, restore, ship, verify
 from jetbroker.errors import JetbrokerError
 
 FINE, PROBLEM, WRONG_USAGE = 0, 1, 2
 INTERRUPTED = 130
 
 _DESCRIPTION = """\
-Looks into the files of a store. The broker may be running or stopped: it is not asked, and nothing is locked or
-written. Exit code 0: all is well. 1: something is damaged, or went wrong on the way. 2: wrong usage, such as a store
-or a stream that is not there.
+Looks into the files of a store, and copies it elsewhere. The broker may be running or stopped: it is not asked, and
+nothing of its store is locked or written. STORE may also be the folder or URL that a store was shipped to.
+Exit code 0: all is well. 1: something is damaged, or went wrong on the way. 2: wrong usage, such as a store or a stream
+that is not there.
 """
 
 
@@ -28,7 +29,7 @@ def main(argv: Sequence[str], program: str) -> int:
         prog=f"{program} store", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     words = parser.add_subparsers(required=True, metavar="COMMAND")
-    for each in (listing, info, cat, export, infer, verify):
+    for each in (listing, info, cat, export, infer, verify, ship, restore):
         each.add(words)
     asked = parser.parse_args(argv)
     try:

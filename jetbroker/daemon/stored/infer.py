@@ -10,7 +10,8 @@ from typing import Any
 from jetbroker.daemon.stored import showing
 from jetbroker.daemon.stored.rows import need_arrow
 from jetbroker.errors import StoreReadError
-from jetbroker.store.offline.reader import Query, StreamSnapshot, open_stream, read_part
+from jetbroker.store.offline.reader import Query, StreamSnapshot, read_part
+from jetbroker.store.offline.stores import open_stream
 from jetbroker.tables import models
 from jetbroker.tables.infer import model_of, sample, text_of
 from jetbroker.tables.typed import FORMS, loader

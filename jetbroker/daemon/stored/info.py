@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -14,7 +13,8 @@ from jetbroker.daemon.stored.listing import summary_of
 from jetbroker.daemon.stored.rows import need_arrow
 from jetbroker.jetstream.consumers.state import ConsumerState, replay
 from jetbroker.store.offline.consumers import StoredConsumer, read_consumers
-from jetbroker.store.offline.reader import SegmentPart, StreamSnapshot, open_stream, stream_folder
+from jetbroker.store.offline.reader import SegmentPart, StreamSnapshot, file_bytes
+from jetbroker.store.offline.stores import consumer_logs, open_stream
 
 
 def add(words: Any) -> None:
@@ -37,9 +37,8 @@ def run(asked: argparse.Namespace, program: str) -> int:
     """Run it. Returns the exit code."""
     need_arrow()
     snapshot = open_stream(asked.store, asked.stream, asked.account)
-    folder = stream_folder(asked.store, asked.stream, asked.account)
     counted = _subjects(snapshot, asked.check)
-    consumers, damage = read_consumers(folder, snapshot.stream_id)
+    consumers, damage = read_consumers(consumer_logs(asked.store, asked.stream, asked.account), snapshot.stream_id)
     snapshot.damaged.sort()
     shown = {
         **summary_of(snapshot),
@@ -76,7 +75,7 @@ def _segment(part: SegmentPart) -> dict[str, Any]:
         "last_seq": part.last_seq,
         "messages": part.messages,
         "bytes": part.size,
-        "file_bytes": os.path.getsize(part.path) if os.path.exists(part.path) else None,
+        "file_bytes": file_bytes(part),
         "first_time": showing.moment(part.first_ns),
         "last_time": showing.moment(part.last_ns),
     }

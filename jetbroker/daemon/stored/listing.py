@@ -8,7 +8,8 @@ from typing import Any
 
 from jetbroker.daemon.stored import showing
 from jetbroker.errors import StorageError
-from jetbroker.store.offline.reader import StreamSnapshot, list_streams, open_stream
+from jetbroker.store.offline.reader import StreamSnapshot
+from jetbroker.store.offline.stores import list_streams, open_stream
 
 
 def add(words: Any) -> None:

@@ -13,7 +13,8 @@ from decimal import Decimal
 from typing import IO, TYPE_CHECKING, Any
 
 from jetbroker.errors import StoreReadError
-from jetbroker.store.offline.reader import MAX_SEQ, MAX_TIME_NS, MIN_TIME_NS, Query, open_stream
+from jetbroker.store.offline.reader import MAX_SEQ, MAX_TIME_NS, MIN_TIME_NS, Query
+from jetbroker.store.offline.stores import open_stream
 from jetbroker.tables.asked import since_ns
 from jetbroker.tables.scanning import MISSING_ARROW, Rows, schema_of
 from jetbroker.tables.typed import FORMS, MODES, TypedPayloads

@@ -11,7 +11,7 @@ from typing import Any
 
 from jetbroker.errors import StorageError
 from jetbroker.store.offline.integrity import Verdict, verify
-from jetbroker.store.offline.reader import list_streams
+from jetbroker.store.offline.stores import list_streams
 
 INTACT, BROKEN, UNKNOWN = 0, 1, 2
 

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 from jetbroker.bounds import INT64_MAX, UINT32_MAX, UINT64_MAX, decimal
 from jetbroker.limits import JS_NAME_BYTES, STREAM_LAST_SEQUENCE
 from jetbroker.store.format.names import encode_name
-from jetbroker.store.format.records import crc32c, decode_object
+from jetbroker.store.format.records import crc32c, decode_object, encode_json
 
 SEGMENT_DIGITS = 20  # of a segment's file name: its first sequence
 
@@ -26,6 +26,12 @@ def decode_document(data: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return decode_object(text)
+
+
+def encode_document(value: dict[str, Any]) -> bytes:
+    """What a file with `value` and its CRC holds."""
+    text = encode_json(value)
+    return text + b"\n" + encode_json({"crc": crc32c(text)}) + b"\n"
 
 
 def is_number(value: object, highest: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,13 @@ class StoredConsumer:
     entries: list[bytes]
 
 
-def read_consumers(folder: Path, stream_id: int) -> tuple[list[StoredConsumer], list[str]]:
-    """The consumers of the stream in this folder by their names, and what is damaged of them.
+def read_consumers(logs: Iterable[Path], stream_id: int) -> tuple[list[StoredConsumer], list[str]]:
+    """The consumers of a stream by their names, out of these state logs, and what is damaged of them.
 
     A file that goes away meanwhile belonged to a consumer that was deleted.
     """
     found, damage = [], []
-    for path in sorted((folder / "consumers").glob("*.log")):
+    for path in logs:
         try:
             data = path.read_bytes()
         except FileNotFoundError:

@@ -8,7 +8,8 @@ from typing import Any
 
 from jetbroker.errors import StoreReadError
 from jetbroker.store.format import hash_chain as form
-from jetbroker.store.offline.reader import SegmentPart, StreamSnapshot, open_stream, part_columns, stream_folder
+from jetbroker.store.offline.reader import SegmentPart, StreamSnapshot, part_columns
+from jetbroker.store.offline.stores import open_stream, stream_folder
 
 ROWS_AT_ONCE = 4096
 LISTED = 1000  # sequences of each kind of fault

@@ -26,6 +26,7 @@ from jetbroker.store.format.documents import decode_document, header_meta, segme
 from jetbroker.store.format.names import decode_name, encode_name
 from jetbroker.store.format.records import FORMAT_VERSION, PREVIOUS_WAS_SEALED, SegmentHeader, decode_header
 from jetbroker.store.offline.columns import SegmentColumns, clip_ranges, merge_ranges, ranges_cover
+from jetbroker.store.offline.segment_cache import file_of
 from jetbroker.wire.subjects import valid_literal, valid_subject
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ class SegmentPart:
     """One segment within a snapshot: `messages` live messages of `size` bytes (headers and payload).
 
     `limit` is where its records end; None: its footer says so. `deleted` are the merged ranges that touch it, `torn`
-    those of batches that never were whole.
+    those of batches that never were whole. A segment of a shipped store is a file of `file_bytes` with this `sha256`,
+    which `path` may name by URL.
     """
 
     path: str
@@ -88,6 +90,8 @@ class SegmentPart:
     deleted: bytes
     account: str = ""
     torn: bytes = b""
+    sha256: str = ""
+    file_bytes: int = 0
 
 
 @dataclass
@@ -216,16 +220,12 @@ def open_stream(
     Raises StoreReadError when there is no such store or stream, StoreVersionError for a store of a newer release.
     """
     root, named = _store(store_dir)
-    if domain and domain != named:
-        what = (
-            f"is of domain {named!r}, not {domain!r}" if named else f"names no domain, so it is not that of {domain!r}"
-        )
-        raise StoreReadError(f"store {str(root)!r} {what}")
+    check_domain(root, domain, named)
     directories = _stream_directories(root)
     directory = directories.get((account, stream))
     if directory is None:
-        raise StoreReadError(_no_such_stream(root, stream, account, directories))
-    document = _stream_document(directory)
+        raise StoreReadError(no_such_stream(root, stream, account, directories))
+    document = stream_document(directory)
     if (document.get("account", account), document.get("name", stream)) != (account, stream):
         raise StoreReadError(f"folder {str(directory)!r} of stream {stream!r} holds the files of another stream")
     if document.get("config", {}).get("storage") == "memory":
@@ -244,7 +244,7 @@ def stream_folder(store_dir: str | os.PathLike[str], stream: str, account: str =
     root = _store(store_dir)[0]
     directories = _stream_directories(root)
     if (account, stream) not in directories:
-        raise StoreReadError(_no_such_stream(root, stream, account, directories))
+        raise StoreReadError(no_such_stream(root, stream, account, directories))
     return directories[account, stream]
 
 
@@ -258,6 +258,16 @@ def part_columns(part: SegmentPart, query: Query | None = None) -> SegmentColumn
     return segment
 
 
+def file_bytes(part: SegmentPart) -> int | None:
+    """The size of a segment's file; None when retention has taken it meanwhile."""
+    if part.sha256:
+        return part.file_bytes
+    try:
+        return os.stat(part.path).st_size
+    except FileNotFoundError:
+        return None
+
+
 def only_sequences(snapshot: StreamSnapshot, sequences: Iterable[int]) -> StreamSnapshot:
     """The snapshot with those of these messages alone that are live."""
     wanted = sorted(set(sequences))
@@ -269,12 +279,21 @@ def only_sequences(snapshot: StreamSnapshot, sequences: Iterable[int]) -> Stream
             continue
         around = [part.first_seq - 1, *live, part.last_seq + 1]
         others = [(before + 1, after - 1) for before, after in pairwise(around) if before + 1 < after]
-        parts.append(replace(part, messages=len(live), deleted=merge_ranges(part.deleted + _packed(others))))
+        parts.append(replace(part, messages=len(live), deleted=merge_ranges(part.deleted + packed_ranges(others))))
     return replace(snapshot, parts=parts, dead_parts=[], messages=sum(part.messages for part in parts))
 
 
 def _store(store_dir: str | os.PathLike[str]) -> tuple[Path, str | None]:
-    """The folder that holds jetbroker.json, checked for its version, and the domain that the store names."""
+    """The folder of a store, and the domain that it names."""
+    root, document = store_document(store_dir)
+    return root, store_domain(document)
+
+
+def store_document(store_dir: str | os.PathLike[str]) -> tuple[Path, dict[str, Any]]:
+    """The folder that holds jetbroker.json, and what that says; {}: it is damaged.
+
+    Raises StoreReadError when there is none, StoreVersionError for a store of a newer release.
+    """
     given = Path(store_dir)
     for root in (given, given / "jetstream"):
         marker = root / "jetbroker.json"
@@ -289,7 +308,7 @@ def _store(store_dir: str | os.PathLike[str]) -> tuple[Path, str | None]:
         raise StoreVersionError(
             f"store {str(root)!r} has format {version!r}, this release reads up to {FORMAT_VERSION}: update jetbroker"
         )
-    return root, store_domain(document)
+    return root, document
 
 
 def _stream_directories(root: Path) -> dict[tuple[str, str], Path]:
@@ -301,13 +320,24 @@ def _stream_directories(root: Path) -> dict[tuple[str, str], Path]:
             names = decode_name(account.name), decode_name(directory.name)
             if (encode_name(names[0]), encode_name(names[1])) != (account.name, directory.name):
                 # a long name is cut: the true one stands inside
-                document = _stream_document(directory)
+                document = stream_document(directory)
                 names = document.get("account", names[0]), document.get("name", names[1])
             found[names] = directory
     return found
 
 
-def _no_such_stream(root: Path, stream: str, account: str, there: dict[tuple[str, str], Path]) -> str:
+def check_domain(root: object, wanted: str, named: str | None) -> None:
+    """Raises StoreReadError when a store that names this domain is not of the one that is wanted ("": any)."""
+    if wanted and wanted != named:
+        what = (
+            f"is of domain {named!r}, not {wanted!r}" if named else f"names no domain, so it is not that of {wanted!r}"
+        )
+        raise StoreReadError(f"store {str(root)!r} {what}")
+
+
+def no_such_stream(root: object, stream: str, account: str, there: Iterable[tuple[str, str]]) -> str:
+    """Says what streams there are instead."""
+    there = list(there)
     mine = sorted(name for owner, name in there if owner == account)
     others = sorted({owner for owner, name in there if owner != account and name == stream})
     text = f"no stream {stream!r} of account {account!r} in store {str(root)!r}; "
@@ -337,8 +367,8 @@ def _json_document(path: Path) -> dict[str, Any]:
         return {}
 
 
-def _stream_document(directory: Path) -> dict[str, Any]:
-    """stream.json, or what the newest segment with a good header says of the stream."""
+def stream_document(directory: Path) -> dict[str, Any]:
+    """What describes the stream in a folder: stream.json, or the newest segment with a good header."""
     document = stream_meta(_json_document(directory / "stream.json"))
     if document is not None:
         return document
@@ -420,8 +450,8 @@ def _snapshot(
             damage.append((segment.last_seq + 1, newer.first_seq - 1))
         torn = segment.torn_batches(deleted)
         if torn:
-            damage = _unpacked(merge_ranges(_packed(damage + torn)))
-            own = merge_ranges(own + _packed(torn))
+            damage = unpacked_ranges(merge_ranges(packed_ranges(damage + torn)))
+            own = merge_ranges(own + packed_ranges(torn))
         for first, last in damage:
             damaged += _without(first, last, deleted)
         segment.select(own)
@@ -429,7 +459,7 @@ def _snapshot(
         limit = None if segment.sealed else segment.valid_end
         parts.append(
             SegmentPart(entry.path, stream, domain, stream_id, entry.first_seq, segment.last_seq, start, limit,
-                        messages, size, first_ns, last_ns, own, account, merge_ranges(_packed(torn)))
+                        messages, size, first_ns, last_ns, own, account, merge_ranges(packed_ranges(torn)))
         )  # fmt: skip
         deleted = clip_ranges(deleted, 0, entry.first_seq - 1) if entry.first_seq else b""
         newer = entry
@@ -459,11 +489,11 @@ def _valid_before(entry: _Listed, newer: _Listed | None) -> int | None:
     return None if newer.header.valid_before == PREVIOUS_WAS_SEALED else newer.header.valid_before
 
 
-def _packed(ranges: list[tuple[int, int]]) -> bytes:
+def packed_ranges(ranges: list[tuple[int, int]]) -> bytes:
     return b"".join(end.to_bytes(8, "little") for pair in ranges for end in pair)
 
 
-def _unpacked(ranges: bytes) -> list[tuple[int, int]]:
+def unpacked_ranges(ranges: bytes) -> list[tuple[int, int]]:
     ends = [int.from_bytes(ranges[at : at + 8], "little") for at in range(0, len(ranges), 8)]
     return list(zip(ends[::2], ends[1::2], strict=True))
 
@@ -497,9 +527,10 @@ def _open_part(part: SegmentPart) -> SegmentColumns:
         f"segment {part.path} of stream {part.stream!r} was removed after this read was planned (retention, purge or "
         "deletion of the stream); start the read again"
     )
+    path = file_of(part.path, part.sha256, part.file_bytes) if part.sha256 else part.path
     try:
-        header = _read_header(part.path)
-        data = _mapped(part.path)
+        header = _read_header(path)
+        data = _mapped(path)
     except FileNotFoundError:
         raise gone from None
     if header is not None and header.stream_id != part.stream_id:

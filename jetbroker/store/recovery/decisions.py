@@ -16,7 +16,7 @@ from jetbroker.store.cache.summary import Summary, adopt_summary
 from jetbroker.store.compression.packing import TEMPORARY_SUFFIX
 from jetbroker.store.disk import Disk
 from jetbroker.store.format import records as store_format
-from jetbroker.store.format.documents import decode_document, segment_sequence, stream_meta
+from jetbroker.store.format.documents import decode_document, encode_document, segment_sequence, stream_meta
 from jetbroker.store.format.footers import sound_footer_of
 from jetbroker.store.format.frames import unpack
 from jetbroker.store.log.filelog import FileLog
@@ -134,15 +134,9 @@ def read_checked_json(disk: Disk, path: str) -> dict[str, Any] | None:
         disk.close(fd)
 
 
-def checked_json(value: dict[str, Any]) -> bytes:
-    """What a file with `value` and its CRC holds."""
-    text = store_format.encode_json(value)
-    return text + b"\n" + store_format.encode_json({"crc": store_format.crc32c(text)}) + b"\n"
-
-
 def write_checked_json(disk: Disk, path: str, value: dict[str, Any]) -> None:
     """Write `value` and its CRC atomically; durable when this returns, once the directory is (it is synced here)."""
-    data = checked_json(value)
+    data = encode_document(value)
     temporary = path + ".new"
     fd = disk.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     try:

@@ -1,0 +1,211 @@
+"""`jetbroker store ship` beside a running broker, and a broker on what `store restore` makes of it."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import nats
+import pytest
+from nats.aio.client import Client
+from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, StoreCompression, StreamConfig
+
+import jetbroker
+from jetbroker.daemon import cli
+from jetbroker.store.offline import stores
+from tests.support import process
+from tests.support.stores import StreamWriter
+
+pa = pytest.importorskip("pyarrow")
+
+Run = Callable[..., tuple[int, str, str]]
+Row = tuple[int, str, bytes, int]
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Run:
+    """The exit code, what stands on stdout and on stderr."""
+
+    def command(*words: object) -> tuple[int, str, str]:
+        try:
+            code = cli.main(["store", *map(str, words)])
+        except SystemExit as end:  # argparse
+            code = int(end.code or 0)
+        sys.stdout.flush()
+        said = capfd.readouterr()
+        return code, said.out, said.err
+
+    return command
+
+
+async def consumed(client: Client, stream: str) -> list[Row]:
+    """What a consumer gets: sequence, subject, payload, time in microseconds."""
+    js = client.jetstream()
+    there = (await js.stream_info(stream)).state.messages
+    found: list[Row] = []
+    subscription = await js.pull_subscribe(
+        "", stream=stream, config=ConsumerConfig(ack_policy=AckPolicy.NONE, deliver_policy=DeliverPolicy.ALL)
+    )
+    while there and len(found) < there:
+        for message in await subscription.fetch(500, timeout=20):
+            tokens = message.reply.split(".")  # nats-py rounds the time
+            found.append((int(tokens[5]), message.subject, message.data, int(tokens[7]) // 1000))
+    await subscription.unsubscribe()
+    return found
+
+
+def scanned(store: object, stream: str = "S") -> list[Row]:
+    table = jetbroker.scan(str(store), stream, columns="seq,subject,data,time", verify=True).read_all()
+    table = table.set_column(3, "time", table.column("time").cast(pa.int64()))
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+async def test_what_a_running_broker_holds_is_shipped_and_served_by_another(tmp_path: Path, run: Run) -> None:
+    rng = random.Random(5)
+    place, again = tmp_path / "place", tmp_path / "again"
+    config = StreamConfig("S", subjects=["s.>"], compression=StoreCompression.S2)
+    with process.jetbroker("-js", "-sd", str(tmp_path / "store")) as server:
+        client = await nats.connect(server.url)
+        js = client.jetstream()
+        await js.add_stream(config)
+        for number in range(100):
+            await js.publish(f"s.{number % 7}", rng.randbytes(200_000 if number < 90 else 100))
+        worker = await js.pull_subscribe("", "work", stream="S", config=ConsumerConfig(ack_wait=3600))
+        for message in await worker.fetch(10, timeout=20):
+            if message.metadata.sequence.stream % 2:
+                await message.ack_sync()
+        for seq in (3, 50, 95):
+            await js.delete_msg("S", seq)
+        code, out, err = run("ship", tmp_path / "store", place, "--json")
+        sealed = json.loads(out)
+        assert (code, err, sealed["segments"]) == (0, "", 2) and 70 < sealed["last_seq"] < 90
+        everything = await consumed(client, "S")
+        assert scanned(place) == [row for row in everything if row[0] <= sealed["last_seq"]]
+        code, out, err = run("ship", tmp_path / "store", place, "--unsealed")
+        assert (code, err) == (0, "") and "segments up to sequence 100" in out
+        assert scanned(place) == everything and len(everything) == 97
+        info = json.loads(run("info", place, "S", "--json")[1])
+        assert [each["ack_pending"] for each in info["consumers"] if each["name"] == "work"] == [5]
+        await js.publish("s.1", b"later")
+        await client.close()
+    code, out, err = run("restore", place, again)
+    assert (code, out, err) == (0, "$G > S: 97 messages, up to sequence 100\n", "")
+    assert run("restore", place, tmp_path / "cut", "--stream", "S", "--sequence", 4)[0] == 0
+    with process.jetbroker("-js", "-sd", str(tmp_path / "cut")) as server:
+        client = await nats.connect(server.url)
+        worker_info = await client.jetstream().consumer_info("S", "work")  # it was ahead of what is there
+        assert worker_info.delivered is not None and worker_info.delivered.stream_seq == 4
+        assert [row[0] for row in await consumed(client, "S")] == [1, 2, 4]
+        await client.close()
+    with process.jetbroker("-js", "-sd", str(again)) as server:
+        client = await nats.connect(server.url)
+        js = client.jetstream()
+        assert await consumed(client, "S") == everything
+        pending = (await js.consumer_info("S", "work")).num_ack_pending
+        assert pending == 5
+        assert (await js.publish("s.1", b"next")).seq == 101
+        assert server.log and not any("[ERR]" in line or "[WRN]" in line for line in server.log)
+        await client.close()
+
+
+async def test_a_restored_store_ends_at_a_sequence_or_a_time(tmp_path: Path, run: Run) -> None:
+    writer = StreamWriter(tmp_path / "store", "S", config={"name": "S", "subjects": ["s"], "storage": "file"})
+    for number in range(1, 31):
+        writer.append(b"s", b"%d" % number)
+        if number in (10, 20):
+            writer.seal()
+    writer.delete([(4, 4), (15, 16)])
+    writer.close()
+    assert run("ship", tmp_path / "store", tmp_path / "place", "--unsealed")[0] == 0
+    until = "2023-11-14T22:13:20.018Z"  # of message 18
+    for target, words, last in (
+        ("cut", ("--stream", "S", "--sequence", 16), 16),
+        ("early", ("--until", until), 17),
+        ("none", ("--until", "2020-01-01"), 0),
+    ):
+        code, out, err = run("restore", tmp_path / "place", tmp_path / target, *words)
+        assert (code, err) == (0, "") and out.endswith(f"up to sequence {last}\n")
+        with process.jetbroker("-js", "-sd", str(tmp_path / target)) as server:
+            client = await nats.connect(server.url)
+            expected = [(seq, b"%d" % seq) for seq in range(1, last + 1) if seq not in (4, 15, 16)]
+            assert [(row[0], row[2]) for row in await consumed(client, "S")] == expected
+            assert (await client.jetstream().publish("s", b"next")).seq == last + 1
+            await client.close()
+        assert stores.open_stream(tmp_path / target, "S").damaged == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("ship", "nowhere", "place"), 2, "'nowhere': no such directory"),
+        (("ship", "store", "place", "--rate", "fast"), 2, "--rate: 'fast' is no size: use 500000, 50MB or 2GB"),
+        (("ship", "store", "place", "--rate", "0"), 2, "--rate: nothing moves at 0 bytes a second"),
+        (("ship", "store", "place", "--every", "soon"), 2, "argument --every: invalid"),
+        (("ship", "store", "nothing://x"), 2, "nothing://x: Protocol not known: nothing"),
+        (("ship", "store", "s3://bucket/x"), 2, "s3://bucket/x/shipped.json: "),
+        (("ship", "store", "store/jetstream/jetbroker.json"), 2, "Not a directory"),
+        (("restore", "store", "again"), 2, "no shipped store (shipped.json is missing)"),
+        (("restore", "s3://bucket/x", "again"), 2, "s3://bucket/x/shipped.json: "),
+        (("restore", "place", "store"), 2, "store' is there already: restore into a folder that is absent or empty"),
+        (("restore", "place", "no/where"), 2, "there is no folder"),
+        (("restore", "place", "again", "--stream", "X"), 2, "no stream 'X' of account '$G'"),
+        (("restore", "place", "again", "--sequence", "5"), 2, "--sequence needs a number from 1 on, and --stream"),
+        (("restore", "place", "again", "--until", "noon"), 2, "--until: 'noon' is neither"),
+        (("verify", "place", "S"), 2, "is a shipped store, which has no hash chains: check the store itself"),
+        (("ls", "s3://bucket/x"), 2, "s3://bucket/x/shipped.json: "),
+        (("cat", "place", "X"), 2, "no stream 'X' of account '$G'"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], code: int, said: str
+) -> None:
+    if any("://" in word for word in words):
+        pytest.importorskip("s3fs")
+    monkeypatch.chdir(tmp_path)
+    for name, value in {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{process.free_port()}",
+        "AWS_MAX_ATTEMPTS": "1",
+        "AWS_ACCESS_KEY_ID": "a",
+        "AWS_SECRET_ACCESS_KEY": "b",
+    }.items():
+        monkeypatch.setenv(name, value)
+    writer = StreamWriter(tmp_path / "store", "S")
+    writer.append(b"s", b"1")
+    writer.seal()
+    assert run("ship", "store", "place")[0] == 0
+    found = run(*words)
+    assert found[0] == code and said in found[2], found
+    assert "Traceback" not in found[2] and len(found[2].splitlines()) <= (1 if "usage" not in found[2] else 9)
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_shipper_that_goes_on_tells_of_trouble_and_ends_on_sigterm(tmp_path: Path) -> None:
+    writer = StreamWriter(tmp_path / "store", "S")
+    writer.append(b"s", b"1")
+    writer.seal()
+    (tmp_path / "place").write_bytes(b"")  # a file where the folder should be
+    with subprocess.Popen(
+        [sys.executable, "-m", "jetbroker", "store", "ship", tmp_path / "store", tmp_path / "place", "--every", "0.1"],
+        cwd=process.ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as shipper:  # fmt: skip
+        try:
+            assert shipper.stderr is not None and shipper.stdout is not None
+            assert "place/shipped.json: Not a directory; next try in 0.1 s" in shipper.stderr.readline()
+            (tmp_path / "place").unlink()
+            assert shipper.stdout.readline() == "$G > S: 1 objects sent, 312 B; 1 segments up to sequence 1\n"
+            assert [row[0] for row in scanned(tmp_path / "place")] == [1]
+            shipper.terminate()
+            assert shipper.wait(30) == 130
+            assert "Traceback" not in shipper.stderr.read()
+        finally:
+            shipper.kill()
+
+
+def test_help_shows_examples(run: Run) -> None:
+    for command, example in (("ship", "--every 60 --rate 50MB"), ("restore", "--until 2026-01-31T12:00:00Z")):
+        code, out, _ = run(command, "--help")
+        assert code == 0 and example in out
