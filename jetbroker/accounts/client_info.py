@@ -52,8 +52,11 @@ class ClientInfo:
         self._last_text = b""
         self._loop_began_ns: int | None = None  # zero of the loop's clock, nanoseconds since 1970
 
-    def __call__(self, origin: Requestor | None, crossed: list[Any]) -> bytes:
-        """The header's value for a request that has crossed these imports, the last one just now."""
+    def __call__(self, origin: Requestor | None, crossed: list[Any], reply: bytes | None = None) -> bytes:
+        """The header's value for a request that has crossed these imports, the last one just now.
+
+        `reply`: the request's own reply subject, where whoever serves it needs to know it.
+        """
         rtt_ns = origin.rtt_ns if origin is not None else 0
         # alone it is a ServiceReceiver; with others in front of it there may be answers among them
         key = (origin, rtt_ns, crossed[0]) if len(crossed) == 1 and not crossed[0].rule.share else None
@@ -61,7 +64,7 @@ class ClientInfo:
             hops = [hop for hop in crossed if isinstance(hop, ServiceReceiver)]
             self._last_text = self._describe(origin, rtt_ns, hops)
             self._last = key
-        return self._last_text
+        return self._last_text if reply is None else b'%b,"reply":%b}' % (self._last_text[:-1], _go_json(_text(reply)))
 
     def _describe(self, origin: Requestor | None, rtt_ns: int, hops: list[ServiceReceiver]) -> bytes:
         shared = hops[0].rule.share and origin is not None
@@ -98,6 +101,10 @@ def _token_facts(login: Login | None) -> dict[str, Any]:
     return {"jwt": login.token.shown, "issuer_key": issuer, "name_tag": claims.name, "tags": list(claims.tags)}
 
 
-def _go_json(value: dict[str, Any]) -> bytes:
+def _text(subject: bytes) -> str:
+    return subject.decode("utf-8", "replace")
+
+
+def _go_json(value: object) -> bytes:
     # unlike orjson it takes surrogates, which stand for bytes that are no UTF-8
     return escape_html(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))

@@ -41,6 +41,6 @@ cdef class ServiceReceiver(Receiver):
     cdef Transform transform
     cdef bint published
     cdef readonly object export
-    cdef object describe               # (origin, crossed) -> bytes, see accounts.client_info
+    cdef object describe               # (origin, crossed, reply) -> bytes, see accounts.client_info
 
     cdef bytes _target(self, const char* subject, Py_ssize_t n)

@@ -5,7 +5,8 @@ from jetbroker.accounts.graph import ServiceImport
 from jetbroker.routing.router import Router
 from jetbroker.routing.subscription import Receiver
 
-_Describe = Callable[[Any, list[Any]], bytes]  # (connection or None, what was crossed) -> value of the header
+# (connection or None, what was crossed, the reply subject of a message in a fast batch or None) -> value of the header
+_Describe = Callable[[Any, list[Any], bytes | None], bytes]
 
 class Responses(Receiver):
     router: Router

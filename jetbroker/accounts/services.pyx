@@ -22,6 +22,8 @@ cdef double WALK_SECONDS = 1e-5        # more for each of them, so that the walk
 
 # The imports that the message at hand has crossed so far, outermost first: ServiceReceivers, and Responses on the way back.
 cdef list crossed = []
+# The reply subject that the message had before the first of them, if it is one of a fast batch: it says which.
+cdef bytes batch_reply = None
 
 
 cdef bytes random_bytes = b""
@@ -187,7 +189,8 @@ cdef class Responses(Receiver):
 cdef class ServiceReceiver(Receiver):
     """Stands in the importer's router for one service of another account.
 
-    `describe` makes the value of Nats-Request-Info from the connection (or None) and what was crossed, this last.
+    `describe` makes the value of Nats-Request-Info from the connection (or None), what was crossed, this last, and
+    the reply subject of a message in a fast batch (or None).
     """
 
     def __init__(self, object rule not None, Responses importer not None, Responses exporter not None,
@@ -203,6 +206,7 @@ cdef class ServiceReceiver(Receiver):
 
     cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
         """Publish the request in the exporter's account; 0 or WITHHELD when nobody takes it there."""
+        global batch_reply
         cdef Route sending = self.importer.router.sending
         cdef Response response = None
         cdef Message request = msg[0]
@@ -221,9 +225,11 @@ cdef class ServiceReceiver(Receiver):
             response = self.exporter._new(self.importer, msg, self.export, self.export.single)
             request.reply = PyBytes_AS_STRING(response.reply)
             request.reply_len = PyBytes_GET_SIZE(response.reply)
+        if not crossed:
+            batch_reply = msg.reply[:msg.reply_len] if is_in_batch(msg) else None
         crossed.append(self)
         try:
-            block = with_request_info(msg.body[:msg.headers_len], self.describe(get_origin(), crossed))
+            block = with_request_info(msg.body[:msg.headers_len], self.describe(get_origin(), crossed, batch_reply))
             body = block + msg.body[msg.headers_len:msg.body_len]
             request.body = PyBytes_AS_STRING(body)
             request.body_len = PyBytes_GET_SIZE(body)
@@ -246,6 +252,11 @@ cdef class ServiceReceiver(Receiver):
 cdef inline bint keeps_reply(const Message* msg) noexcept nogil:
     """Acks of a consumer find their way by an import of their own: rewritten they would be nobody's."""
     return msg.reply_len >= 8 and memcmp(msg.reply, b"$JS.ACK.", 8) == 0
+
+
+cdef inline bint is_in_batch(const Message* msg) noexcept nogil:
+    """Is it of a fast batch, by its reply subject?"""
+    return msg.reply_len > 4 and memcmp(msg.reply + msg.reply_len - 4, b".$FI", 4) == 0
 
 
 cdef int cross(Router router, bytes subject, Message* msg) except -1:

@@ -135,7 +135,7 @@ def test_a_request_over_a_link_reaches_an_imported_service_and_its_answer_comes_
     provider = Imports(accounts.exporter)
     export = Export("E", b"serve")
     rule = ServiceImport("E", b"ask", b"serve", export, transform=None, published=False, share=False)
-    service = ServiceReceiver(rule, accounts.imports.responses, provider.responses, lambda connection, crossed: b"{}")
+    service = ServiceReceiver(rule, accounts.imports.responses, provider.responses, lambda *_: b"{}")
     accounts.importer.subscribe(service, b"ask")
     server = accounts.exporters_links[0]
     accounts.exporter.subscribe(server, b"serve", b"workers")

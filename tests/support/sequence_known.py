@@ -30,8 +30,10 @@ def is_known(stream: dict[str, Any], done: Some[Step], places: Some[str], theirs
     return (
         _keeps_one(step, places)
         or _leaves_its_first(stream, step, places, ours)
+        or _forgets_an_idle_purge(done, places, ours)
         or _begins_behind_the_purge(done, places)
         or _takes_along_more(done, places, ours)
+        or _removes_what_was_not_given(stream, done, places)
         or _is_last_per_subject(done, places)
         or _is_moved_back(done, theirs, ours)
         or _was_told_of_others(done)
@@ -60,6 +62,13 @@ def _leaves_its_first(stream: dict[str, Any], step: Step, places: Some[str], our
     )
 
 
+def _forgets_an_idle_purge(done: Some[Step], places: Some[str], ours: Any) -> bool:
+    """A restart of a stream that was purged and never had a message: nats-server's first sequence stays 1."""
+    purged = any(step[0] == "purge" for step in done)
+    never = isinstance(ours, list) and ours[0]["state"]["last_seq"] == 0
+    return done[-1][0] == "restart" and purged and never and places == ["/0/state/first_seq"]
+
+
 def _begins_behind_the_purge(done: Some[Step], places: Some[str]) -> bool:
     """A reset after a purge: nats-server begins behind what was purged, not behind the floor that it tells."""
     return done[-1][:3:2] == ("reset", 0) and any(step[0] == "purge" for step in done) and _all_end(places, _BEGINS)
@@ -73,6 +82,18 @@ def _takes_along_more(done: Some[Step], places: Some[str], ours: Any) -> bool:
     return bool(start > ours[0]["state"]["last_seq"] + 1 and all(place.startswith("/0/state/") for place in places))
 
 
+def _removes_what_was_not_given(stream: dict[str, Any], done: Some[Step], places: Some[str]) -> bool:
+    """An ack of what an earlier consumer of this name was given: nats-server removes it if nobody waits for it."""
+    step = done[-1]
+    return bool(
+        step[0] == "ack"
+        and step[3] in _FINISHING
+        and stream["retention"] != "limits"
+        and any(each[:2] in (("drop", step[1]), ("reset", step[1])) for each in done)
+        and all(place.startswith("/0/state/") for place in places)
+    )
+
+
 def _configs(done: Some[Step]) -> dict[str, dict[str, Any]]:
     return {step[1]: step[2] for step in done if step[0] == "create"}
 
@@ -81,15 +102,14 @@ def _is_last_per_subject(done: Some[Step], places: Some[str]) -> bool:
     """A reset or a restart of a consumer with the last messages per subject: its rest, and the count of it."""
     step = done[-1]
     restarted = ("restart",) in done
-    for number, name in enumerate(NAMES, 1):
-        config = _configs(done).get(name, {})
-        if config.get("deliver_policy") != "last_per_subject" or not (
-            restarted or any(each[:2] == ("reset", name) for each in done)
-        ):
-            continue
-        if all(place.startswith(f"/{number}/") for place in places) or step[1:2] == (name,):
-            return True
-    return False
+    found = [
+        (number, name)
+        for number, name in enumerate(NAMES, 1)
+        if _configs(done).get(name, {}).get("deliver_policy") == "last_per_subject"
+        and (restarted or any(each[:2] == ("reset", name) for each in done))
+    ]
+    counted = tuple(f"/{number}/" for number, _ in found)
+    return all(place.startswith(counted) for place in places) or any(step[1:2] == (name,) for _, name in found)
 
 
 def _is_moved_back(done: Some[Step], theirs: Any, ours: Any) -> bool:

@@ -50,7 +50,7 @@ cdef class FastBatches(FastPublishes):
     cdef bint _follows(self, const char* reply, Py_ssize_t n, Place* out) noexcept
     cdef object _refusal(self, SubjectEntry entry, const Message* msg, Place* place, bint understood)
     cdef FastBatch _known(self, const char* p, Py_ssize_t n)
-    cdef object _begin(self, Place* place, const Message* msg)
+    cdef object _begin(self, Place* place, const char* reply, Py_ssize_t reply_len)
     cdef int _put(self, FastBatch batch, Place* place, SubjectEntry entry, const Message* msg, bytes headers) except -1
     cdef bint _is_next(self, FastBatch batch, Place* place, const Message* msg) except -1
     cdef int _ping(self, FastBatch batch, Place* place, const Message* msg) except -1

@@ -111,17 +111,19 @@ cdef class FastBatches(FastPublishes):
     def __len__(self) -> int:
         return len(self.batches)
 
-    cdef int take(self, SubjectEntry entry, const Message* msg) except -1:
+    cdef int take(self, SubjectEntry entry, const Message* msg, bytes asked) except -1:
         cdef Place place
         cdef FastBatch batch = None
         cdef bytes headers = None
-        cdef bint follows = self._follows(msg.reply, msg.reply_len, &place)
+        cdef const char* reply = msg.reply if asked is None else PyBytes_AS_STRING(asked)
+        cdef Py_ssize_t reply_len = msg.reply_len if asked is None else PyBytes_GET_SIZE(asked)
+        cdef bint follows = self._follows(reply, reply_len, &place)
         cdef object refusal = self._refusal(
-            entry, msg, &place, follows or read_place(msg.reply, msg.reply_len, &place))
+            entry, msg, &place, follows or read_place(reply, reply_len, &place))
         if refusal is None:
             batch = self.latest if follows else self._known(place.id, place.id_len)
             if batch is None:
-                refusal = self._begin(&place, msg)
+                refusal = self._begin(&place, reply, reply_len)
                 batch = self.latest
         if refusal is None and msg.headers_len:
             headers = without_status(msg.body[:msg.headers_len]) if (
@@ -191,7 +193,7 @@ cdef class FastBatches(FastPublishes):
                 self.latest = batch
         return batch
 
-    cdef object _begin(self, Place* place, const Message* msg):
+    cdef object _begin(self, Place* place, const char* reply, Py_ssize_t reply_len):
         """Make it `latest`; returns what refuses that."""
         cdef FastBatch batch
         cdef object bounds = self.server.fast_batches
@@ -202,7 +204,7 @@ cdef class FastBatches(FastPublishes):
             return api_error("batch_publish_too_many_inflight")
         batch = FastBatch.__new__(FastBatch)
         batch.id = place.id[:place.id_len]
-        batch.prefix = prefix_of(msg.reply, msg.reply_len)
+        batch.prefix = prefix_of(reply, reply_len)
         batch.gap_ok = place.gap_ok
         batch.most = place.flow
         self.batches[batch.id] = self.latest = batch

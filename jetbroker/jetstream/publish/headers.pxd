@@ -42,3 +42,6 @@ cdef bytes without_header(bytes block, bytes name)
 cdef bytes with_header(bytes block, bytes name, bytes value)
 # The block with its status line cut down to the version; b"" when no header is left.
 cdef bytes without_status(bytes block)
+# The reply subject that a message of a fast batch had before it came through an import, as Nats-Request-Info tells;
+# None: it is of no fast batch.
+cdef bytes batch_reply(const char* block, Py_ssize_t n)

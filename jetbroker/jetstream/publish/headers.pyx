@@ -5,8 +5,13 @@ from libc.stdint cimport uint64_t
 from libc.string cimport memchr, memcmp, memset
 
 from jetbroker.wire.digits cimport read_uint64
+from jetbroker.wire.headers cimport find_header
+
+from jetbroker.forms.gojson import fast_value
 
 cdef bytes VERSION_LINE = b"NATS/1.0\r\n"
+cdef bytes REQUEST_INFO = b"Nats-Request-Info"
+cdef bytes BATCH_REPLY = b'.$FI"}'       # the reply subject is the last thing it tells
 
 
 cdef inline int assign(Text* target, const char* name, const char* wanted, Py_ssize_t n,
@@ -120,6 +125,20 @@ cdef bint has_header(const char* block, Py_ssize_t n, const char* name, Py_ssize
             return True
         line = <const char*>memchr(line, c'\n', end - line)
     return False
+
+
+cdef bytes batch_reply(const char* block, Py_ssize_t n):
+    cdef const char* value
+    cdef Py_ssize_t size
+    if (not find_header(block, n, REQUEST_INFO, len(REQUEST_INFO), &value, &size) or size < len(BATCH_REPLY)
+            or memcmp(value + size - len(BATCH_REPLY), <const char*>BATCH_REPLY, len(BATCH_REPLY)) != 0):
+        return None
+    try:
+        info = fast_value(value[:size])
+    except ValueError:
+        return None
+    reply = info.get("reply") if isinstance(info, dict) else None
+    return reply.encode("utf-8", "replace") if isinstance(reply, str) else None
 
 
 def header_text(bytes block not None, bytes name not None) -> bytes | None:

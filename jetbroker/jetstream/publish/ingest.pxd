@@ -18,8 +18,9 @@ from jetbroker.wire.message cimport Message
 
 cdef class FastPublishes:
     """The part of Ingest that takes the messages of fast batches; FastBatches are all there are."""
-    # One whose reply subject says that it belongs to one. Returns what it took of the publisher's turn.
-    cdef int take(self, SubjectEntry entry, const Message* msg) except -1
+    # One whose reply subject says that it belongs to one. `asked`: the reply subject that says so, None: msg.reply,
+    # which is answered in any case. Returns what it took of the publisher's turn.
+    cdef int take(self, SubjectEntry entry, const Message* msg, bytes asked) except -1
     # What was stored from first_lost on is gone.
     cdef int write_failed(self, uint64_t first_lost, object error) except -1
     # Forget all of them: the stream stops, or takes none any more.

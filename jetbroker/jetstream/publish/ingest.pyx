@@ -17,7 +17,7 @@ from jetbroker.jetstream.publish.judge cimport (
 )
 from jetbroker.jetstream.publish.pub_acks cimport Answers
 from jetbroker.jetstream.publish.headers cimport (
-    PublishHeaders, Text, has_schedule_headers, scan_publish_headers, without_status,
+    PublishHeaders, Text, batch_reply, has_schedule_headers, scan_publish_headers, without_status,
 )
 from jetbroker.jetstream.publish.republish cimport Republisher
 from jetbroker.jetstream.publish.room cimport Evictions, Interest, Quota, Removal, Room, Uncommitted
@@ -41,6 +41,7 @@ from jetbroker.jetstream.publish.schedule_headers import NO_SCHEDULES
 cdef int JUDGED_COST = limits.JUDGED_PUBLISH_UNITS
 cdef int SCHEDULE_COST = limits.SCHEDULE_UNITS
 cdef const char* FAST = b".$FI"          # ends the reply subjects of messages in fast batches
+cdef const char* SERVICE_REPLY = b"_R_."   # begins those that an import has made
 # What one publish evicts, and how large a stream is whose roll-ups are done with it; the rest is removed in turns.
 cdef uint64_t EVICTED_AT_ONCE = limits.JS_EVICTED_AT_ONCE
 cdef uint64_t REPLACED_AT_ONCE = limits.JS_REPLACED_AT_ONCE
@@ -52,7 +53,7 @@ cdef uint64_t SLOTS_PER_UNIT = 4         # of a publisher's turn, when a roll-up
 cdef class FastPublishes:
     """Takes none."""
 
-    cdef int take(self, SubjectEntry entry, const Message* msg) except -1:
+    cdef int take(self, SubjectEntry entry, const Message* msg, bytes asked) except -1:
         raise NotImplementedError
 
     cdef int write_failed(self, uint64_t first_lost, object error) except -1:
@@ -116,6 +117,7 @@ cdef class Ingest(Receiver):
 
     cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
         cdef SubjectEntry entry
+        cdef bytes asked
         if sub.closed:
             return 0
         if slot is not None and slot.cache is not None:
@@ -125,8 +127,12 @@ cdef class Ingest(Receiver):
         if self.sealed:
             self.answers.refuse(msg, api_error("stream_sealed"))
         elif msg.reply != NULL and msg.reply_len > 4 and memcmp(msg.reply + msg.reply_len - 4, FAST, 4) == 0:
-            return self.fast_batches.take(entry, msg)
+            return self.fast_batches.take(entry, msg, None)
         elif msg.headers_len:
+            if msg.reply_len > 4 and memcmp(msg.reply, SERVICE_REPLY, 4) == 0:  # it came through an import
+                asked = batch_reply(msg.body, msg.headers_len)
+                if asked is not None:
+                    return self.fast_batches.take(entry, msg, asked)
             return self._deliver_with_headers(entry, msg)
         else:
             self._store_plain(entry, msg, NULL, 0, wall_clock_ns())
