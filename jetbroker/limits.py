@@ -235,6 +235,21 @@ MONITOR_PENDING_BYTES = 64 * 1024 * 1024  # of answers that clients still take; 
 MONITOR_ROWS = 65_536  # connections, subscriptions, or streams in one answer, whatever its limit says
 MONITOR_ANSWER_BYTES = 64 * 1024 * 1024  # of JSON, before it is indented; what has more is refused
 MONITOR_SUBSCRIPTIONS = 262_144  # listed in one answer about connections
+DASHBOARD_VIEWERS = 16  # pages that are kept up to date at the same time; more get 503
+DASHBOARD_SECONDS = 1.0  # between two looks at the broker, for all pages together
+DASHBOARD_SHARE = 5  # a look that took a second is followed by the next one after so many
+DASHBOARD_KEPT_SECONDS = 10.0  # a look older than this is no base for rates, and is forgotten
+DASHBOARD_TOP = 10  # rows of a table in one event
+DASHBOARD_PAGE = 25  # rows of a table that is searched or sorted otherwise
+DASHBOARD_TEXT = 200  # characters of a name or subject that is shown
+DASHBOARD_PROBLEMS = 20  # of one kind that are named
+DASHBOARD_MESSAGES = 20  # of a stream in one answer
+DASHBOARD_STEPS = 4096  # sequences looked through for them
+DASHBOARD_PREVIEW_BYTES = 2048  # of a payload in that list
+DASHBOARD_MESSAGE_BYTES = 64 * 1024  # of the payload, and of the headers, of a message that is looked at
+DASHBOARD_FAILURES = 10  # wrong logins from one network at once, and then one each DASHBOARD_FAILURE_SECONDS
+DASHBOARD_FAILURE_SECONDS = 1.0
+DASHBOARD_NETWORKS = 4096  # whose wrong logins are remembered
 
 # --- backup and restore ---
 JS_ARCHIVE_BLOCK_BYTES = 4 * 1024 * 1024  # of messages in one block that is written, and a last message

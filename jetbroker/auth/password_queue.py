@@ -127,7 +127,7 @@ class PasswordQueue:
         if check.secret and self._good.knows(check):
             self._loop.call_soon(done, True)
             return
-        key = (_network(address), must_be_checked)
+        key = (network_of(address), must_be_checked)
         place = self._addresses.get(key)
         if place is None:
             place = self._addresses[key] = _Address(key)
@@ -299,8 +299,8 @@ class _Clock:
             self._next_measure = 0.0
 
 
-def _network(address: str) -> bytes:
-    """What an address counts as."""
+def network_of(address: str) -> bytes:
+    """What an address counts as where logins are bounded."""
     if ":" not in address:
         return address.encode()
     try:

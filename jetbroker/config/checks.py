@@ -174,6 +174,8 @@ def other_warnings(options: Options) -> list[str]:
         for name in ("max_buffered_msgs", "max_buffered_size")
         if getattr(options.jetstream, name)
     ]
+    if options.monitoring.dashboard and not (options.http_port or options.https_port):
+        found.append("dashboard has no effect without a monitoring port: set http_port or https_port")
     if options.leafnodes.default_js_domain:
         what = "a temporary backwards compatibility measure and will be removed"
         found.append(f"The option `default_js_domain` is {what}")

@@ -47,7 +47,6 @@ TOP: Table = {
     "http_port": ("http_port", values.integer),
     "monitor_port": ("http_port", values.integer),
     "https_port": ("https_port", values.integer),
-    "http_base_path": ("http_base_path", values.string),
     "ping_interval": ("ping_interval", values.duration),
     "ping_max": ("ping_max", values.integer),
     "write_deadline": ("write_deadline", values.duration),
@@ -58,6 +57,12 @@ TOP: Table = {
     **dict.fromkeys(("no_system_account", "no_system", "no_sys_acc"), ("no_system_account", values.boolean)),
     "system_account": ("system_account", values.system_account),
     "system": ("system_account", values.system_account),
+}
+
+MONITORING: Table = {  # of the top level
+    "http_base_path": ("base_path", values.string),
+    "dashboard": ("dashboard", values.boolean),
+    "dashboard_hosts": ("dashboard_hosts", values.host_names),
 }
 
 AUTHORIZATION: Table = {

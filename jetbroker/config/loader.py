@@ -62,6 +62,7 @@ class _Top:
             "listen": self._listen,
             "http": self._http,
             "https": self._https,
+            **dict.fromkeys(keys.MONITORING, self._monitoring),
             "trace_verbose": self._trace,
             "trace_headers": self._trace,
             "tls": self._tls,
@@ -115,6 +116,9 @@ class _Top:
             host, self.options.https_port = address
             if host is not None:
                 self.options.https_host = host
+
+    def _monitoring(self, key: str, node: Node) -> None:
+        self.report.fill(self.options.monitoring, {key: node}, keys.MONITORING, {})
 
     def _trace(self, key: str, node: Node) -> None:
         wanted = self.report.read(key, node, values.boolean)

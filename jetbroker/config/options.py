@@ -457,6 +457,15 @@ class JetStreamOptions:
 
 
 @dataclass(slots=True)
+class MonitoringOptions:
+    """What the monitoring port answers, wherever it is."""
+
+    base_path: str = ""  # before all paths
+    dashboard: bool = False  # a page for people, at /dashboard
+    dashboard_hosts: list[str] = field(default_factory=list)  # names it is asked for by, besides addresses
+
+
+@dataclass(slots=True)
 class Options:
     """Everything the broker is told from outside. Plain values; nothing here opens a file or a socket."""
 
@@ -482,7 +491,7 @@ class Options:
     http_port: int = 0  # 0: no monitoring; -1: any free port
     https_host: str = ""
     https_port: int = 0  # as http_port; with the certificate of `tls {}`
-    http_base_path: str = ""
+    monitoring: MonitoringOptions = field(default_factory=MonitoringOptions)
 
     # logging and run files
     debug: bool = False

@@ -313,6 +313,15 @@ def tags(key: str, value: Value) -> list[str]:
     return list(dict.fromkeys(word for word in words if word))
 
 
+def host_names(key: str, value: Value) -> list[str]:
+    """Names of machines: a string or a list of them, without ports; lower case, each once."""
+    words = [word.strip().lower().rstrip(".") for word in string_list(key, value)]
+    for word in words:
+        if not word or not word.isascii() or not all(char.isalnum() or char in "-._" for char in word):
+            raise ConfigError(f"{key}: {word!r} is no name of a host: give names without ports")
+    return list(dict.fromkeys(words))
+
+
 def metadata(key: str, value: Value) -> dict[str, str]:
     """`server_metadata`: strings by name."""
     if not isinstance(value, dict):

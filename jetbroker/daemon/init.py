@@ -31,6 +31,9 @@ listen: "127.0.0.1:4222"
 # What the broker does: /healthz for probes, /metrics for Prometheus. This port has no login.
 http: "127.0.0.1:8222"
 
+# A page that shows all of this to people, with the login below: http://127.0.0.1:8222/dashboard
+dashboard: true
+
 authorization {{
     user: {user}
     # `jetbroker passwd` makes another hash

@@ -6,16 +6,19 @@ import posixpath
 from collections.abc import Awaitable, Callable
 from html import escape
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from jetbroker import NATS_VERSION
 from jetbroker.monitor import accountz, connz, healthz, jsz, leafz, services, subsz
-from jetbroker.monitor.http import Response, text_response
+from jetbroker.monitor.http import Request, Response, text_response
 from jetbroker.monitor.query import BadRequest, Query
 from jetbroker.monitor.sources import Sources, compact, pretty
 from jetbroker.monitor.varz import varz
 from jetbroker.program import NATS_SERVER, program_name
+
+if TYPE_CHECKING:
+    from jetbroker.monitor.dashboard.site import Dashboard
 
 _JSON = (("Access-Control-Allow-Origin", "*"), ("Content-Type", "application/json"))
 _NOT_FOUND = "404 page not found\n"
@@ -29,12 +32,13 @@ class Endpoints:
 
     def __init__(self, sources: Callable[[], Sources]) -> None:
         """The endpoints lie below the options' `http_base_path`."""
-        self.base_path = posixpath.join("/", sources().options.http_base_path.strip("/"))
+        self.base_path = posixpath.join("/", sources().options.monitoring.base_path.strip("/"))
         self._sources = sources
+        self._dashboard: Dashboard | None = None
 
-    async def answer(self, target: str) -> Response:
-        """The answer to a request for `target`: a path, maybe with a query, or a whole URL."""
-        found = _split(target)
+    async def answer(self, request: Request) -> Response:
+        """The answer to a request, whose target is a path, maybe with a query, or a whole URL."""
+        found = _split(request.target)
         if found is None:
             return text_response(HTTPStatus.BAD_REQUEST, "400 Bad Request")
         path, query = found
@@ -43,12 +47,14 @@ class Endpoints:
             clean += "/"
         if clean != path:
             return _redirect(clean, query)
-        return await self._dispatch(path, Query(query))
+        return await self._dispatch(request, path, Query(query))
 
-    async def _dispatch(self, path: str, query: Query) -> Response:
+    async def _dispatch(self, request: Request, path: str, query: Query) -> Response:
         sources = self._sources()
         name = self._name(path)
         name = _ALIASES.get(name, name)
+        if sources.options.monitoring.dashboard and (name == _DASHBOARD or name.startswith(f"{_DASHBOARD}/")):
+            return await (await self._the_dashboard()).answer(request, name.removeprefix(_DASHBOARD), query)
         endpoint = _ENDPOINTS.get(name)
         if endpoint is None:
             return text_response(HTTPStatus.NOT_FOUND, _NOT_FOUND)
@@ -57,6 +63,15 @@ class Endpoints:
             return await endpoint(sources, query)
         except BadRequest as error:
             return text_response(HTTPStatus.BAD_REQUEST, str(error))
+
+    async def _the_dashboard(self) -> "Dashboard":
+        if self._dashboard is None:
+            # most brokers do without; the clients do not wait for it to be loaded
+            await asyncio.to_thread(importlib.import_module, "jetbroker.monitor.dashboard.site")
+            from jetbroker.monitor.dashboard.site import Dashboard
+
+            self._dashboard = self._dashboard or Dashboard(self._sources)
+        return self._dashboard
 
     def _name(self, path: str) -> str:
         """The endpoint behind the base path; "" for what is not below it. The page itself is the base path."""
@@ -105,17 +120,17 @@ _PAGE = """<!doctype html>
 <a href=".{base}/connz">Connections</a>
 <a href=".{base}/subsz">Subscriptions</a>
 <a href=".{base}/healthz">Health</a>
-</body>
+{dashboard}</body>
 </html>
 """
 
 
 async def _index(sources: Sources, query: Query) -> Response:
     # relative to the parent of the base path, so that the page works behind a proxy that adds a prefix
-    base = posixpath.basename(sources.options.http_base_path.rstrip("/"))
-    page = _PAGE.format(
-        name=escape(str(sources.info.server_name)), version=NATS_VERSION, base=f"/{quote(base)}" if base else ""
-    )
+    base = posixpath.basename(sources.options.monitoring.base_path.rstrip("/"))
+    base = f"/{quote(base)}" if base else ""
+    link = f'<a href=".{base}{_DASHBOARD}">Dashboard</a>\n' if sources.options.monitoring.dashboard else ""
+    page = _PAGE.format(name=escape(str(sources.info.server_name)), version=NATS_VERSION, base=base, dashboard=link)
     return Response(HTTPStatus.OK, page.encode(), _HTML)
 
 
@@ -182,6 +197,7 @@ async def _metrics(sources: Sources, query: Query) -> Response:
     return Response(HTTPStatus.OK, await metrics(sources), (("Content-Type", CONTENT_TYPE),))
 
 
+_DASHBOARD = "/dashboard"
 _ALIASES = {"/subscriptionsz": "/subsz"}
 _ENDPOINTS: dict[str, Endpoint] = {
     "/": _index,

@@ -3,6 +3,8 @@
 Everything is bounded: connections, the size and the time of a request, the time a client takes for an answer, the
 time it may stay silent. A connection's next request is read when its last answer is gone. When there are too many, one
 that asks for nothing gives way to a new one: a health probe always gets in, and its answer waits for no other.
+
+An answer may have no end: who follows it is sent a piece at a time, the next one when he has taken the last.
 """
 
 import asyncio
@@ -17,19 +19,39 @@ from jetbroker import limits
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_PROBE = "/healthz"  # behind whatever path the operator has put before it
+# behind whatever path the operator has put before them
+_PROBE = "/healthz"
+_DASHBOARD = "/dashboard"
+
+
+class Request(NamedTuple):
+    """What is asked. `target`: path and query; `headers`: names in lower case; `address`: the client's, no port."""
+
+    method: str
+    target: str
+    headers: tuple[tuple[str, str], ...] = ()
+    address: str = ""
+
+    def header(self, name: str) -> str:
+        """The value of a header, "" without it; of one that comes several times all of them."""
+        return ", ".join(value for known, value in self.headers if known == name)
 
 
 class Response(NamedTuple):
-    """One answer. `headers` come besides Date and Content-Length."""
+    """One answer. `headers` come besides Date and Content-Length.
+
+    `follow`: the answer goes on behind `body`, without an end. It is given the client, and says what is to be done
+    when that is gone.
+    """
 
     status: HTTPStatus
     body: bytes
     headers: tuple[tuple[str, str], ...]
+    follow: "Callable[[HttpConnection], Callable[[], None]] | None" = None
 
 
-Answer = Callable[[str], Awaitable[Response]]
-"""From a request's target (path and query) to its answer."""
+Answer = Callable[[Request], Awaitable[Response]]
+"""From a request to its answer."""
 
 
 def text_response(status: HTTPStatus, text: str) -> Response:
@@ -85,6 +107,7 @@ class HttpConnection(asyncio.Protocol):
         self._in_request = False
         self._writing = False  # an answer is on its way
         self._pending_bytes = 0  # its size
+        self._left: Callable[[], None] | None = None  # the answer has no end, and this is told when the client is gone
 
     # --- asyncio.Protocol ---
 
@@ -100,6 +123,9 @@ class HttpConnection(asyncio.Protocol):
         """Bytes of a request."""
         if self._http is None:
             return
+        if self._left is not None:  # there is no next answer
+            self.abort()
+            return
         if not self._in_request:
             self._in_request = True
             self._arm(limits.MONITOR_REQUEST_SECONDS)
@@ -108,7 +134,9 @@ class HttpConnection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """The client sends no more, but may still want its answer."""
-        if self._http is not None:
+        if self._left is not None:
+            self.abort()
+        elif self._http is not None:
             self._http.receive_data(b"")
             self._go_on()
         return True
@@ -118,7 +146,9 @@ class HttpConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         """All of the answer is with the kernel."""
-        if self._writing:
+        if self._left is not None:
+            self._disarm()
+        elif self._writing:
             self._sent()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -129,6 +159,8 @@ class HttpConnection(asyncio.Protocol):
         self._disarm()
         if self._task is not None:
             self._task.cancel()
+        if self._left is not None:
+            self._left()
 
     def abort(self) -> None:
         """Cut off at once."""
@@ -182,25 +214,35 @@ class HttpConnection(asyncio.Protocol):
         self._task = self._listener.loop.create_task(self._answer())
 
     async def _answer(self) -> None:
-        target = self._request.target.decode("ascii", "replace") if self._request is not None else "/"
+        request = self._asked()
+        path = request.target.partition("?")[0]
         try:
-            if target.partition("?")[0].endswith(_PROBE):
-                response = await self._listener.answer(target)
+            if path.endswith(_PROBE):
+                response = await self._listener.answer(request)
+            elif _DASHBOARD in path:  # waits for logins, and sees to it by itself that not too much is made
+                response = await self._answer_unless_full(request)
             else:
-                response = await self._answer_in_turn(target)
+                async with self._listener.gate:
+                    response = await self._answer_unless_full(request)
         except Exception as error:  # our own bug: this client hears of it, and so does the log
-            self._listener.loop.call_exception_handler(
-                {"message": f"Error answering {target.partition('?')[0]}", "exception": error}
-            )
+            self._listener.loop.call_exception_handler({"message": f"Error answering {path}", "exception": error})
             response = text_response(HTTPStatus.INTERNAL_SERVER_ERROR, "500 internal server error\n")
         self._task = None
         self._send(response)
 
-    async def _answer_in_turn(self, target: str) -> Response:
-        async with self._listener.gate:
-            if self._listener.pending_bytes > limits.MONITOR_PENDING_BYTES:
-                return text_response(HTTPStatus.SERVICE_UNAVAILABLE, "503 too many answers are not taken yet\n")
-            return await self._listener.answer(target)
+    def _asked(self) -> Request:
+        peer = self._transport.get_extra_info("peername") if self._transport is not None else None
+        address = str(peer[0]) if peer else ""
+        if self._request is None:
+            return Request("GET", "/", (), address)
+        headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in self._request.headers)
+        method, target = (text.decode("ascii", "replace") for text in (self._request.method, self._request.target))
+        return Request(method, target, headers, address)
+
+    async def _answer_unless_full(self, request: Request) -> Response:
+        if self._listener.pending_bytes > limits.MONITOR_PENDING_BYTES:
+            return text_response(HTTPStatus.SERVICE_UNAVAILABLE, "503 too many answers are not taken yet\n")
+        return await self._listener.answer(request)
 
     def _refuse(self, status: HTTPStatus) -> None:
         """The request is none: say so, if anybody listens, and close."""
@@ -214,12 +256,19 @@ class HttpConnection(asyncio.Protocol):
     def _send(self, response: Response, *, close: bool = False) -> None:
         if self._http is None or self._transport is None:
             return
-        headers = [*response.headers, ("Date", _http_date(time.time())), ("Content-Length", str(len(response.body)))]
+        headers = [*response.headers, ("Date", _http_date(time.time()))]
+        is_head = self._request is not None and self._request.method == b"HEAD"
+        endless = response.follow is not None and not is_head
+        if not endless:
+            headers.append(("Content-Length", str(len(response.body))))
         if close:
             headers.append(("Connection", "close"))
         start = h11.Response(status_code=response.status, reason=response.status.phrase, headers=headers)
         out = [self._http.send(start)]
-        if self._request is None or self._request.method != b"HEAD":
+        if response.follow is not None and endless:
+            self._begin_endless(response.follow, [*out, self._http.send(h11.Data(data=response.body))])
+            return
+        if not is_head:
             out.append(self._http.send(h11.Data(data=response.body)))
         out.append(self._http.send(h11.EndOfMessage()))
         self._writing = True
@@ -229,6 +278,27 @@ class HttpConnection(asyncio.Protocol):
         self._transport.write(b"".join(part for part in out if part))
         if self._transport.get_write_buffer_size() == 0:
             self._sent()
+
+    def _begin_endless(self, follow: "Callable[[HttpConnection], Callable[[], None]]", out: list[bytes | None]) -> None:
+        self._writing = True
+        if self._transport is not None:
+            self._transport.write(b"".join(part for part in out if part))
+            self._transport.resume_reading()  # to hear of its end
+        self._left = follow(self)
+
+    def push(self, data: bytes) -> bool:
+        """Send a piece of an answer without an end. False: the client has not taken the last one, and is sent none.
+
+        Who takes nothing for `limits.MONITOR_WRITE_SECONDS` is cut off.
+        """
+        if self._http is None or self._transport is None or self._transport.is_closing():
+            return False
+        if self._transport.get_write_buffer_size() > 0:
+            return False
+        self._transport.write(self._http.send(h11.Data(data=data)) or b"")
+        if self._transport.get_write_buffer_size() > 0:
+            self._arm(limits.MONITOR_WRITE_SECONDS)
+        return True
 
     def _sent(self) -> None:
         """The answer is gone: close, or wait for the next request."""

@@ -70,7 +70,7 @@ def _settings(sources: Sources) -> dict[str, Any]:
         "ping_max": options.ping_max,
         "http_host": options.http_host or options.host,
         "http_port": sources.http_port if options.http_port else 0,
-        "http_base_path": options.http_base_path,
+        "http_base_path": options.monitoring.base_path,
         "https_port": sources.http_port if options.https_port else 0,
         "auth_timeout": go_float(options.authorization.timeout),
         "max_control_line": options.max_control_line,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
 
 import pytest
 import uvloop
 
 from jetbroker import limits
-from jetbroker.monitor.http import HttpListener, Response, text_response
+from jetbroker.monitor.http import HttpConnection, HttpListener, Request, Response, text_response
 from tests.support.http import TIMEOUT_S
 
 pytestmark = pytest.mark.filterwarnings("ignore:Overriding the .event_loop_policy.:pytest.PytestDeprecationWarning")
@@ -24,20 +24,29 @@ class Site:
 
     def __init__(self) -> None:
         self.release = asyncio.Event()
+        self.follower: asyncio.Future[HttpConnection] = asyncio.get_running_loop().create_future()
+        self.left = asyncio.Event()  # by who followed
         self.targets: list[str] = []
         self.errors: list[dict[str, object]] = []
         self.port = 0
         self.listener = HttpListener(asyncio.get_running_loop(), self.answer)
 
-    async def answer(self, target: str) -> Response:
+    async def answer(self, request: Request) -> Response:
+        target = request.target
         self.targets.append(target)
         if target == "/slow":
             await self.release.wait()
         if target == "/bug":
             raise ZeroDivisionError("a bug")
+        if target == "/endless":
+            return Response(HTTPStatus.OK, b"first", (), self.follow)
         if target == "/large":
             return Response(HTTPStatus.OK, b"x" * LARGE_BYTES, ())
         return text_response(HTTPStatus.OK, target)
+
+    def follow(self, connection: HttpConnection) -> Callable[[], None]:
+        self.follower.set_result(connection)
+        return self.left.set
 
     async def ask(self, data: bytes, *, eof: bool = False) -> bytes:
         """Everything that comes back until the listener closes."""
@@ -301,3 +310,66 @@ async def test_close_drops_connections(site: Site) -> None:
         site.listener.close()
         assert await read_all(reader) == b""
     writer.close()
+
+
+# --- answers without an end ---
+
+ENDLESS = b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+async def test_an_endless_answer_comes_in_pieces(site: Site) -> None:
+    async with asyncio.timeout(TIMEOUT_S):
+        reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+        writer.write(ENDLESS)
+        assert (await reader.readuntil(b"first\r\n")).count(b"Transfer-Encoding: chunked") == 1
+        connection = await site.follower
+        assert connection.push(b"second")
+        assert await reader.readuntil(b"second\r\n") == b"6\r\nsecond\r\n"
+        writer.close()
+        await site.left.wait()
+        assert not connection.push(b"third")
+
+
+@pytest.mark.parametrize("more", [b"GET /ok HTTP/1.1\r\nHost: a\r\n\r\n", b""])
+async def test_who_asks_for_more_meanwhile_or_has_ended_is_cut_off(site: Site, more: bytes) -> None:
+    async with asyncio.timeout(TIMEOUT_S):
+        reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+        writer.write(ENDLESS)
+        await site.follower
+        if more:
+            writer.write(more)
+        else:
+            writer.write_eof()
+        await site.left.wait()
+        await read_all(reader)
+        assert site.targets == ["/endless"]
+        writer.close()
+
+
+async def test_who_does_not_read_is_left_out_and_then_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MONITOR_WRITE_SECONDS", 0.2)
+    async with asyncio.timeout(TIMEOUT_S):
+        reader, writer = await asyncio.open_connection("127.0.0.1", site.port, limit=1024)
+        writer.write(ENDLESS)
+        connection = await site.follower
+        piece = b"x" * LARGE_BYTES
+        assert connection.push(piece)  # more than the kernel takes
+        assert not connection.push(b"y")
+        await site.left.wait()
+        assert b"y" not in (await read_all(reader))[-100:]
+        writer.close()
+
+
+async def test_a_slow_reader_who_catches_up_goes_on(site: Site) -> None:
+    async with asyncio.timeout(TIMEOUT_S):
+        reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+        writer.write(ENDLESS)
+        connection = await site.follower
+        assert connection.push(b"x" * LARGE_BYTES)
+        while not connection.push(b"done"):
+            await reader.read(65536)
+        received = b""
+        while b"done" not in received:
+            received = received[-100:] + await reader.read(65536)
+        writer.close()
+        await site.left.wait()

@@ -19,7 +19,7 @@ import jetbroker
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGES = ("jetbroker", "spark_jobs", "pyspark_jetstream")
-SHIPPED = (".py", ".pyi", ".pxd", ".typed")
+SHIPPED = (".py", ".pyi", ".pxd", ".typed", ".html", ".css", ".js", ".svg")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
