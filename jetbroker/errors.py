@@ -62,3 +62,7 @@ class StoreReadError(StorageError):
 
 class PlaceError(StoreReadError):
     """The folder or URL that a store was shipped to cannot be read or written, or what it holds is not whole."""
+
+
+class SegmentGoneError(StoreReadError):
+    """A segment was removed between planning and reading: the read has to be planned again."""

@@ -53,6 +53,15 @@ def without_spark(args: argparse.Namespace, small: bool, size: str) -> bool:
     return local
 
 
+def seconds(text: str) -> int:
+    """For argparse: 30s, 5m, 1h, 1d, or a number of seconds from 1 on."""
+    units = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+    number, factor = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
+    if not number.isdecimal() or int(number) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: use 30s, 5m, 1h or 1d")
+    return int(number) * factor
+
+
 def streams_of(args: argparse.Namespace) -> Streams:
     """The streams that a job is about."""
     return Streams({"path": args.store, "stream": args.stream, "account": args.account, "domain": args.domain})

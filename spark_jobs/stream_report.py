@@ -56,18 +56,10 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--subject", default="", metavar="PATTERN", help="only subjects that match, as orders.*.new")
     interval = "what one line of the rate table covers: 30s, 5m, 1h, 1d (default: fits the stream)"
-    parser.add_argument("--interval", type=_seconds, metavar="TIME", help=interval)
+    parser.add_argument("--interval", type=jobs.seconds, metavar="TIME", help=interval)
     parser.add_argument("--top", type=int, default=10, metavar="N", help="subjects to list (default: %(default)s)")
     jobs.add_engine(parser)
     return parser.parse_args(argv)
-
-
-def _seconds(text: str) -> int:
-    units = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-    number, factor = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
-    if not number.isdecimal() or int(number) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time: use 30s, 5m, 1h or 1d")
-    return int(number) * factor
 
 
 def fitting_interval(first_ns: int, last_ns: int) -> int:

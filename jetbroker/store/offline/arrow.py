@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jetbroker.errors import StoreReadError
-from jetbroker.store.offline.columns import WANT_DATA, WANT_HEADERS, WANT_SUBJECT
+from jetbroker.store.offline.columns import WANT_DATA, WANT_HEADERS, WANT_SUBJECT, clip_ranges
 
 if TYPE_CHECKING:
     from jetbroker.store.offline.reader import SegmentPart
@@ -71,7 +71,7 @@ def record_batch(schema: pa.Schema, part: SegmentPart, decoded: tuple[Any, ...])
         elif field.name == "headers":
             arrays.append(_headers(field.type, rows, headers))
         elif field.name == "deleted":
-            arrays.append(_within(part.deleted, seqs))
+            arrays.append(within(part.deleted, _array(pa.int64(), rows, seqs)))
         elif field.name in ("source_stream", "source_seq"):
             arrays.append(_source_of(_headers(TYPES["headers"], rows, headers), field.name).cast(field.type))
         else:
@@ -84,15 +84,16 @@ def header_values(headers: pa.MapArray, name: str) -> pa.Array:
     return pc.list_element(pc.map_lookup(headers, name, "first"), 0)
 
 
-def _within(merged: bytes, seqs: bytes) -> pa.BooleanArray:
-    """Is each of these ascending sequences in one of the merged ranges?"""
-    rows = memoryview(seqs).cast("q")
-    ends = memoryview(merged).cast("Q")
-    flags = bytearray(len(rows))
-    for at in range(0, len(ends), 2):
-        low, high = bisect_left(rows, ends[at]), bisect_right(rows, ends[at + 1])
-        flags[low:high] = b"\1" * (high - low)
-    return pa.Array.from_buffers(pa.uint8(), len(rows), [None, pa.py_buffer(bytes(flags))]).cast(pa.bool_())
+def within(merged: bytes, seqs: pa.Int64Array) -> pa.BooleanArray:
+    """For each of these ascending sequences: is it in one of the merged ranges?"""
+    flags = bytearray(len(seqs))
+    if len(seqs):
+        rows = memoryview(seqs.buffers()[1]).cast("q")[seqs.offset : seqs.offset + len(seqs)]
+        ends = memoryview(clip_ranges(merged, rows[0], rows[-1])).cast("Q")
+        for at in range(0, len(ends), 2):
+            low, high = bisect_left(rows, ends[at]), bisect_right(rows, ends[at + 1])
+            flags[low:high] = b"\1" * (high - low)
+    return pa.Array.from_buffers(pa.uint8(), len(seqs), [None, pa.py_buffer(bytes(flags))]).cast(pa.bool_())
 
 
 def _source_of(headers: pa.MapArray, column: str) -> pa.Array:

@@ -20,7 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jetbroker.errors import StoreReadError, StoreVersionError
+from jetbroker.errors import SegmentGoneError, StoreReadError, StoreVersionError
 from jetbroker.limits import READER_BATCH_ROWS
 from jetbroker.store.format.documents import decode_document, header_meta, segment_sequence, store_domain, stream_meta
 from jetbroker.store.format.names import decode_name, encode_name
@@ -194,7 +194,7 @@ def read_part(
         start += decoded[0]
         if decoded[1]:
             yield record_batch(schema, part, decoded)
-    for first, last in [pair for ends in segment.damaged[known:] for pair in _without(*ends, part.deleted)]:
+    for first, last in [pair for ends in segment.damaged[known:] for pair in without(*ends, part.deleted)]:
         log.warning("stream %r: the record of sequence %d in %s is damaged, skipped", part.stream, first, part.path)
         if damaged is not None:
             damaged.append((first, last))
@@ -453,7 +453,7 @@ def _snapshot(
             damage = unpacked_ranges(merge_ranges(packed_ranges(damage + torn)))
             own = merge_ranges(own + packed_ranges(torn))
         for first, last in damage:
-            damaged += _without(first, last, deleted)
+            damaged += without(first, last, deleted)
         segment.select(own)
         messages, size, first_ns, last_ns = segment.summary()
         limit = None if segment.sealed else segment.valid_end
@@ -464,7 +464,7 @@ def _snapshot(
         deleted = clip_ranges(deleted, 0, entry.first_seq - 1) if entry.first_seq else b""
         newer = entry
     if newer is not None:
-        damaged += _without(from_seq, newer.first_seq - 1, deleted)
+        damaged += without(from_seq, newer.first_seq - 1, deleted)
     parts.reverse()
     return StreamSnapshot(
         stream,
@@ -490,16 +490,18 @@ def _valid_before(entry: _Listed, newer: _Listed | None) -> int | None:
 
 
 def packed_ranges(ranges: list[tuple[int, int]]) -> bytes:
+    """(first, last) pairs as the bytes that columns.pyx works on; merge_ranges puts them in order."""
     return b"".join(end.to_bytes(8, "little") for pair in ranges for end in pair)
 
 
 def unpacked_ranges(ranges: bytes) -> list[tuple[int, int]]:
+    """The opposite."""
     ends = [int.from_bytes(ranges[at : at + 8], "little") for at in range(0, len(ranges), 8)]
     return list(zip(ends[::2], ends[1::2], strict=True))
 
 
-def _without(first: int, last: int, deleted: bytes) -> list[tuple[int, int]]:
-    """What of first..last is not deleted."""
+def without(first: int, last: int, deleted: bytes) -> list[tuple[int, int]]:
+    """What of first..last is not in these merged ranges."""
     left = []
     touching = clip_ranges(deleted, first, last)
     for at in range(0, len(touching), 16):
@@ -523,7 +525,7 @@ def _mapped(path: str) -> mmap.mmap | bytes:
 
 def _open_part(part: SegmentPart) -> SegmentColumns:
     """The segment as it was planned; raises StoreReadError when it is gone."""
-    gone = StoreReadError(
+    gone = SegmentGoneError(
         f"segment {part.path} of stream {part.stream!r} was removed after this read was planned (retention, purge or "
         "deletion of the stream); start the read again"
     )
