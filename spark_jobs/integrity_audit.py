@@ -13,22 +13,16 @@ from collections.abc import Sequence
 from jetbroker.errors import StorageError
 from jetbroker.store.offline.integrity import Chain, Found, Verdict, check_part, read_chain, verdict_of
 from jetbroker.store.offline.reader import SegmentPart
-from jetbroker.store.offline.stores import open_stream
-from spark_jobs.session import SparkMissingError, local_session
-
-INTACT, BROKEN, UNKNOWN = 0, 1, 2
+from spark_jobs import jobs
+from spark_jobs.session import local_session
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m spark_jobs.integrity_audit",
-        description="Checks the hash chain of a stream. Reads the files of the store with Spark; the broker may be "
-        "running or not, and is not asked. Exit code 0: intact, 1: not intact, 2: it could not be checked.",
-        epilog="example: python -m spark_jobs.integrity_audit /var/lib/jetbroker ORDERS",
+    parser = jobs.parser_of(
+        "integrity_audit",
+        "Checks the hash chain of a stream with Spark. Exit code 0: intact, 1: not intact, 2: it could not be checked.",
+        "/var/lib/jetbroker ORDERS",
     )
-    parser.add_argument("store", metavar="STORE", help="the broker's store_dir, or its jetstream folder")
-    parser.add_argument("stream", metavar="STREAM", help="the name of the stream")
-    parser.add_argument("--account", default="$G", help="the account that owns the stream (default: %(default)s)")
     parser.add_argument("--head", default="", metavar="SEQ:HASH", help="what STREAM.INFO has shown at some time")
     return parser.parse_args(argv)
 
@@ -43,10 +37,10 @@ def part_of(chain: Chain, part: SegmentPart) -> Chain:
 
 def audit(args: argparse.Namespace) -> Verdict:
     """The chain's links are followed here, the messages are hashed by Spark's workers."""
+    snapshot = jobs.streams_of(args).open()
     chain = read_chain(args.store, args.stream, args.account, args.head)
     if chain is None:
         raise StorageError(f"stream {args.stream!r} has no hash chain")
-    snapshot = open_stream(args.store, args.stream, args.account)
     found = Found()
     if snapshot.parts:
         context = local_session("integrity audit").sparkContext
@@ -56,15 +50,25 @@ def audit(args: argparse.Namespace) -> Verdict:
     return verdict_of(snapshot, chain, found, args.head)
 
 
+def report(args: argparse.Namespace) -> int:
+    verdict = audit(args)
+    document = verdict.to_json()
+    if args.json:
+        print(json.dumps(document, indent=2))
+    else:
+        rows = [{"": name.replace("_", " "), "value": _told(value)} for name, value in document.items()]
+        jobs.show(args, f"Hash chain of {verdict.stream} of account {verdict.account}", rows, ("", "value"))
+    return jobs.OK if verdict.intact else jobs.FOUND
+
+
+def _told(value: object) -> object:
+    return {True: "yes", False: "no", None: ""}[value] if value is None or isinstance(value, bool) else str(value)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code; prints the verdict as JSON."""
-    try:
-        verdict = audit(arguments(argv))
-    except (StorageError, SparkMissingError) as error:
-        print(f"integrity_audit: {error}", file=sys.stderr)
-        return UNKNOWN
-    print(json.dumps(verdict.to_json(), indent=2))
-    return INTACT if verdict.intact else BROKEN
+    """The exit code; see --help."""
+    args = arguments(argv)
+    return jobs.run("integrity_audit", lambda: report(args))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from rich.box import HEAVY_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from jetbroker.errors import StorageError
+from jetbroker.errors import JetbrokerError
 from spark_jobs.session import SparkMissingError
 from spark_jobs.streams import Streams
 
@@ -71,7 +71,7 @@ def run(name: str, work: Callable[[], int]) -> int:
     """The exit code of a job: its own, or 2 after one sentence on stderr."""
     try:
         return work()
-    except (StorageError, SparkMissingError) as error:
+    except (JetbrokerError, SparkMissingError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return FAILED
 
@@ -91,7 +91,7 @@ def show(
     console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, markup=False, emoji=False, highlight=False)
     table = Table(title=title, title_justify="left", box=HEAVY_HEAD if console.is_terminal else None)
     for name in columns:
-        number = any(isinstance(row[name], int) for row in rows)
+        number = any(isinstance(row[name], int | float) for row in rows)
         table.add_column(name.replace("_", " "), justify="right" if number else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(row[name]) for name in columns))
@@ -111,6 +111,8 @@ def _cell(value: object) -> str:
         return ""
     if isinstance(value, int):
         return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.3f}"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

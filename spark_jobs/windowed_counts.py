@@ -6,20 +6,17 @@ python -m spark_jobs.windowed_counts STORE STREAM
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from jetbroker.store.offline.reader import StreamSnapshot
-from jetbroker.tables.convert import microseconds
 from spark_jobs import jobs
+from spark_jobs.events import event_us, field_of
 from spark_jobs.subject_report import beginning
 
 COLUMNS = ("start", "subject", "messages")
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 Counted = Counter[tuple[int | None, str]]
 
 
@@ -30,7 +27,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "event's own: a field of a JSON payload, ISO 8601 or milliseconds since 1970.",
         "/var/lib/jetbroker ORDERS --window 5m --event-time created",
     )
-    parser.add_argument("--window", type=seconds, default=60, metavar="TIME", help="30s, 5m, 1h, 1d (default: 1m)")
+    parser.add_argument("--window", type=jobs.seconds, default=60, metavar="TIME", help="30s, 5m, 1h, 1d (default: 1m)")
     parser.add_argument("--event-time", default="", metavar="FIELD", help="the field, as created or order.created")
     parser.add_argument(
         "--depth", type=int, default=1, metavar="N", help="tokens of a subject that tell apart (default: 1)"
@@ -40,34 +37,13 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def seconds(text: str) -> int:
-    """`5m` as 300. Raises ArgumentTypeError."""
-    number, factor = (text[:-1], UNITS[text[-1]]) if text[-1:] in UNITS else (text, 1)
-    if not number.isdecimal() or int(number) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time: use 30s, 5m, 1h or 1d")
-    return int(number) * factor
-
-
-def event_us(payload: bytes, field: str) -> int | None:
-    """The time that a JSON payload names, in microseconds; None when it names none."""
-    try:
-        value: Any = json.loads(payload)
-        for key in field.split("."):
-            value = value[key]
-        if isinstance(value, str) and not value.lstrip("-").isdecimal():
-            return microseconds(datetime.fromisoformat(value))
-        return int(value) * 1000
-    except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError):
-        return None
-
-
 def counted_here(args: argparse.Namespace, snapshot: StreamSnapshot) -> Counted:
     """{(start of the window in s, beginning of the subject): messages} by this process."""
     found: Counted = Counter()
     width = args.window * 10**6
     for batch in snapshot.batches(["data" if args.event_time else "time", "subject"], subject=args.subject):
         if args.event_time:
-            times = [event_us(payload.as_py(), args.event_time) for payload in batch.column(0)]
+            times = [event_us(field_of(payload, args.event_time)) for payload in batch.column(0).to_pylist()]
         else:
             times = batch.column(0).cast("int64").to_pylist()
         for time_us, subject in zip(times, batch.column(1).to_pylist(), strict=True):

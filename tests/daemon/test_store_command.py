@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import fcntl
 import io
 import json
 import os
@@ -194,6 +195,25 @@ def test_an_export_that_fails_leaves_nothing_behind_and_replaces_nothing(run: Ru
     assert target.read_bytes() == b"mine"
     assert run("export", store, "ORDERS", target, "--force")[0] == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["jetstream", "out.parquet"]
+
+
+def test_what_killed_exports_left_is_removed_by_the_next(run: Run, store: Path, tmp_path: Path) -> None:
+    def unfinished(name: str, content: bytes) -> Path:
+        path = tmp_path / name
+        path.write_bytes(content)
+        return path
+
+    left = unfinished(".old.csv.12.jetbroker.part", b"seq")
+    being_made = unfinished(".new.csv.13.jetbroker.part", b"")
+    another = unfinished(".else.csv.14.part", b"theirs")
+    with unfinished(".now.csv.15.jetbroker.part", b"seq").open("rb") as written:
+        fcntl.flock(written, fcntl.LOCK_EX)
+        assert run("export", store, "ORDERS", tmp_path / "out.csv")[0] == 0
+        assert not left.exists()
+        assert being_made.exists() and another.exists() and Path(written.name).exists()
+    os.utime(being_made, (0, 0))
+    assert run("export", store, "ORDERS", tmp_path / "out.csv", "--force")[0] == 0
+    assert sorted(path.name for path in tmp_path.glob(".*")) == [another.name]
 
 
 @pytest.mark.parametrize(

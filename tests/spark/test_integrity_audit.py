@@ -29,11 +29,13 @@ async def test_spark_comes_to_the_same_verdict(tmp_path: Path, capsys: pytest.Ca
         for number in range(5):
             await client.jetstream().publish("s.a", b"%d" % number)
         await client.close()
-    assert integrity_audit.main([str(tmp_path), "S"]) == 0
+    assert integrity_audit.main([str(tmp_path), "S", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     verdict = verify(tmp_path, "S")
     assert verdict is not None and shown == verdict.to_json()
     assert integrity_audit.main([str(tmp_path), "S", "--head", "5:00"]) == 1
+    table = capsys.readouterr().out.split()
+    assert table[:5] == ["Hash", "chain", "of", "S", "of"] and table[table.index("intact") + 1] == "no"
     assert integrity_audit.main([str(tmp_path), "NONE"]) == 2
     path = tmp_path / "jetstream" / "%24G" / "S" / FILE_NAME
     data = path.read_bytes()

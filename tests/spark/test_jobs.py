@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -14,7 +15,16 @@ import nats
 import pytest
 from nats.js.api import AckPolicy, ConsumerConfig, StreamConfig
 
-from spark_jobs import consumer_lag, duplicates_audit, mirror_diff, subject_report, windowed_counts
+from spark_jobs import (
+    consumer_lag,
+    duplicates_audit,
+    latency_report,
+    mirror_diff,
+    replay,
+    subject_report,
+    windowed_counts,
+)
+from spark_jobs.events import event_us
 from tests.support import process
 from tests.support.process import ROOT
 from tests.support.stores import StreamWriter
@@ -173,6 +183,95 @@ def test_windows_of_storing_and_of_events(store: Path, run: Any) -> None:
         ("2026-03-01T00:00:30Z", "orders.>", 38),
         (None, "orders.>", 4),
     ]
+
+
+def test_latencies_from_an_event_to_the_disk(store: Path, run: Any) -> None:
+    """Message i is stored i - i // 2 seconds behind its event; four payloads tell no time."""
+    code, found = run(latency_report, str(store), "ORDERS", "--field", "at.created", "--window", "1m")
+    assert (code, found["without_time"]) == (0, 4)
+    assert (found["all"]["messages"], found["all"]["min_ms"], found["all"]["max_ms"]) == (94, 1000.0, 49000.0)
+    assert found["all"]["p50_ms"] == pytest.approx(25_000, rel=0.005)
+    assert [(row["start"], row["messages"]) for row in found["rows"]] == [
+        ("2026-03-01T00:00:00Z", 56),
+        ("2026-03-01T00:01:00Z", 38),
+    ]
+    words = (str(store), "ORDERS", "--field", "at.created", "--by", "subject", "--depth", "2", "--max-p99", "45000")
+    code, found = run(latency_report, *words)
+    assert (code, [row["subject"] for row in found["rows"]]) == (1, ["orders.eu.>", "orders.us.>"])
+
+
+def test_percentiles_are_those_of_a_sorted_list() -> None:
+    values = [((number * 7919) % 10_007) ** 2 - 500 for number in range(3000)]
+    found = latency_report.Latencies()
+    for value in values:
+        found.add(value)
+    ordered = sorted(values)
+    for percent in (1, 50, 90, 99, 99.9, 100):
+        exact = ordered[max(math.ceil(len(ordered) * percent / 100), 1) - 1]
+        assert found.percentile(percent) == pytest.approx(exact, rel=0.0051, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "expected"),
+    [
+        (1500, "ms", 1_500_000),
+        ("1500", "s", 1_500_000_000),
+        (1.5, "ms", 1500),
+        (1_500_000_000, "ns", 1_500_000),
+        ("1970-01-01T00:00:01+00:00", "ns", 1_000_000),
+        ("soon", "ms", None),
+        (True, "ms", None),
+        (None, "ms", None),
+        (float("inf"), "ms", None),
+        ([1], "ms", None),
+    ],
+)
+def test_the_time_of_an_event(value: object, unit: str, expected: int | None) -> None:
+    assert event_us(value, unit) == expected
+
+
+async def test_a_range_is_published_again_and_a_second_run_stores_nothing(
+    store: Path, tmp_path: Path, run: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with process.jetbroker("-js", "-sd", str(tmp_path / "other")) as server:
+        client = await nats.connect(server.url)
+        stream = client.jetstream(timeout=60)
+        await stream.add_stream(StreamConfig("COPY", subjects=["test.>"]))
+        words = (str(store), "ORDERS", "--url", server.url, "--into", "COPY", "--prefix", "test.", "--start-seq", "11")
+        first, again = run(replay, *words, "--in-flight", "7"), run(replay, *words)
+        assert first == (0, {**done(90, 0), "last_seq": 100})
+        assert again == (0, {**done(0, 90), "last_seq": 100})
+        assert run(replay, *words, "--name", "second", "--subject", "orders.eu.*", "--end-seq", "20")[1]["stored"] == 5
+        assert (await stream.stream_info("COPY")).state.messages == 95
+        message = await stream.get_msg("COPY", 2)
+        assert (message.subject, message.data) == ("test.orders.us.1", b'{"n": 11, "at": {"created": 1772323205000}}')
+        assert message.headers is not None and message.headers["Nats-Msg-Id"].startswith("replay:ORDERS.")
+        await client.close()
+        refused = replay.main([*words[:-5], "ELSE", "--prefix", "test."])
+        assert (refused, capsys.readouterr().err.count("\n")) == (2, 1)
+    assert replay.main([*words]) == 2
+    assert "cannot be reached" in capsys.readouterr().err
+
+
+def done(stored: int, repeated: int) -> dict[str, Any]:
+    return {"stream": "ORDERS", "into": "COPY", "stored": stored, "repeated": repeated, "damaged": 0}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--prefix", "a..b."], "does not begin a subject"),
+        (["--name", "a b"], "cannot stand in a header"),
+        (["--since", "soon"], "--since: 'soon'"),
+        (["--url", "http://localhost"], "is no URL of a server"),
+    ],
+)
+def test_a_replay_that_makes_no_sense(
+    store: Path, more: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert replay.main([str(store), "ORDERS", "--url", "nats://127.0.0.1:1", "--into", "COPY", *more]) == 2
+    told = capsys.readouterr().err
+    assert said in told and told.count("\n") == 1
 
 
 @pytest.mark.spark

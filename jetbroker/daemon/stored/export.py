@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMS = ("parquet", "ndjson", "csv")
+UNFINISHED = ".jetbroker.part"
+MAKING_SECONDS = 60  # an empty file may be one that its writer has not locked yet
 GROUP_ROWS = 128 * 1024  # rows and bytes of a row group: what is held in memory at once
 GROUP_BYTES = 64 * 1024 * 1024
 
@@ -89,14 +93,16 @@ def _interrupt(*_: object) -> None:
 
 @contextmanager
 def _whole(target: Path) -> Iterator[IO[bytes]]:
-    """A file that gets its name when all went well."""
-    hidden = target.parent / f".{target.name}.{os.getpid()}.part"
+    """A file that gets its name when all went well. What killed exports left in this folder goes."""
+    _remove_abandoned(target.parent)
+    hidden = target.parent / f".{target.name}.{os.getpid()}{UNFINISHED}"
     try:
         with hidden.open("wb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed: nobody takes it for abandoned
             yield file
             file.flush()
             os.fsync(file.fileno())
-        hidden.replace(target)
+            hidden.replace(target)
         folder = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -104,6 +110,16 @@ def _whole(target: Path) -> Iterator[IO[bytes]]:
             os.close(folder)
     finally:
         hidden.unlink(missing_ok=True)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Unfinished files that no export writes any more."""
+    for path in folder.glob(f".*{UNFINISHED}"):
+        with suppress(OSError), path.open("rb") as file:  # gone, locked by its writer, or not ours to remove
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            about = os.fstat(file.fileno())
+            if about.st_size or time.time() - about.st_mtime > MAKING_SECONDS:
+                path.unlink()
 
 
 @contextmanager
