@@ -40,12 +40,6 @@ def microseconds(moment):
 
 cdef class Converter:
     """Values of one type. `of` raises ValueError for one that is of another."""
-    cdef object type
-    cdef int kind
-    cdef object low, high            # of an integer
-    cdef object quantum, context     # of a decimal
-    cdef Converter item              # of an array or a map
-    cdef list members                # of a struct: Places
 
     def __init__(self, of):
         self.type = of
@@ -152,9 +146,6 @@ cdef class Converter:
 
 cdef class Place:
     """Where a payload has a column's value."""
-    cdef tuple path
-    cdef str column
-    cdef Converter converter
 
     def __init__(self, field):
         self.path = field.path
@@ -178,10 +169,6 @@ cdef class Place:
 
 cdef class RowDecoder:
     """Payloads to columns. `load` makes an object of a payload, or raises ValueError; `models`: it has attributes."""
-    cdef list places
-    cdef object load
-    cdef bint models
-    cdef readonly object fault
 
     def __init__(self, fields, load, bint models):
         self.places = [Place(field) for field in fields]
@@ -211,7 +198,7 @@ cdef class RowDecoder:
         for i in range(first, first + count):
             payload = PyBytes_FromStringAndSize(text + offsets[i], offsets[i + 1] - offsets[i])
             try:
-                self._add(payload, columns)
+                self.add(payload, columns)
             except (ValueError, RecursionError) as error:
                 if self.fault is None:
                     self.fault = error
@@ -219,7 +206,7 @@ cdef class RowDecoder:
                 self._leave_out(columns, i - first)
         return columns, bad
 
-    cdef int _add(self, bytes payload, list columns) except -1:
+    cdef int add(self, bytes payload, list columns) except -1:
         cdef Place place
         cdef Py_ssize_t column = 0
         row = self.load(payload)

@@ -11,15 +11,16 @@ error that names stream and sequence (failing).
 from __future__ import annotations
 
 import json as standard_json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from jetbroker.errors import StoreReadError
 from jetbroker.store.offline.reader import COLUMNS
-from jetbroker.tables import ddl, models
+from jetbroker.tables import ddl, json_scan, models
 from jetbroker.tables.column_types import ColumnType, arrow_schema, distinct
 from jetbroker.tables.convert import RowDecoder
+from jetbroker.tables.json_scan import Column, JsonScanner
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,7 +60,7 @@ class TypedPayloads:
         source = "json" if json else "msgpack" if msgpack else "model"
         fields = models.fields_of(self._model()) if model else ddl.parse(json or msgpack, source)
         self.fields = distinct(fields, (*COLUMNS, CORRUPT), source)
-        self._decoder: RowDecoder | None = None
+        self._decoder: RowDecoder | JsonScanner | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_decoder": None}  # made again where it is used
@@ -88,7 +89,10 @@ class TypedPayloads:
         payloads = batch.column("data")
         _, ends, data = payloads.buffers()
         decoder = self._row_decoder()
-        values, bad = decoder.decode(_octets(ends), _octets(data), payloads.offset, len(payloads))
+        found: tuple[Sequence[list[Any] | Column], list[int]] = decoder.decode(
+            _octets(ends), _octets(data), payloads.offset, len(payloads)
+        )
+        values, bad = found
         if bad and self.mode == "failing":
             seq = batch.column("seq")[bad[0]].as_py() if "seq" in batch.schema.names else bad[0] + 1
             raise StoreReadError(
@@ -98,7 +102,7 @@ class TypedPayloads:
         arrays = []
         for field in schema:
             if field.name in made:
-                arrays.append(pa.array(made[field.name], field.type))
+                arrays.append(_array(made[field.name], field.type, len(payloads)))
             elif field.name == CORRUPT:
                 arrays.append(_corrupt(payloads, bad, field.type))
             else:
@@ -111,9 +115,11 @@ class TypedPayloads:
             kept[row] = 0
         return decoded.filter(pa.array(list(map(bool, kept))))
 
-    def _row_decoder(self) -> RowDecoder:
+    def _row_decoder(self) -> RowDecoder | JsonScanner:
         if self._decoder is None:
-            self._decoder = RowDecoder(self.fields, self._loader(), bool(self.model))
+            decoder = RowDecoder(self.fields, self._loader(), bool(self.model))
+            simple = self.form == "json" and not self.model and json_scan.takes(self.fields)
+            self._decoder = json_scan.JsonScanner(self.fields, decoder) if simple else decoder
         return self._decoder
 
     def _model(self) -> type[BaseModel]:
@@ -153,6 +159,15 @@ def reason(fault: Exception | None) -> str:
     if isinstance(fault, RecursionError):
         return "it is nested too deeply"
     return str(fault)
+
+
+def _array(values: list[Any] | Column, kind: pa.DataType, count: int) -> pa.Array:
+    import pyarrow as pa
+
+    if isinstance(values, list):
+        return pa.array(values, kind)
+    buffers = [None if buffer is None else pa.py_buffer(buffer) for buffer in values.buffers()]
+    return pa.Array.from_buffers(kind, count, buffers, values.nulls)
 
 
 def _corrupt(payloads: pa.Array, bad: list[int], kind: pa.DataType) -> pa.Array:
