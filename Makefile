@@ -26,7 +26,7 @@ FUZZED_INPUTS ?= 20000
 # Random sequences that it plays against nats-server.
 SEQUENCES ?= 20000
 
-.PHONY: help run build test test-deep test-links lint format bench compatibility demo fuzz fuzz-asan wheel test-wheel clean prerequisites java
+.PHONY: help run build test test-deep test-links lint format bench compatibility demo fuzz fuzz-asan wheel test-wheel test-image clean prerequisites java
 
 help:
 	@echo "make run     build, then start the broker on $(CONFIG), at 127.0.0.1 (CONFIG=file, HOST=0.0.0.0)"
@@ -42,6 +42,7 @@ help:
 	@echo "make build   compile what changed"
 	@echo "make wheel   sdist and manylinux wheel into dist/ (PYTHON=python3.13 VENV=.venv-313 for another Python)"
 	@echo "make test-wheel  make wheel, then try it where nothing else is"
+	@echo "make test-image  the steps of docker/Dockerfile in a bare root, without Docker (as root, with debootstrap)"
 	@echo "make clean   remove everything that was built, .venv included"
 
 prerequisites:
@@ -135,6 +136,16 @@ wheel: $(RELEASE)
 
 test-wheel: wheel $(DEV)
 	JETBROKER_DIST=dist $(PY) -m pytest tests/packaging/test_wheel.py $(ARGS)
+
+BARE_ROOT := .build/bare-root
+$(BARE_ROOT):
+	@command -v debootstrap >/dev/null || { echo "debootstrap is missing (Debian, Ubuntu: apt-get install debootstrap)" >&2; exit 1; }
+	@mkdir -p .build
+	debootstrap --variant=minbase bookworm $@.part >.build/bare-root.log
+	mv $@.part $@
+
+test-image: build $(DEV) | $(BARE_ROOT)
+	JETBROKER_BARE_ROOT=$(BARE_ROOT) $(PY) -m pytest tests/packaging/test_image.py -s $(ARGS)
 
 clean:
 	rm -rf $(VENV) .build build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

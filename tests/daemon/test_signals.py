@@ -12,12 +12,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import bcrypt
+import nats
 import pytest
 
 from tests.support.daemon import ANY_PORT, CONNECT, Daemon
 from tests.support.process import ROOT
 
 PATIENCE_S = 20.0
+STORED = 5000
 LAME_DUCK = 'lame_duck_duration: "30s"\nlame_duck_grace_period: "1s"\n'
 LONG_LAME_DUCK = 'lame_duck_duration: "120s"\nlame_duck_grace_period: "60s"\n'  # more than an end is waited for
 
@@ -206,6 +208,36 @@ def test_a_restart_after_each_way_to_end_finds_a_clean_store(tmp_path: Path) -> 
             assert not [line for line in daemon.log if "[WRN]" in line or "[ERR]" in line]
             daemon.send(number)
             assert daemon.wait_end() == 0
+
+
+async def test_an_end_that_is_asked_for_while_it_recovers_loses_nothing(tmp_path: Path) -> None:
+    daemon = Daemon("-js", "-sd", str(tmp_path))
+    with daemon:
+        client = await nats.connect(daemon.url)
+        await client.jetstream().add_stream(name="S", subjects=["s"])
+        for _ in range(STORED - 1):
+            await client.publish("s", b"payload")
+        assert (await client.jetstream().publish("s", b"payload")).seq == STORED
+        await client.close()
+        daemon.kill()  # so the next start reads each record
+
+        command = [sys.executable, "-m", "jetbroker", *ANY_PORT, "-js", "-sd", str(tmp_path)]
+        with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as again:
+            assert again.stderr is not None
+            log = []
+            for line in again.stderr:
+                log.append(line)
+                if line.endswith("Starting JetStream\n"):
+                    again.terminate()
+            assert again.wait(PATIENCE_S) == 0
+        assert any("Trapped" in line for line in log), log
+        assert not [line for line in log if "[ERR]" in line or "[FTL]" in line]
+
+        daemon.start()
+        client = await nats.connect(daemon.url)
+        state = (await client.jetstream().stream_info("S")).state
+        assert (state.messages, state.last_seq) == (STORED, STORED)
+        await client.close()
 
 
 def wait_for_text(path: Path, text: str) -> None:

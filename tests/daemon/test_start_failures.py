@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +12,13 @@ import pytest
 
 from tests.support.daemon import ANY_PORT, CONNECT, Daemon, run
 
+# What a user may do who is not root, also when the tests run as root
+UNPRIVILEGED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
 
-def fails(*arguments: str, cwd: Path) -> str:
+
+def fails(*arguments: str, cwd: Path, before: Sequence[str] = ()) -> str:
     """stderr of a start that must end with exit code 1 and without a traceback."""
-    result = run(*arguments, cwd=cwd)
+    result = run(*arguments, cwd=cwd, before=before)
     assert result.returncode == 1, result.stderr
     assert "Traceback" not in result.stderr
     assert "Server is ready" not in result.stderr
@@ -134,6 +138,42 @@ def test_store_of_a_later_release(tmp_path: Path) -> None:
 )
 def test_files_that_cannot_be_written(tmp_path: Path, arguments: Sequence[str], expected: str) -> None:
     assert expected in fails(*ANY_PORT, *arguments, cwd=tmp_path)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with one stream, whose broker has ended."""
+    store = tmp_path_factory.mktemp("stored")
+    with Daemon("-js", "-sd", str(store)) as daemon, daemon.open() as client:
+        body = b'{"name":"S","subjects":["s"]}'
+        client.send(CONNECT + b"SUB r 1\r\nPUB $JS.API.STREAM.CREATE.S r %d\r\n%b\r\n" % (len(body), body))
+        assert b'"did_create":true' in client.until(b'"did_create":true')
+    return store
+
+
+@pytest.mark.parametrize(
+    ("place", "mode", "expected"),
+    [
+        ("", 0o500, "could not create storage directory - mkdir {}/jetstream: permission denied"),
+        ("jetstream", 0o500, "storage directory is not writable"),
+        ("jetstream/%24G/S/stream.json", 0o000, "{}/jetstream/%24G/S/stream.json: Permission denied; the broker"),
+        ("jetstream/%24G/S/00000000000000000001.seg", 0o400, "00000000000000000001.seg: Permission denied; the broker"),
+    ],
+)
+def test_a_volume_that_belongs_to_another_user(
+    tmp_path: Path, stored: Path, place: str, mode: int, expected: str
+) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    if place:
+        shutil.copytree(stored / "jetstream", volume / "jetstream")
+    (volume / place).chmod(mode)
+    try:
+        text = fails(*ANY_PORT, "-js", "-sd", str(volume), cwd=tmp_path, before=UNPRIVILEGED)
+    finally:
+        (volume / place).chmod(0o700)
+    (line,) = [line for line in text.splitlines() if "[FTL]" in line or "[ERR]" in line]
+    assert "[FTL] Can't start JetStream: " in line and expected.format(volume) in line
 
 
 def test_a_failed_start_leaves_no_ports_file(tmp_path: Path) -> None:

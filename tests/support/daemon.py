@@ -143,10 +143,10 @@ def without_pings(received: bytes) -> bytes:
     return re.sub(rb"(?m)^PING\r\n", b"", received)
 
 
-def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """Start a broker that is expected to end at once."""
+def run(*arguments: str, cwd: Path = ROOT, before: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    """Start a broker that is expected to end at once; `before`: words of a command that starts it."""
     return subprocess.run(
-        [sys.executable, "-m", "jetbroker", *arguments],
+        [*before, sys.executable, "-m", "jetbroker", *arguments],
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
