@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-from nats.errors import TimeoutError as NothingThere
 from nats.js import JetStreamContext
 
 
@@ -24,11 +23,8 @@ async def bill(jetstream: JetStreamContext) -> float:
     """The sum of all orders that were not billed before."""
     consumer = await jetstream.pull_subscribe("orders.>", durable="billing", stream="ORDERS")
     total = 0.0
-    while True:
-        try:
-            messages = await consumer.fetch(100, timeout=0.5)
-        except NothingThere:
-            return total
-        for message in messages:
+    while (await consumer.consumer_info()).num_pending:
+        for message in await consumer.fetch(100, timeout=30):
             total += json.loads(message.data)["price"]
-            await message.ack_sync()
+            await message.ack_sync(timeout=30)
+    return total

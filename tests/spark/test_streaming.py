@@ -11,6 +11,7 @@ import pytest
 from jetbroker.store.offline.reader import open_stream
 from jetbroker.testing import Server
 from spark_jobs.progress import lag
+from tests.support.examples import example
 from tests.support.stores import StreamWriter
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(540)]
@@ -94,6 +95,25 @@ async def test_a_frame_is_published_and_a_write_of_the_same_name_stores_nothing_
     assert sorted(stored) == sorted(b"%d" % i for i in range(100))
     with pytest.raises(PySparkException, match=r"nats://127\.0\.0\.1:1 cannot be reached"):
         write("nats://127.0.0.1:1")
+
+
+def test_the_example_copies_each_order_once(spark: Any, tmp_path: Path) -> None:
+    copy = example("spark_streaming").copy
+    store, target = tmp_path / "store", str(tmp_path / "orders")
+    writer = StreamWriter(store, "ORDERS")
+    for price in (1, 2):
+        writer.append(b"orders.eu", b'{"item": "book", "price": %d.5}' % price)
+    writer.flush()
+    ended(lambda: copy(spark, str(store), target))
+    writer.append(b"orders.us", b'{"item": "pen", "price": 3}')
+    writer.close()
+    ended(lambda: copy(spark, str(store), target))
+    rows = spark.read.parquet(target).orderBy("seq").select("seq", "item", "price").collect()
+    assert [tuple(row) for row in rows] == [
+        (1, "book", 1.5),
+        (2, "book", 2.5),
+        (3, "pen", 3),
+    ]
 
 
 def test_a_table_is_refused_and_a_view_shows_its_pushed_filters(
