@@ -26,7 +26,7 @@ FUZZED_INPUTS ?= 20000
 # Random sequences that it plays against nats-server.
 SEQUENCES ?= 20000
 
-.PHONY: help run build test test-deep test-links lint format bench compatibility demo fuzz fuzz-asan wheel test-wheel test-image clean prerequisites java
+.PHONY: help run build test test-deep test-links lint format bench compatibility demo fuzz fuzz-asan wheel test-wheel test-image reference clean prerequisites java
 
 help:
 	@echo "make run     build, then start the broker on $(CONFIG), at 127.0.0.1 (CONFIG=file, HOST=0.0.0.0)"
@@ -43,6 +43,7 @@ help:
 	@echo "make wheel   sdist and manylinux wheel into dist/ (PYTHON=python3.13 VENV=.venv-313 for another Python)"
 	@echo "make test-wheel  make wheel, then try it where nothing else is"
 	@echo "make test-image  the steps of docker/Dockerfile in a bare root, without Docker (as root, with debootstrap)"
+	@echo "make reference  write docs/reference and the man page anew, from the code"
 	@echo "make clean   remove everything that was built, .venv included"
 
 prerequisites:
@@ -146,6 +147,9 @@ $(BARE_ROOT):
 
 test-image: build $(DEV) | $(BARE_ROOT)
 	JETBROKER_BARE_ROOT=$(BARE_ROOT) $(PY) -m pytest tests/packaging/test_image.py -s $(ARGS)
+
+reference: build $(DEV)
+	$(PY) -m tools.reference
 
 clean:
 	rm -rf $(VENV) .build build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

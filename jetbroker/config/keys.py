@@ -238,6 +238,11 @@ OPERATOR_MODE = (
     "accounts_resolver resolver_preload resolver_pinned_accounts"
 ).split()
 
+# Options that are read, shown and compared at a reload, and that change nothing here.
+WITHOUT_EFFECT = frozenset(
+    "disable_sublist_cache max_buffered_msgs max_buffered_size max_ha_assets max_outstanding_catchup".split()
+)
+
 STORE_DIR = ("store_dir", "storedir", "store")  # `store` only inside of `jetstream {}`
 
 # What nats-server has and this broker has not. `<key>: false` is accepted: it asks for nothing.
