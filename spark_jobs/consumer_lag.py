@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from spark_jobs import jobs
+from spark_jobs import jobs, plots
 from spark_jobs.view_rows import consumer_rows
 
 # of a row of the view
@@ -31,6 +31,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--max-lag", type=int, metavar="N", help="exit with 1 when a consumer has not acked more than N"
     )
+    plots.add_plot(parser)
     return parser.parse_args(argv)
 
 
@@ -46,8 +47,20 @@ def lags(args: argparse.Namespace) -> list[jobs.Row]:
     return sorted(found, key=lambda row: (-row["lag"], row["stream"], row["consumer"]))
 
 
+def chart(rows: Sequence[jobs.Row]) -> plots.Chart:
+    """What each consumer has not acked: delivered, and still ahead."""
+    names = [row["consumer"] if len({row["stream"] for row in rows}) == 1 else f"{row['stream']} {row['consumer']}"
+             for row in rows]  # fmt: skip
+    return plots.ByName("Lag", "messages", names, {
+        "delivered, not acked": [row["ack_pending"] for row in rows],
+        "not delivered": [row["pending"] for row in rows],
+    })  # fmt: skip
+
+
 def report(args: argparse.Namespace) -> int:
+    plots.check(args.plot)
     rows = lags(args)
+    plots.save(args.plot, f"Consumers of {args.stream}", [chart(rows)])
     jobs.show(args, f"{args.stream}: {len(rows):,} consumers on disk", rows, COLUMNS)
     jobs.say("read from consumers' logs and footers; this needs no Spark")
     late = [row["consumer"] for row in rows if args.max_lag is not None and row["lag"] > args.max_lag]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from jetbroker.errors import StoreReadError
 from jetbroker.store.offline.reader import MIN_TIME_NS, StreamSnapshot
 from jetbroker.tables.asked import since_ns
-from spark_jobs import jobs
+from spark_jobs import jobs, plots
 from spark_jobs.events import UNITS, event_us, field_of
 from spark_jobs.stream_report import fitting_interval
 from spark_jobs.subject_report import beginning
@@ -53,6 +53,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--since", default="", metavar="TIME", help="from this time on: ISO 8601, or 90s, 2h, 7d before now"
     )
     parser.add_argument("--max-p99", type=int, metavar="MS", help="exit with 1 when the p99 of all is more than MS")
+    plots.add_plot(parser)
     return parser.parse_args(argv)
 
 
@@ -128,7 +129,21 @@ def _values(args: argparse.Namespace, batch: pa.RecordBatch) -> Iterable[object]
     return list(header_values(batch.column("headers"), args.header).to_pylist())
 
 
+def chart(found: Found, window: int) -> plots.Chart:
+    """The percentiles of each line of the report."""
+    keys = sorted(found, key=str)
+    series = {f"p{percent}": [found[key].percentile(percent) / 1000 for key in keys] for percent in PERCENTILES}
+    title = "From event to disk"
+    starts = sorted(key for key in found if isinstance(key, int))
+    if starts:
+        series = {name: [found[start].percentile(float(name[1:])) / 1000 for start in starts] for name in series}
+        return plots.OverTime(title, "ms", starts, series, window, lines=True)
+    p99 = {"p99": series["p99"]}
+    return plots.ByName(title + ", p99", "ms", [str(key) for key in keys], p99)
+
+
 def report(args: argparse.Namespace) -> int:
+    plots.check(args.plot)
     if bool(args.field) == bool(args.header):
         raise StoreReadError("give --field or --header: where a message says when its event was")
     started = time.perf_counter()
@@ -140,6 +155,7 @@ def report(args: argparse.Namespace) -> int:
     whole = Latencies()
     for each in found.values():
         whole.merge(each)
+    plots.save(args.plot, args.stream, [chart(found, window)])
     first = "subject" if args.by == "subject" else "start"
     rows = [
         {first: key if isinstance(key, str) else jobs.utc(key * 10**9), **each.row()}

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from jetbroker.store.offline.reader import StreamSnapshot
 from jetbroker.store.offline.stores import open_stream
-from spark_jobs import jobs
+from spark_jobs import jobs, plots
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,6 +58,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     interval = "what one line of the rate table covers: 30s, 5m, 1h, 1d (default: fits the stream)"
     parser.add_argument("--interval", type=jobs.seconds, metavar="TIME", help=interval)
     parser.add_argument("--top", type=int, default=10, metavar="N", help="subjects to list (default: %(default)s)")
+    plots.add_plot(parser)
     jobs.add_engine(parser)
     return parser.parse_args(argv)
 
@@ -137,7 +138,23 @@ def counted_by_spark(args: argparse.Namespace, interval: int) -> Counted:
 # --- what is shown ---
 
 
+def charts(counted: Counted, interval: int) -> list[plots.Chart]:
+    """The rate over time, and the largest subjects."""
+    starts = [row["start"] for row in counted.rates]
+
+    def per_second(name: str) -> dict[str, list[float]]:
+        return {name: [row[name] / interval for row in counted.rates]}
+
+    names, sizes = [row["subject"] for row in counted.subjects], [row["bytes"] for row in counted.subjects]
+    return [
+        plots.OverTime("Messages", "messages/s", starts, per_second("messages"), interval),
+        plots.OverTime("Headers and payload", "bytes/s", starts, per_second("bytes"), interval),
+        plots.ByName(f"Largest of {counted.subject_count:,} subjects", "bytes", names, {"bytes": sizes}),
+    ]
+
+
 def report(args: argparse.Namespace) -> int:
+    plots.check(args.plot)
     snapshot = open_stream(args.store, args.stream, args.account, args.domain)
     interval, counted, started = args.interval or 1, Counted([], [], 0), time.perf_counter()
     if snapshot.messages:
@@ -145,6 +162,7 @@ def report(args: argparse.Namespace) -> int:
         is_small = snapshot.messages <= jobs.SMALL_MESSAGES
         here = jobs.without_spark(args, is_small, f"{snapshot.messages:,} messages")
         counted = (counted_here if here else counted_by_spark)(args, interval)
+    plots.save(args.plot, f"Stream {snapshot.stream} of account {snapshot.account}", charts(counted, interval))
     if args.json:
         print(json.dumps(document(snapshot, counted, interval)))
         return jobs.OK

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jetbroker.store.offline.reader import StreamSnapshot
-from spark_jobs import jobs
+from spark_jobs import jobs, plots
 from spark_jobs.events import event_us, field_of
 from spark_jobs.subject_report import beginning
 
@@ -33,6 +33,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--depth", type=int, default=1, metavar="N", help="tokens of a subject that tell apart (default: 1)"
     )
     parser.add_argument("--subject", default="", metavar="PATTERN", help="only subjects that match, as orders.*.new")
+    plots.add_plot(parser)
     jobs.add_engine(parser)
     return parser.parse_args(argv)
 
@@ -86,7 +87,16 @@ def counted_by_spark(args: argparse.Namespace) -> Counted:
     return Counter({(row["start"], row["subject"]): row["count"] for row in grouped.collect()})
 
 
+def chart(found: Counted, window: int) -> plots.Chart:
+    """The windows with messages, of those that are of some time."""
+    starts = sorted({start for start, _ in found if start is not None})
+    subjects = {subject for start, subject in found if start is not None}
+    series = {subject: [found[start, subject] for start in starts] for subject in subjects}
+    return plots.OverTime("Messages per window", "messages", starts, plots.most(series), window)
+
+
 def count(args: argparse.Namespace) -> int:
+    plots.check(args.plot)
     snapshot = jobs.streams_of(args).open()
     small = snapshot.messages <= jobs.SMALL_MESSAGES
     local = jobs.without_spark(args, small, f"{snapshot.messages:,} messages")
@@ -96,6 +106,7 @@ def count(args: argparse.Namespace) -> int:
         {"start": jobs.utc(start * 10**9) if start is not None else None, "subject": subject, "messages": messages}
         for (start, subject), messages in ordered
     ]
+    plots.save(args.plot, args.stream, [chart(found, args.window)])
     jobs.show(args, f"{args.stream}: messages per {args.window:,} s", rows, COLUMNS, {"window_s": args.window})
     return jobs.OK
 
