@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -27,6 +28,7 @@ from spark_jobs.open_table.layout import MOST_TOKENS, Layout
 from spark_jobs.open_table.tables import OpenTable
 
 FORMATS = ("parquet", "iceberg", "delta")
+LOGIN = re.compile(r"//[^/@]*@")  # of a URI
 ATTEMPTS = 5  # a stream whose retention overtakes a run is opened anew
 
 
@@ -115,6 +117,8 @@ class Export:
         args = self.args
         names = ("subject", "partition_tokens", "columns", "decode", "model", "form", "mode")
         options = {name: getattr(args, name) for name in names}
+        if args.format == "iceberg":  # another catalog would know nothing of the files that are there
+            options |= {"catalog": LOGIN.sub("//", args.catalog), "table": args.table}
         return Identity(args.format, args.account, snapshot.stream, snapshot.stream_id, options)
 
     def table(self) -> OpenTable:

@@ -186,6 +186,30 @@ def test_what_an_interrupted_run_left_goes_and_nothing_else(
     assert {path.name for path in folder.iterdir()} - named(dest) == {path.name for path in others}
 
 
+def test_retention_that_overtakes_a_run_does_not_end_it(
+    writer: StreamWriter, export: Export, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = export_table.Export._opened
+    stale = [opened(export_table.Export(export_table.arguments([str(tmp_path), "ORDERS", str(tmp_path / "table")])))]
+    writer.delete([(1, 20)])
+    writer.flush()
+    sorted((tmp_path / "jetstream").rglob("*.seg"))[0].unlink()
+    monkeypatch.setattr(export_table.Export, "_opened", lambda self: stale.pop() if stale else opened(self))
+    assert export(tmp_path / "table")["rows"] == 10
+    assert rows(read("parquet", tmp_path / "table")) == of_stream(tmp_path)
+    assert not stale
+
+
+def test_another_catalog_is_another_table(writer: StreamWriter, export: Export, tmp_path: Path) -> None:
+    words = (tmp_path / "table", "--format", "iceberg", "--table", "lake.orders", "--catalog")
+    catalog = f"sqlite:////{tmp_path}/lake.db"
+    assert export(*words, catalog)["rows"] == 30
+    assert rows(read("iceberg", tmp_path / "table")) == of_stream(tmp_path)
+    refused = export(*words, "")
+    assert (refused["code"], "was begun with --catalog" in refused["said"]) == (2, True)
+    assert export(*words, catalog)["added"] == 0
+
+
 def test_two_do_not_write_at_once(writer: StreamWriter, export: Export, tmp_path: Path) -> None:
     from spark_jobs.open_table.identity import only_writer
 
