@@ -62,18 +62,22 @@ class LeafLogins:
         self._passwords.ask(verdict.check, claim.address, name, wanted, checked)
         return None
 
-    def renew(self, login: Login, claim: Claim) -> Renewal:
-        """Judge a link that came in as `login`, after a reload; `claim` is what is known of its connection alone.
+    def renew(self, login: Login, claim: Claim) -> Login | None:
+        """As whom a link stays that came in as `login`, after a reload; None: it has to go.
+
+        `claim` is what is known of its connection alone.
 
         A user who has another password now has to log in anew: links come back by themselves.
         """
         if self._own.defined:
-            return Renewal.STAYS if self._own.knows(login) else Renewal.GONE
+            return self._own.successor(login)
         if login.user or login.nkey or login.by_token or login.token is not None:
             renewal, verdict = self._authenticator.renew(login, claim)
-            return renewal if verdict.check is None else Renewal.GONE
+            if renewal is not Renewal.STAYS or verdict.check is not None:
+                return None
+            return login if verdict.login is NOBODY else verdict.login
         now = self._find(claim).login
-        return Renewal.STAYS if now is not None and now.account == login.account else Renewal.GONE
+        return now if now is not None and now.account == login.account else None
 
     def _find(self, claim: Claim) -> Verdict:
         if self._own.defined:
@@ -139,11 +143,12 @@ class _Own:
         verdict = self._secrets.compare(login, claim, claim.password, Verdict(None))
         return verdict._replace(who=login.user) if self._maps and login is not None else verdict
 
-    def knows(self, login: Login) -> bool:
-        """Is there still one like this?"""
+    def successor(self, login: Login) -> Login | None:
+        """The same user or nkey in these logins."""
         now = self._nkey if login.nkey else self._users.get(login.user)
-        same = now is not None and (now.account, now.nkey, now.secret) == (login.account, login.nkey, login.secret)
-        return same and now is not None and not now.proxy_required
+        if now is None or now.proxy_required:
+            return None
+        return now if (now.account, now.nkey, now.secret) == (login.account, login.nkey, login.secret) else None
 
     def _judge_nkey(self, login: Login, claim: Claim) -> Verdict:
         if login.proxy_required:

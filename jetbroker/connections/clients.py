@@ -12,6 +12,7 @@ from jetbroker.config.durations import format_duration
 from jetbroker.config.options import Options
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.closed import ClosedConnections, Traffic
+from jetbroker.connections.ending import REASON, Ending
 from jetbroker.connections.events import ClientEvents, Witness
 from jetbroker.connections.handshake import read_info
 from jetbroker.connections.info import ServerInfo
@@ -73,8 +74,7 @@ class Clients(ClientEvents):
         self._told: dict[str, float] = {}
         self._unmeasured: set[int] = set()  # those the first PING is still due to
         self._closing_since: dict[int, float] = {}
-        self._stopping = False
-        self._nobody_left: asyncio.Future[None] | None = None
+        self._ending = Ending(tick.loop)
         self.follow_trace()
 
     def factory(self, kind: str = "nats") -> ClientProtocol:
@@ -91,16 +91,11 @@ class Clients(ClientEvents):
         self._sweeper = self._loop.call_later(self._sweep_seconds, self._sweep)
 
     async def stop(self) -> None:
-        """Close every connection without a word. What is queued is sent, unless a client does not take it in time."""
-        self._stopping = True
+        """Close every connection without a word."""
         if self._sweeper is not None:
             self._sweeper.cancel()
         self.logins.stop()
-        for client in list(self.connected.values()):
-            client.close("Server Shutdown")
-        if self.connected:
-            self._nobody_left = self._loop.create_future()
-            await asyncio.wait([self._nobody_left], timeout=limits.STOP_FLUSH_SECONDS)
+        await self._ending.close(self.connected)
 
     def announce_lame_duck(self) -> None:
         """Tell the clients that understand it to go elsewhere."""
@@ -113,7 +108,7 @@ class Clients(ClientEvents):
         clients = list(self.connected.values())
         step = min(seconds / max(len(clients), 1), limits.LAME_DUCK_STEP_SECONDS)
         for client in clients:
-            client.close("Server Shutdown")
+            client.close(REASON)
             if client is not clients[-1]:
                 await asyncio.sleep(random.uniform(step / 2, step))
 
@@ -185,8 +180,8 @@ class Clients(ClientEvents):
         client.set_trace(self.shared.tracer is not None)
         if client.arrival is None or not client.arrival.greets_later:
             self.greet(client)
-        if self._stopping:
-            client.close("Server Shutdown")
+        if self._ending.has_begun:
+            client.close(REASON)
             return
         self.log.debug(f"{self.who(client)} - Client connection created")
         if len(self.connected) > max(self.options.max_connections, 0):
@@ -219,8 +214,7 @@ class Clients(ClientEvents):
         if reason == PENDING_BYTES:
             limit = self.options.max_pending
             self.log.info(f"{self.who(client)} - Slow Consumer Detected: MaxPending of {limit} Exceeded")
-        if self._nobody_left is not None and not self.connected and not self._nobody_left.done():
-            self._nobody_left.set_result(None)
+        self._ending.gone(self.connected)
         self.log.debug(f"{self.who(client)} - Client connection closed: {reason}")
         self.witness.left(client, reason)
         client.identity.leave()

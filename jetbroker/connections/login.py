@@ -17,7 +17,7 @@ from jetbroker.auth.nkeys import new_nonce
 from jetbroker.auth.password_queue import PasswordQueue
 from jetbroker.auth.passwords import Check
 from jetbroker.bounds import least
-from jetbroker.config.options import GLOBAL_ACCOUNT, UNLIMITED, AccountLimits, Options
+from jetbroker.config.options import GLOBAL_ACCOUNT, UNLIMITED, Options
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.events import Witness
 from jetbroker.connections.handshake import ConnectOptions, decode_connect
@@ -195,7 +195,7 @@ class Logins:
             client.account.connections -= 1
         account.connections += 1
         client.identity.enter(login, options)
-        self._bound(client, self.options.limits_of(account.name))
+        self._bound(client, account)
         self._follow_end(client, login.token)
 
     # --- limits of accounts ---
@@ -208,9 +208,9 @@ class Logins:
             detail += f" - Account:{client.account.label} - {client.identity.label()}"
         return ProtocolError(text, "Maximum Account Connections Exceeded", detail)
 
-    def _bound(self, client: ClientProtocol, bounds: AccountLimits) -> int:
+    def _bound(self, client: ClientProtocol, account: Account) -> int:
         """The smallest one of server, account and user holds. Returns how many subscriptions there may be."""
-        options = self.options
+        options, bounds = self.options, self.options.limits_of(account.name)
         login = client.identity.login
         if login is not None and login.token is not None:
             own = login.token.may.limits
@@ -308,7 +308,7 @@ class Logins:
 
     def rebound(self, client: ClientProtocol) -> bool:
         """The limits of a client's account are other ones; False when it has too many subscriptions to stay."""
-        if 0 <= self._bound(client, self.options.limits_of(client.account.name)) < client.subscription_count:
+        if 0 <= self._bound(client, client.account) < client.subscription_count:
             client.close("Maximum Subscriptions Exceeded", "maximum subscriptions exceeded")
             return False
         return True

@@ -8,7 +8,7 @@ from jetbroker import NATS_VERSION
 from jetbroker.accounts.account import Account
 from jetbroker.addresses import joined
 from jetbroker.config.advertise import advertised
-from jetbroker.config.options import Options
+from jetbroker.config.options import Options, PermissionsOptions
 from jetbroker.connections.info import ServerInfo
 from jetbroker.forms.api_level import API_LEVEL
 from jetbroker.leafnodes.handshake import info_line, rules_as_json
@@ -58,15 +58,16 @@ class Greeting:
             fields["compression"] = "off"
         return info_line(fields)
 
-    def after_connect(self, link: Link, account: Account) -> bytes:
-        """Its login was good: what it may do, and whose it is here."""
-        user = link.remote.permissions
+    def after_connect(self, link: Link, account: Account, *, renewed: bool = False) -> bytes:
+        """Its login was good: what it may do, and whose it is here. `renewed`: not what it was told before."""
+        user = link.remote.permissions or PermissionsOptions()
         fields = self._of(link)
-        if user is not None:
-            for name, rules in (("import", user.subscribe), ("export", user.publish)):
-                found = rules_as_json(rules)
-                if found is not None:
-                    fields[name] = found
+        for name, rules in (("import", user.subscribe), ("export", user.publish)):
+            found = rules_as_json(rules)
+            if found is not None:
+                fields[name] = found
+            elif renewed:
+                fields[name] = {"allow": [">"]}
         fields |= {"remote_account": account.name, "connect_info": True}
         if account.is_system:
             fields["acc_is_sys"] = True

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from jetbroker import limits
 from jetbroker.accounts.account import Account
-from jetbroker.auth.authenticator import WEBSOCKET
+from jetbroker.auth.authenticator import WEBSOCKET, Login
 from jetbroker.auth.nkeys import new_nonce
 from jetbroker.bounds import least
 from jetbroker.config.durations import format_duration
 from jetbroker.config.options import SYSTEM_ACCOUNT, Options
 from jetbroker.connections.closed import ClosedConnections, Traffic
+from jetbroker.connections.ending import REASON, Ending
 from jetbroker.connections.events import Witness
 from jetbroker.connections.output import Shared
 from jetbroker.connections.tls_queue import TlsQueue
@@ -105,8 +106,7 @@ class Leafs:
         self._limit_told: dict[str, float] = {}  # by account, loop time
         self._encryption: Encryption | None = None
         self._sweeper: asyncio.TimerHandle | None = None
-        self._stopping = False
-        self._nobody_left: asyncio.Future[None] | None = None
+        self._ending = Ending(tick.loop)
 
     # --- life ---
 
@@ -117,15 +117,10 @@ class Leafs:
         self._sweeper = self._loop.call_later(limits.SWEEP_SECONDS, self._sweep)
 
     async def stop(self) -> None:
-        """Close every link; what is queued is sent, unless the other side does not take it in time."""
-        self._stopping = True
+        """Close every link without a word."""
         if self._sweeper is not None:
             self._sweeper.cancel()
-        for link in list(self.opened.values()):
-            link.close("Server Shutdown")
-        if self.opened:
-            self._nobody_left = self._loop.create_future()
-            await asyncio.wait([self._nobody_left], timeout=limits.STOP_FLUSH_SECONDS)
+        await self._ending.close(self.opened)
 
     def follow_accounts(self) -> None:
         """Each account keeps a ledger of its interest, as long as there are leafnodes at all."""
@@ -198,8 +193,8 @@ class Leafs:
         peer = link.remote
         suffix = f" for account: {peer.account.label}" if peer.account is not None else ""
         self.log.info(f"{self.who(link)} - Leafnode connection created{suffix} ")
-        if self._stopping:
-            link.close("Server Shutdown")
+        if self._ending.has_begun:
+            link.close(REASON)
         elif peer.dialled is not None:
             peer.dialled.opened(link)
         else:
@@ -236,8 +231,7 @@ class Leafs:
             )
         remote = f" - Remote: {peer.server}" if peer.server and peer.account is not None else ""
         self.log.info(f"{self.who(link)} - Leafnode connection closed: {reason}{remote}")
-        if self._nobody_left is not None and not self.opened and not self._nobody_left.done():
-            self._nobody_left.set_result(None)
+        self._ending.gone(self.opened)
         if peer.dialled is not None:
             peer.dialled.lost(link)
         if peer.account is not None:
@@ -437,6 +431,15 @@ class Leafs:
         peer.ping_due = self._loop.time() + first
         self.witness.came(link)
         self._changed()
+
+    def renew(self, link: Link, login: Login) -> None:
+        """A reload: a link that was accepted stays as this login, with what that may do now."""
+        peer, account = link.remote, link.remote.account
+        before, peer.login = peer.permissions, login
+        if account is None or peer.permissions == before:
+            return
+        link.send(self.greeting.after_connect(link, account, renewed=True))
+        link.apply_rules(self._rules(peer))
 
     def _ledger(self, account: Account) -> Ledger:
         """The account's interest. With its first link it gets a mark, which must not come back by another one."""

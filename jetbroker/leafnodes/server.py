@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from jetbroker.accounts.account import Account
-from jetbroker.auth.authenticator import Authenticator, Renewal
+from jetbroker.auth.authenticator import Authenticator
 from jetbroker.auth.leaf_logins import LeafLogins
 from jetbroker.config.leaf_reload import ChangedRemote, LeafChanges
 from jetbroker.config.options import SYSTEM_ACCOUNT, LeafRemote, Options
@@ -116,10 +116,13 @@ class Leafnodes:
         self.logins.replace(self.options, authenticator)
         for link in list(self.leafs.live.values()):
             peer = link.remote
-            if peer.login is None or peer.account is None:
+            if link.closed or peer.login is None or peer.account is None:
                 continue
             gone = peer.account.name not in self.leafs.accounts
-            if gone or self.logins.renew(peer.login, self.hub.known_of(link)) is not Renewal.STAYS:
+            login = None if gone else self.logins.renew(peer.login, self.hub.known_of(link))
+            if login is not None:
+                self.leafs.renew(link, login)
+            else:
                 link.fail(
                     LoginRefused("Authentication Failure", f"authentication error - User {quoted(peer.user or '')}")
                 )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jetbroker.auth.authenticator import LEAFNODE, LEAFNODE_WEBSOCKET, Authenticator, Claim, Login, Renewal, Verdict
+from jetbroker.auth.authenticator import LEAFNODE, LEAFNODE_WEBSOCKET, Authenticator, Claim, Login, Verdict
 from jetbroker.auth.leaf_logins import LeafLogins, accused
 from jetbroker.auth.password_queue import PasswordQueue
 from jetbroker.auth.passwords import hash_password
@@ -238,24 +238,24 @@ def test_who_is_still_let_in_after_a_reload(loop: asyncio.AbstractEventLoop) -> 
     judge = Judge(block(users=[LeafUser("u", "p", "A")]), loop)
     login = judge(link("u", "p")).login
     assert login is not None
-    assert judge.logins.renew(login, link()) is Renewal.STAYS
+    assert judge.logins.renew(login, link()) is not None
     judge.reload(block(users=[LeafUser("u", "other", "A")]))
-    assert judge.logins.renew(login, link()) is Renewal.GONE
+    assert judge.logins.renew(login, link()) is None
     anybody = Login(account="A")
     judge.reload(block(account="A"))
-    assert judge.logins.renew(anybody, link()) is Renewal.STAYS
+    assert judge.logins.renew(anybody, link()) is not None
     judge.reload(block(account="B"))
-    assert judge.logins.renew(anybody, link()) is Renewal.GONE
+    assert judge.logins.renew(anybody, link()) is None
     options = block()
     options.accounts["A"].users = [UserOptions(user="u", password="p")]
     judge.reload(options)
     known = judge(link("u", "p")).login
     assert known is not None
     judge.reload(options)
-    assert judge.logins.renew(known, link()) is Renewal.STAYS
-    assert judge.logins.renew(anybody, link()) is Renewal.GONE
+    assert judge.logins.renew(known, link()) is not None
+    assert judge.logins.renew(anybody, link()) is None
     judge.reload(block())
-    assert judge.logins.renew(known, link()) is Renewal.GONE
+    assert judge.logins.renew(known, link()) is None
 
 
 def test_time_for_the_login(loop: asyncio.AbstractEventLoop) -> None:
@@ -302,7 +302,7 @@ def test_in_operator_mode_a_token_says_the_account(loop: asyncio.AbstractEventLo
     found = judged(account.user(nats={"sub": {"deny": ["a"]}})).login
     assert found is not None
     assert (found.account, found.permissions is not None) == (account.public, True)
-    assert logins.renew(found, Claim(LEAFNODE)) is Renewal.STAYS
+    assert logins.renew(found, Claim(LEAFNODE)) is not None
     only_tcp = account.user(nats={"allowed_connection_types": ["LEAFNODE"]})
     assert judged(only_tcp).login is not None
     assert judged(only_tcp, LEAFNODE_WEBSOCKET).told == ("Connection type not allowed",)

@@ -13,6 +13,14 @@ HANDSHAKES = [
         "more than the right login",
         [leaf(connect(cluster="c", domain="d", jetstream=True, protocol=1, unknown={"a": [1]}))],
     ),
+    Conversation(
+        "a leaf of the future",
+        [
+            leaf(connect(version="99.1.0", protocol=9, features={"more": [1]})),
+            leaf("LS+ foo"),
+            client("PUB foo 2", "hi"),
+        ],
+    ),
     Conversation("no server name", [leaf(connect(name=None))]),
     Conversation("nothing but a login", [leaf('CONNECT {"user":"USER","pass":"p"}')]),
     Conversation("wrong password", [leaf(connect(**{"pass": "x"}), until=END)]),

@@ -37,6 +37,15 @@ HANDSHAKES = [
         ],
     ),
     Conversation("a hub of the past", [first(proto=None, info_on_connect=None, api_lvl=None, compression=None), hub()]),
+    Conversation(
+        "a hub of the future",
+        [
+            first(version="99.1.0", proto=9, api_lvl=99, features={"more": [1]}),
+            second(version="99.1.0", proto=9, api_lvl=99, features={"more": [1]}),
+            client("SUB foo 1"),
+            hub("LMSG foo 2", "hi"),
+        ],
+    ),
     Conversation("a hub with a domain", [first(domain="d", jetstream=True), second(domain="d", jetstream=True)]),
     Conversation("a hub with a cluster", [first(cluster="c"), second(cluster="c")]),
     Conversation("a hub with our own name as cluster", [first(cluster="same"), second(cluster="same")]),

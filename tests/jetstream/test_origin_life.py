@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
+import time
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from tests.support.streams import StreamBench
 
 ANSWER_SECONDS = 10.0
 NEVER_SECONDS = 3600.0
+DAY_NS = 86_400 * 10**9
 
 
 class PlayedOrigin:
@@ -56,8 +59,10 @@ class PlayedOrigin:
         self.bench.router.publish_bytes(reply, None, b"", body)
         return subject, config
 
-    def deliver(self, stream_seq: int, consumer_seq: int, count: int = 1, payload: bytes = b"x") -> None:
-        reply = b"$JS.ACK.O.C.%d.%d.%d.1700000000000000000.0" % (count, stream_seq, consumer_seq)
+    def deliver(
+        self, stream_seq: int, consumer_seq: int, count: int = 1, payload: bytes = b"x", time_ns: int = 17 * 10**17
+    ) -> None:
+        reply = b"$JS.ACK.O.C.%d.%d.%d.%d.0" % (count, stream_seq, consumer_seq, time_ns)
         self.bench.router.publish_bytes(self.deliver_subject, reply, b"", payload)
 
     def heartbeat(self, consumer_seq: int) -> None:
@@ -80,6 +85,26 @@ def origin_of(stream: Any) -> dict[str, Any]:
     info = stream.origins.info()
     found: dict[str, Any] = info["mirror"] if "mirror" in info else info["sources"][0]
     return found
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["mirror", "source"])
+async def test_an_origin_whose_clock_is_wrong_loses_nothing(tmp_path: Path, kind: dict[str, Any]) -> None:
+    """A mirror shows its origin's times, but never an earlier one behind a later one; a stream with sources its own."""
+    bench = StreamBench(tmp_path)
+    origin = PlayedOrigin(bench)
+    before = time.time_ns()
+    stream = open_stream(bench, kind)
+    await origin.accept()
+    times = [before + DAY_NS, before - DAY_NS, 0, before + 2 * DAY_NS, before]
+    for seq, time_ns in enumerate(times, 1):
+        origin.deliver(seq, seq, payload=b"%d" % seq, time_ns=time_ns)
+    shown = [stream.log.time_of(seq) for seq in range(1, 6)]
+    if "mirror" in kind:
+        assert shown == list(accumulate(times, max))
+    else:
+        assert before <= shown[0] <= shown[-1] < before + DAY_NS
+    assert [stream.log.get(seq)[3] for seq in range(1, 6)] == [b"1", b"2", b"3", b"4", b"5"]
+    await bench.close()
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=["mirror", "source"])
