@@ -1,6 +1,9 @@
 from asyncio import AbstractEventLoop
 
 class TickTask: ...
+class Rest(TickTask): ...
+
+REST: Rest
 
 class Tick:
     loop: AbstractEventLoop

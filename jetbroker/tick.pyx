@@ -15,6 +15,16 @@ cdef class TickTask:
         raise NotImplementedError(type(self).__name__)
 
 
+cdef class Rest(TickTask):
+    """Has nothing to do: it stands where something gone had its task."""
+
+    cdef int run_tick(self) except -1:
+        return 0
+
+
+REST = Rest()
+
+
 cdef class Tick:
     """The end-of-tick work of one event loop."""
 

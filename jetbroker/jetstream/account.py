@@ -362,7 +362,7 @@ class JetStream:
 
     def _try_stream(self, config: StreamConfig, own_subjects: SubjectFilter) -> None:
         """Nothing is written of a configuration that no stream can be built from."""
-        Stream(self.host, self.usage, config, MemoryLog(self.host.tick), 0, own_subjects)
+        Stream(self.host, self.usage, config, MemoryLog(self.host.tick), 0, own_subjects).release()
 
     async def update_stream(self, config: StreamConfig, *, pedantic: bool = False) -> Stream:
         """Give an existing stream this configuration. Raises ApiError."""
@@ -397,14 +397,13 @@ class JetStream:
 
     async def delete_stream(self, name: str) -> None:
         """Delete a stream with its consumers, one that is offline, too. Raises ApiError."""
-        consumers: list[str] = []
-        template = ""
+        consumers: dict[str, Consumer] = {}
+        stream: Stream | None = None
         if name not in self.offline:
             stream = self.stream(name)
-            template = stream.template
             self._leave(stream)
-            consumers = list(stream.consumers)
-            for consumer in list(stream.consumers.values()):
+            consumers = dict(stream.consumers)
+            for consumer in consumers.values():
                 consumer.stop(DELETED)
             await in_turns(stream.stopping())
             if stream.origins is not None:
@@ -415,9 +414,12 @@ class JetStream:
         except StorageError as error:
             raise api_error("stream_delete", err=str(error)) from error
         self.offline.pop(name, None)
-        for consumer_name in consumers:
+        for consumer_name, consumer in consumers.items():
+            consumer.release()
             self.host.advisories.consumer("DELETED", name, consumer_name, "delete")
-        self.host.advisories.stream("DELETED", name, "delete", template)
+        self.host.advisories.stream("DELETED", name, "delete", stream.template if stream is not None else "")
+        if stream is not None:
+            stream.release()
 
     async def purge(self) -> None:
         """Delete every stream, those that are offline, too, and whatever else is stored. Raises ApiError."""
@@ -606,6 +608,7 @@ class JetStream:
             return
         consumer.stop(DELETED)
         stream.remove_consumer(consumer)
+        consumer.release()
         try:
             await self.store.delete_consumer(self.account_name, stream.name, consumer.name)
         except StorageError as error:
@@ -614,6 +617,7 @@ class JetStream:
 
     async def delete_consumer(self, stream: Stream, name: str) -> None:
         """Delete a consumer, one that is offline, too; pulls that wait are told. Raises ApiError."""
+        consumer: Consumer | None = None
         if name in stream.offline:
             stream.remove_offline(name)
             has_files = True
@@ -628,6 +632,8 @@ class JetStream:
                 await self.store.delete_consumer(self.account_name, stream.name, name)
             except StorageError as error:
                 raise api_error("stream_general_error", err=str(error)) from error
+        if consumer is not None:
+            consumer.release()
         await stream.commit()
         self.host.advisories.consumer("DELETED", stream.name, name, "delete")
 

@@ -119,6 +119,18 @@ cdef bint seen_lately(uint64_t h) noexcept nogil:
     return known
 
 
+cdef class Gone(Receiver):
+    """In the place of a receiver of the broker's own that is no more: a whole stream may be behind it, and a client
+    keeps the last route it has used."""
+
+    cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
+        return 0
+
+
+cdef Receiver GONE
+GONE = Gone()
+
+
 cdef class Router:
     """The interest table of one account."""
 
@@ -488,6 +500,8 @@ cdef class Router:
                 self.links.unsubscribed(sub)
             if self.imports is not None:
                 self.imports.unsubscribed(sub)
+        if not sub.sid and not is_links(sub):
+            sub.receiver = GONE
         return 0
 
     cpdef int weigh(self, Subscription sub, int weight) except -1:

@@ -112,6 +112,15 @@ class Retry:
             self._timer.cancel()
             self._timer = None
 
+    def end(self) -> None:
+        """No more tries, ever."""
+        self.cancel()
+        self._action = _nothing
+
     def _fire(self) -> None:
         self._timer = None
         self._action()
+
+
+def _nothing() -> None:
+    """What is left to try of something that is closed."""

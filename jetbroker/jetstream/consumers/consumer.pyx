@@ -18,6 +18,7 @@ from jetbroker.jetstream.consumers.vigil cimport Vigil
 from jetbroker.jetstream.host.host cimport Host
 from jetbroker.jetstream.models.interest cimport StreamConsumer
 from jetbroker.store.log.stream_log cimport SubjectFilter
+from jetbroker.tick cimport TickTask
 
 from jetbroker import limits
 from jetbroker.errors import StorageError
@@ -26,6 +27,7 @@ from jetbroker.jetstream.consumers import placement
 from jetbroker.jetstream.consumers import state as consumer_state
 from jetbroker.jetstream.consumers import status as texts
 from jetbroker.store.log.stream_log import subject_filter_steps
+from jetbroker.tick import REST
 from jetbroker.turns import at_once
 
 cdef int64_t PAUSE_LOOK_NS = 5_000_000_000       # how often the wall clock, which may be set, is looked at in a pause
@@ -178,6 +180,12 @@ cdef class Consumer(StreamConsumer):
         self.subscriptions = {}
         self._write_state()
         self.delivery.end(reason)
+
+    def release(self) -> None:
+        """It is deleted, and stopped: what it refers to lets go of it, so that all of it is freed at once."""
+        self.turn.task = <TickTask?>REST
+        if self.writer.log is not None:
+            self.writer.log.observer = None
 
     def update(self, config, SubjectFilter matching=None) -> None:
         """Take over a changed configuration (checked before), with its filter where that has been made."""

@@ -19,11 +19,13 @@ from jetbroker.jetstream.consumers.waiting cimport (
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.saturate cimport add_int64, subtract_int64
 from jetbroker.store.log.stream_log cimport StoredMessage, SubjectFilter
+from jetbroker.tick cimport TickTask
 from jetbroker.wire.message cimport Message
 
 from jetbroker.jetstream.consumers import status as texts
 from jetbroker.jetstream.consumers.pull_request import PullLimits, PullRequestError, parse_pull_request
 from jetbroker.forms.api_level import LEVEL_HEADER, level_supported
+from jetbroker.tick import REST
 from jetbroker.wire.headers import header_value
 
 
@@ -50,6 +52,7 @@ cdef class PullDelivery(Delivery):
         cdef WaitingRequest request
         cdef str line = f"409 {reason}"
         Delivery.end(self, reason)
+        self.waiting.watcher = <TickTask?>REST
         for request in self.waiting.take_all():
             if line == texts.SERVER_SHUTDOWN:
                 self.status(request.reply, texts.status_with_rest(line, request.left, max(request.bytes_left, 0)))

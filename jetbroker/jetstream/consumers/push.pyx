@@ -21,6 +21,7 @@ from jetbroker.wire.message cimport Message
 
 from jetbroker import limits
 from jetbroker.jetstream.consumers import status as texts
+from jetbroker.tick import REST
 from jetbroker.wire.headers import header_value
 
 cdef int64_t PULSE_NS = <int64_t>(limits.JS_WATCHDOG_SECONDS * 1e9)
@@ -181,6 +182,7 @@ cdef class PushDelivery(Delivery):
         """Deliver no more."""
         Delivery.end(self, reason)
         self.target.leave()
+        self.target.watcher = <TickTask?>REST
 
     cdef bytes take_request(self, bytes reply, bytes headers, bytes body):
         return texts.PUSH_BASED

@@ -51,16 +51,16 @@ cdef uint64_t SLOTS_PER_UNIT = 4         # of a publisher's turn, when a roll-up
 
 
 cdef class FastPublishes:
-    """Takes none."""
+    """Takes none: that of a stream which is no more."""
 
     cdef int take(self, SubjectEntry entry, const Message* msg, bytes asked) except -1:
-        raise NotImplementedError
+        return 0
 
     cdef int write_failed(self, uint64_t first_lost, object error) except -1:
-        raise NotImplementedError
+        return 0
 
     cdef int drop(self) except -1:
-        raise NotImplementedError
+        return 0
 
 
 cdef class Ingest(Receiver):
@@ -112,6 +112,13 @@ cdef class Ingest(Receiver):
             self.republisher.configure(config.republish)
         self.dedup.resize(config.duplicate_window)
         return 0
+
+    def release(self) -> None:
+        """The stream is deleted: nothing that belongs to it refers back from now on."""
+        if self.schedules is not None:
+            self.schedules.release()
+        self.fast_batches = FastPublishes()
+        self.batches = self.schedules = self.overdue = None
 
     # --- publishes ---
 

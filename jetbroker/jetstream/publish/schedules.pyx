@@ -20,7 +20,7 @@ from jetbroker.store.log.flagged cimport FlaggedWalk, is_stored
 from jetbroker.store.log.stream_log cimport (
     FLAG_SCHEDULE, READ_MISSING, READ_OK, StoredMessage, StreamLog, SubjectFilter, SubjectState,
 )
-from jetbroker.tick cimport PHASE_CONSUMERS, Tick
+from jetbroker.tick cimport PHASE_CONSUMERS, Tick, TickTask
 
 from jetbroker import limits
 from jetbroker.errors import StorageError
@@ -28,6 +28,7 @@ from jetbroker.forms.gotext import parse_time
 from jetbroker.jetstream.publish.headers import header_text
 from jetbroker.jetstream.publish.schedule_headers import PURGE, Rules, due_first, generated_block, read_pattern
 from jetbroker.jetstream.publish.schedule_patterns import bounded
+from jetbroker.tick import REST
 
 cdef Py_ssize_t SLOTS_AT_ONCE = limits.JS_SCHEDULE_SLOTS
 cdef int64_t SECOND_NS = 1_000_000_000
@@ -108,6 +109,10 @@ cdef class Schedules(Worker):
         """Fire nothing any more."""
         self.running = False
         self.timer.stop()
+
+    def release(self) -> None:
+        """The stream is deleted: the timer, which is stopped, refers to nothing of it."""
+        self.timer.task = <TickTask?>REST
 
     def add(self, uint64_t seq, bytes headers not None, int64_t now, prepared) -> None:
         """Message seq, just stored, is a schedule; `prepared`: what `prepare` has said of its headers, or None."""

@@ -100,6 +100,10 @@ class Origin:
             self.host.router.unsubscribe(subscription)
         self._direct = []
 
+    def release(self) -> None:
+        """Nothing comes any more: what took it and this let go of each other."""
+        del self.ingest
+
     def delete_consumer(self) -> None:
         """Tell the origin, without waiting for an answer; a consumer that was made beforehand stays."""
         if self.consumer and self.source.consumer is None:
@@ -384,6 +388,12 @@ class Origins:
             origin.stop()
         if self.moved:
             self.record_moved()
+
+    def release(self) -> None:
+        """The stream is deleted, and they are stopped: what they refer to lets go of them."""
+        for origin in self.all():
+            origin.release()
+        self.mirror, self.sources = None, {}
 
     def delete_consumers(self) -> None:
         """The stream will not be back."""

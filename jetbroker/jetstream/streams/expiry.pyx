@@ -14,12 +14,13 @@ from jetbroker.jetstream.timing.wall_timer cimport WallTimer
 from jetbroker.saturate cimport add_int64
 from jetbroker.store.log.flagged cimport FlaggedWalk
 from jetbroker.store.log.stream_log cimport FLAG_TTL, READ_MISSING, READ_OK, StoredMessage, SubjectState
-from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS
+from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, TickTask
 from jetbroker.wire.headers cimport find_header
 
 from jetbroker import limits
 from jetbroker.errors import StorageError
 from jetbroker.forms.gotext import SECOND, duration_text
+from jetbroker.tick import REST
 
 cdef uint64_t EVICTIONS_AT_ONCE = limits.JS_EVICTED_AT_ONCE
 cdef int64_t WORK_NS = limits.JS_WORK_NS
@@ -61,6 +62,10 @@ cdef class Expiry(TickTask):
         self.ttls.on_earlier = None
         self.ingest.on_first_message = None
         return self.timer.stop()
+
+    def release(self) -> None:
+        """The stream is deleted: the timer, which is stopped, refers to nothing of it."""
+        self.timer.task = <TickTask?>REST
 
     cdef int watch(self) except -1:
         return self.timer.set(self._next_due()) if self.running else 0

@@ -76,7 +76,7 @@ cdef class Stream(LogObserver):
         self.ingest.fast_batches = FastBatches(self.ingest)
         self.expiry = Expiry(self.ingest)
         self.direct = DirectGet(self.router, self.tick, log, self.name)
-        self.sweep = RetentionSweep(self)
+        self.sweep = RetentionSweep()
         self._take(config, own_subjects or subject_filter(patterns_of(config)))
         log.observer = self
 
@@ -132,6 +132,17 @@ cdef class Stream(LogObserver):
             self.dedup_timer = None
         self._end_chain()
         yield from self._unsubscribe(list(self.subscriptions))
+
+    def release(self) -> None:
+        """It is deleted for good, and stopped: what it refers to lets go of it, so that all of it is freed at once."""
+        self.log.observer = None
+        self.consumers = {}
+        self.ingest.interest.set_consumers([])
+        self.ingest.release()
+        self.expiry.release()
+        if self.origins is not None:
+            self.origins.release()
+            self.origins = None
 
     def applying(self, config: object):
         """Go over to a new configuration, already checked, in steps; True: the stream is running.
@@ -373,7 +384,7 @@ cdef class Stream(LogObserver):
         else:
             few = floor <= self.log.last_seq <= LOOKED_THROUGH + max(floor, self.log.first_seq)
             (<RetentionSweep>self.sweep).add(
-                None, was_for if wanted and not few else None, self.log.last_seq, floor if few else 0)
+                self, None, was_for if wanted and not few else None, self.log.last_seq, floor if few else 0)
 
     def listed_consumers(self) -> dict:
         """The consumers that are shown and counted, by name."""
@@ -407,7 +418,7 @@ cdef class Stream(LogObserver):
         """A consumer's filters have changed."""
         self.ingest.interest.set_consumers(self.ingest.interest.consumers)
         if self.retention == RETAIN_INTEREST and self.consumers:
-            (<RetentionSweep>self.sweep).add(None, None, self.log.last_seq)
+            (<RetentionSweep>self.sweep).add(self, None, None, self.log.last_seq)
         return 0
 
     def position_changed(self, consumer: StreamConsumer) -> None:
@@ -417,7 +428,7 @@ cdef class Stream(LogObserver):
         """
         cdef uint64_t behind = (<StreamConsumer?>consumer).delivered_up_to()
         if self.retention == RETAIN_INTEREST and 0 < behind <= self.log.last_seq:
-            (<RetentionSweep>self.sweep).add(consumer, (<StreamConsumer>consumer).interest(), behind)
+            (<RetentionSweep>self.sweep).add(self, consumer, (<StreamConsumer>consumer).interest(), behind)
 
     cdef int _resume_retention(self) except -1:
         """A crash may lie between a stored ack and the removal it means: give those acks once more."""
@@ -430,7 +441,7 @@ cdef class Stream(LogObserver):
             if delivered:
                 # a message of a work queue that was skipped by a reset is not done with
                 (<RetentionSweep>self.sweep).add(
-                    consumer, consumer.interest(), delivered,
+                    self, consumer, consumer.interest(), delivered,
                     consumer.begun_at() if self.retention == RETAIN_WORKQUEUE else 0)
         return 0
 
@@ -480,15 +491,16 @@ cdef class Stream(LogObserver):
 
 cdef class RetentionSweep(TickTask):
     """Goes over stored messages and removes those that no consumer needs, a bounded number per tick."""
-    cdef Stream stream
+    cdef Stream stream                 # while there is something to do
     cdef object jobs                   # deque of [consumer or None, SubjectFilter or None, next, last]
 
-    def __init__(self, Stream stream not None) -> None:
-        self.stream = stream
+    def __init__(self) -> None:
         self.jobs = deque()
 
-    cdef int add(self, StreamConsumer consumer, SubjectFilter matching, uint64_t last, uint64_t start=0) except -1:
+    cdef int add(self, Stream stream, StreamConsumer consumer, SubjectFilter matching, uint64_t last,
+                 uint64_t start=0) except -1:
         """Look at messages from `start` to `last`: those `consumer` no longer needs; None: those nobody needs."""
+        self.stream = stream
         if matching is None:
             matching = SubjectFilter()
         self.jobs.append([consumer, matching, max(start, self.stream.log.first_seq), last])
@@ -496,11 +508,18 @@ cdef class RetentionSweep(TickTask):
         return 0
 
     cdef int run_tick(self) except -1:
+        if self.stream is not None and not self._sweep(self.stream):
+            self.jobs.clear()
+            self.stream = None
+        return 0
+
+    cdef bint _sweep(self, Stream stream) except -1:
+        """True: there is more to do, in the next turn."""
         cdef StoredMessage stored
-        cdef StreamLog log = self.stream.log
+        cdef StreamLog log = stream.log
         cdef uint64_t left = EVICTIONS_PER_TICK
         cdef int64_t until = monotonic_ns() + limits.JS_WORK_NS
-        while self.jobs and self.stream.running:
+        while self.jobs and stream.running:
             job = self.jobs[0]
             consumer, matching, start, last = job
             while left and monotonic_ns() < until:
@@ -512,9 +531,9 @@ cdef class RetentionSweep(TickTask):
                 self._judge(<StreamConsumer>consumer, stored.seq)
             else:
                 job[2] = start
-                self.stream.tick.defer(PHASE_EVENTS, self)
-                return 0
-        return 0
+                stream.tick.defer(PHASE_EVENTS, self)
+                return True
+        return False
 
     cdef int _judge(self, StreamConsumer consumer, uint64_t seq) except -1:
         if consumer is not None and consumer.needs(seq):

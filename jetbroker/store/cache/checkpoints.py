@@ -77,6 +77,7 @@ class Checkpoints:
 
     def forget_stream(self, log: FileLog) -> None:
         """The stream is deleted."""
+        log.on_sealed = log.on_removed = None
         stream = stream_folder(log)
         for segment in [segment for segment, owner in self._sealed.items() if owner is log]:
             del self._sealed[segment]

@@ -65,5 +65,5 @@ cdef class Health:
 
     def close(self):
         """The log is gone: no more tries, nothing to tell."""
-        self.retry.cancel()
+        self.retry.end()
         self.faults.forget(self)
