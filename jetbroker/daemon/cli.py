@@ -73,6 +73,7 @@ Commands:
     replay                           Publish dead letters again (see {program} replay --help)
     store ls|info|cat|export|infer|verify|ship|restore
                                      Look into the files of a store, copy it elsewhere (see {program} store --help)
+    top [URL]                        Show what a server does now (see {program} top --help)
     completion bash|zsh|fish         Print what a shell completes flags and commands by
 
 Common Options:
@@ -82,9 +83,10 @@ Common Options:
 """
 
 
-_NEW_COMMANDS = ("check", "completion", "init")  # nats-server's own words go before them where we stand in for it
+# nats-server's own words go before these where we stand in for it
+_NEW_COMMANDS = ("check", "completion", "init", "top")
 _COMMANDS = ("passwd", "replay", "store")
-_MODULES = {"store": "stored.command"}
+_MODULES = {"store": "stored.command", "top": "top.command"}
 _BROKEN_PIPE = 128 + signal.SIGPIPE
 
 

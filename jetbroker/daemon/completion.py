@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from jetbroker.daemon.flags import FLAGS
 
-COMMANDS = ("check", "completion", "init", "passwd", "replay", "store")
+COMMANDS = ("check", "completion", "init", "passwd", "replay", "store", "top")
 """The words that are no flags of a start."""
 _FILES = frozenset("c config P pid l log tlscert tlskey tlscacert sd store_dir ports_file_dir".split())
 

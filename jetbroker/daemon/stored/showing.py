@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from jetbroker.forms.printable import safe as safe
 from jetbroker.forms.sizes import friendly_bytes
 from jetbroker.tables.asked import as_text
 
@@ -35,11 +36,6 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
 
 def show_json(value: Any) -> None:
     print(json.dumps(value, indent=2))
-
-
-def safe(text: str) -> str:
-    """Printable characters as they are, the others escaped."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def size(count: int) -> str:
