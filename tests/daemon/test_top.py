@@ -29,6 +29,7 @@ from jetbroker.daemon.top import screen
 from jetbroker.daemon.top.asking import Answers
 from jetbroker.daemon.top.figures import figures_of
 from jetbroker.daemon.top.screen import View
+from tests.support.certificates import make
 from tests.support.http import monitor_port
 from tests.support.process import ROOT, ServerProcess, find_nats_server, free_port, jetbroker
 
@@ -114,6 +115,21 @@ def test_over_nats_as_a_user_of_the_system_account(server: ServerProcess) -> Non
     assert (done.returncode, "a user of the system account is needed" in done.stderr) == (1, True)
     done = top(server.url.replace("//", "//admin:wrong@"), "--once")
     assert (done.returncode, "Traceback" in done.stderr, "wrong" in done.stderr) == (1, False, False)
+
+
+def test_over_https_with_a_base_path(tmp_path: Path) -> None:
+    certificates, port = make(tmp_path), free_port()
+    config = tmp_path / "broker.conf"
+    config.write_text(f'https: "127.0.0.1:{port}"\nhttp_base_path: "/x"\n{certificates.tls_block()}')
+    with jetbroker("-c", str(config)):
+        url, authority = f"https://127.0.0.1:{port}/x", str(certificates.ca.cert)
+        found = json.loads(top(url, "--once", "--json", "--interval", "0.1", "--tlsca", authority).stdout)
+        assert found["server"]["health"] == "ok"
+        done = top(url, "--once")
+        assert (done.returncode, "cannot be trusted" in done.stderr, "--tlsca" in done.stderr) == (1, True, True)
+        for wrong in (str(config), str(tmp_path / "nothing.pem")):
+            done = top(url, "--once", "--tlsca", wrong)
+            assert (done.returncode, "is no file of an authority" in done.stderr) == (1, True)
 
 
 @pytest.mark.skipif(find_nats_server() is None, reason="there is no nats-server")

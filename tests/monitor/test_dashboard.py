@@ -26,8 +26,9 @@ from jetbroker.monitor.dashboard.sampling import Sample, StreamRow
 from jetbroker.monitor.dashboard.tables import Wanted, rows_of
 from jetbroker.monitor.http import Request
 from jetbroker.monitor.query import Query
+from tests.support.certificates import make
 from tests.support.http import TIMEOUT_S, get, monitor_port, raw
-from tests.support.process import ServerProcess, jetbroker
+from tests.support.process import ServerProcess, free_port, jetbroker
 
 BOB_HASH = "$2a$04$bI8BUpTXBTWWGVFsh41T2usS/z6ed.VXGQnkEBwWIFnxud8LwmpUi"  # of "b0bs"
 OPEN = """
@@ -392,6 +393,24 @@ class Follower:
                 pass
         except ConnectionResetError:
             return
+
+
+# --- over TLS, below a path ---
+
+
+def test_over_https_below_a_path(tmp_path: Path) -> None:
+    certificates, port = make(tmp_path), free_port()
+    text = f'https: "127.0.0.1:{port}"\nhttp_base_path: "/x"\ndashboard: true\n{certificates.tls_block()}'
+    with run_with(tmp_path, text):
+        connection = http.client.HTTPSConnection("127.0.0.1", port, context=certificates.client_context())
+        connection.request("GET", "/x/dashboard", headers={"Origin": f"https://127.0.0.1:{port}"})
+        assert connection.getresponse().read().startswith(b"<!doctype html>")
+        connection.request("GET", "/x/dashboard/events")
+        answer = connection.getresponse()
+        lines = [answer.readline() for _ in range(5)]
+        connection.close()
+        assert json.loads(lines[2].removeprefix(b"data: "))["scope"] == {"account": None, "messages": True}
+        assert lines[4].startswith(b"data: ")
 
 
 # --- viewers ---

@@ -81,6 +81,9 @@ def _over_http(place: Place) -> Answers:
             connection.close()
     except http.client.HTTPException:
         raise AskError(f"{shown} is no monitoring port: it does not speak HTTP.") from None
+    except ssl.SSLCertVerificationError as error:
+        hint = "Name its authority with --tlsca."
+        raise AskError(f"{shown} has a certificate that cannot be trusted: {error.verify_message}. {hint}") from None
     except OSError as error:
         hint = "Is it running, with a monitoring port (http_port, -m)?"
         raise AskError(f"{shown} does not answer: {error.strerror or error}. {hint}") from None
@@ -89,7 +92,10 @@ def _over_http(place: Place) -> Answers:
 def _connection(scheme: str, host: str, port: int | None, place: Place) -> http.client.HTTPConnection:
     if scheme == "http":
         return http.client.HTTPConnection(host, port or HTTP_PORT, timeout=place.timeout)
-    context = ssl.create_default_context(cafile=place.tls_ca or None)
+    try:
+        context = ssl.create_default_context(cafile=place.tls_ca or None)
+    except OSError as error:
+        raise AskError(f"{place.tls_ca} is no file of an authority: {error.strerror or error}.") from None
     return http.client.HTTPSConnection(host, port or HTTP_PORT, timeout=place.timeout, context=context)
 
 
