@@ -64,5 +64,9 @@ class PlaceError(StoreReadError):
     """The folder or URL that a store was shipped to cannot be read or written, or what it holds is not whole."""
 
 
+class ManifestError(PlaceError):
+    """What a shipped store says of itself is damaged."""
+
+
 class SegmentGoneError(StoreReadError):
     """A segment was removed between planning and reading: the read has to be planned again."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +19,8 @@ from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, StoreCompressi
 import jetbroker
 from jetbroker.daemon import cli
 from jetbroker.store.offline import stores
+from jetbroker.store.offline.places import place_of
+from jetbroker.store.shipping.shipper import Shipper
 from tests.support import process
 from tests.support.stores import StreamWriter
 
@@ -112,6 +116,38 @@ async def test_what_a_running_broker_holds_is_shipped_and_served_by_another(tmp_
         await client.close()
 
 
+async def test_a_copy_made_while_a_broker_writes_removes_and_packs_is_whole(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    place = tmp_path / "place"
+    ended = threading.Event()
+    passes: list[tuple[int, list[tuple[int, int]]]] = []
+
+    def go_on() -> None:
+        shipper = Shipper(tmp_path / "store", place_of(place), unsealed=True, keep_dropped=0)
+        while not (passes and ended.is_set()):
+            list(shipper.ship())
+            snapshot = stores.open_stream(place, "S")
+            read = snapshot.to_arrow(["seq"], verify=True).num_rows
+            passes.append((read - snapshot.messages, list(snapshot.damaged)))
+
+    with process.jetbroker("-js", "-sd", str(tmp_path / "store")) as server:
+        client = await nats.connect(server.url)
+        js = client.jetstream()
+        await js.add_stream(StreamConfig("S", subjects=["s.>"], compression=StoreCompression.S2, max_bytes=15_000_000))
+        shipping = asyncio.create_task(asyncio.to_thread(go_on))
+        for _ in range(24):
+            await asyncio.gather(*(js.publish(f"s.{rng.randrange(9)}", rng.randbytes(30_000)) for _ in range(30)))
+            state = (await js.stream_info("S")).state
+            await js.delete_msg("S", rng.randrange(state.last_seq - 29, state.last_seq + 1))
+        ended.set()
+        await shipping
+        list(Shipper(tmp_path / "store", place_of(place), unsealed=True).ship())
+        served = await consumed(client, "S")
+        assert scanned(place) == served and 400 < len(served) < 600
+        assert {str(found) for found in passes} == {"(0, [])"}
+        await client.close()
+
+
 async def test_a_restored_store_ends_at_a_sequence_or_a_time(tmp_path: Path, run: Run) -> None:
     writer = StreamWriter(tmp_path / "store", "S", config={"name": "S", "subjects": ["s"], "storage": "file"})
     for number in range(1, 31):
@@ -138,6 +174,17 @@ async def test_a_restored_store_ends_at_a_sequence_or_a_time(tmp_path: Path, run
         assert stores.open_stream(tmp_path / target, "S").damaged == []
 
 
+def test_damage_is_told_and_shipped_as_it_is(tmp_path: Path, run: Run) -> None:
+    writer = StreamWriter(tmp_path / "store", "S")
+    for number in range(9):
+        writer.append(b"s", b"number %d" % number)
+    path = writer.seal()
+    path.write_bytes(path.read_bytes().replace(b"number 4", b"number 5"))
+    code, out, err = run("ship", tmp_path / "store", tmp_path / "place")
+    assert (code, err) == (1, "jetbroker: stream 'S': these messages cannot be read: 5\n") and "up to sequence 9" in out
+    assert [row[0] for row in scanned(tmp_path / "place")] == [1, 2, 3, 4, 6, 7, 8, 9]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -147,7 +194,8 @@ async def test_a_restored_store_ends_at_a_sequence_or_a_time(tmp_path: Path, run
         (("ship", "store", "place", "--every", "soon"), 2, "argument --every: invalid"),
         (("ship", "store", "nothing://x"), 2, "nothing://x: Protocol not known: nothing"),
         (("ship", "store", "s3://bucket/x"), 2, "s3://bucket/x/shipped.json: "),
-        (("ship", "store", "store/jetstream/jetbroker.json"), 2, "Not a directory"),
+        (("ship", "store", "store/jetstream/copy"), 2, "store/jetstream/copy is within the store: ship it elsewhere"),
+        (("ship", "store", "file"), 2, "file/shipped.json: Not a directory"),
         (("restore", "store", "again"), 2, "no shipped store (shipped.json is missing)"),
         (("restore", "s3://bucket/x", "again"), 2, "s3://bucket/x/shipped.json: "),
         (("restore", "place", "store"), 2, "store' is there already: restore into a folder that is absent or empty"),
@@ -176,6 +224,7 @@ def test_mistakes_are_one_sentence(
     writer = StreamWriter(tmp_path / "store", "S")
     writer.append(b"s", b"1")
     writer.seal()
+    (tmp_path / "file").write_bytes(b"")
     assert run("ship", "store", "place")[0] == 0
     found = run(*words)
     assert found[0] == code and said in found[2], found

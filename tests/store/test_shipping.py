@@ -325,15 +325,33 @@ def test_what_is_not_whole_is_told(
     with pytest.raises(error, match=said):
         restore(place_of(place), tmp_path / "again", Until(), Pace())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["place", "store"]
+    if error is PlaceError:
+        ship(store, str(place), check=True)
+        assert len(rows(place)) == 18
+
+
+def test_what_a_killed_restore_has_left_is_no_obstacle(store: Path, tmp_path: Path) -> None:
+    ship(store, str(tmp_path / "place"))
+    left = tmp_path / ".again.restoring" / "jetstream"
+    left.mkdir(parents=True)
+    (left / "half.seg").write_bytes(b"x")
+    restore(place_of(tmp_path / "place"), tmp_path / "again", Until(), Pace())
+    assert len(rows(tmp_path / "again")) == 18
+    assert not list(tmp_path.glob("again/**/half.seg")) and not (tmp_path / ".again.restoring").exists()
 
 
 def test_a_damaged_object_is_not_restored_and_its_records_are_not_read(store: Path, tmp_path: Path) -> None:
     ship(store, str(tmp_path / "place"))
     damaged(tmp_path / "place")
-    with pytest.raises(PlaceError, match="is damaged: its checksum is not that of its manifest; ship the store again"):
+    with pytest.raises(
+        PlaceError, match="is damaged: its checksum is not that of its manifest; ship it again with --check"
+    ):
         restore(place_of(tmp_path / "place"), tmp_path / "again", Until(), Pace())
     assert not (tmp_path / "again").exists()
     assert seqs(tmp_path / "place", verify=True) == list(range(11, 21))
+    assert ship(store, str(tmp_path / "place"))[0].objects == 0
+    assert ship(store, str(tmp_path / "place"), check=True)[0].objects == 1
+    assert len(rows(tmp_path / "place")) == 18
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])

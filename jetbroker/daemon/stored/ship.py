@@ -46,7 +46,10 @@ def add(words: Any) -> None:
         "--keep-dropped", type=_seconds, default=KEEP_DROPPED_SECONDS, metavar="SECONDS",
         help="how long objects stay that no stream needs any more, for readers of before (default: %(default)s)",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print an object for each stream that changed")
+    parser.add_argument(
+        "--check", action="store_true", help="first read back all that is there, and send anew what is not whole"
+    )
+    parser.add_argument("--json", action="store_true", help="print an object for each stream")
     parser.set_defaults(run=run)
 
 
@@ -73,15 +76,21 @@ def rate_of(text: str) -> int | None:
 def run(asked: argparse.Namespace, program: str) -> int:
     """Run it. Returns the exit code."""
     pace = Pace(rate_of(asked.rate))
-    shipper = Shipper(asked.store, place_of(asked.url), pace, unsealed=asked.unsealed, keep_dropped=asked.keep_dropped)
+    shipper = Shipper(
+        asked.store,
+        place_of(asked.url),
+        pace,
+        unsealed=asked.unsealed,
+        check=asked.check,
+        keep_dropped=asked.keep_dropped,
+    )
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         if asked.every is None:
-            _pass(shipper, asked)
-            return 0
+            return _pass(shipper, asked, program)
         while True:
             try:
-                _pass(shipper, asked)
+                _pass(shipper, asked, program)
             except StorageError as error:
                 print(f"{program}: {error}; next try in {asked.every:g} s", file=sys.stderr, flush=True)
             time.sleep(asked.every)
@@ -94,13 +103,23 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def _pass(shipper: Shipper, asked: argparse.Namespace) -> None:
+def _pass(shipper: Shipper, asked: argparse.Namespace, program: str) -> int:
+    code = 0
     for done in shipper.ship():
+        if done.damaged and (done.objects or asked.every is None):
+            lost = showing.ranges(done.damaged)
+            print(
+                f"{program}: stream {done.stream!r}: these messages cannot be read: {lost}", file=sys.stderr, flush=True
+            )
+            code = 1
+        if asked.every is not None and not done.objects:
+            continue
         if asked.json:
             print(json.dumps(vars(done)), flush=True)
-        elif done.objects or asked.every is None:
+        else:
             print(
                 f"{showing.safe(done.account)} > {showing.safe(done.stream)}: {done.objects} objects sent, "
                 f"{showing.size(done.bytes)}; {done.segments} segments up to sequence {done.last_seq}",
                 flush=True,
             )
+    return code

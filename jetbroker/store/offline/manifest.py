@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from jetbroker.bounds import INT64_MAX, INT64_MIN, UINT64_MAX
-from jetbroker.errors import PlaceError, StoreVersionError
+from jetbroker.errors import ManifestError, StoreVersionError
 from jetbroker.limits import STREAM_LAST_SEQUENCE
 from jetbroker.store.format.documents import (
     decode_document,
@@ -131,7 +131,7 @@ def objects_folder(meta: dict[str, Any]) -> str:
 
 
 def decode_manifest(data: bytes, address: str) -> Manifest:
-    """Raises PlaceError for one that is damaged, StoreVersionError for one of a newer release."""
+    """Raises ManifestError for one that is damaged, StoreVersionError for one of a newer release."""
     document = _document(data, address)
     try:
         _need(isinstance(document["stream"], dict))
@@ -151,7 +151,7 @@ def decode_manifest(data: bytes, address: str) -> Manifest:
             [(_dropped(name), at) for name, at in dropped if is_number(at, INT64_MAX)],
         )
     except (ValueError, KeyError, TypeError, IndexError, binascii.Error):
-        raise PlaceError(
+        raise ManifestError(
             f"{address} is no manifest of a shipped stream, or a damaged one: ship the store again"
         ) from None
 
@@ -170,14 +170,14 @@ def decode_marker(data: bytes, address: str) -> tuple[str, int, str | None]:
             "update jetbroker"
         )
     if not isinstance(epoch, str) or type(version) is not int or version < 0:
-        raise PlaceError(f"{address} is damaged: ship the store again")
+        raise ManifestError(f"{address} is damaged: ship the store again")
     return epoch, version, domain if is_domain(domain) else None
 
 
 def _document(data: bytes, address: str) -> dict[str, Any]:
     document = decode_document(data)
     if document is None:
-        raise PlaceError(f"{address} is damaged or half copied: ship the store again")
+        raise ManifestError(f"{address} is damaged or half copied: ship the store again")
     layout = document.get("shipped")
     if type(layout) is int and layout > LAYOUT:
         raise StoreVersionError(

@@ -29,9 +29,11 @@ def file_of(address: str, sha256: str, size: int) -> str:
         try:
             there = os.stat(address).st_size
         except OSError as error:
-            raise PlaceError(f"{address}: {error.strerror}: the shipped store is half copied") from None
+            raise PlaceError(f"{address}: {error.strerror}: it is half copied; ship it again with --check") from None
         if there != size:
-            raise PlaceError(f"{address}: {there} bytes instead of {size}: the shipped store is half copied")
+            raise PlaceError(
+                f"{address}: {there} bytes instead of {size}: it is half copied; ship it again with --check"
+            )
         return address
     path = cache_folder() / sha256[:2] / sha256
     try:
@@ -63,7 +65,7 @@ def _download(address: str, sha256: str, path: Path) -> None:
                     file.write(chunk)
             if digest.hexdigest() != sha256:
                 raise PlaceError(
-                    f"{address} is damaged: its checksum is not that of its manifest; ship the store again"
+                    f"{address} is damaged: its checksum is not that of its manifest; ship it again with --check"
                 )
             _make_room(os.path.getsize(part))
             os.replace(part, path)

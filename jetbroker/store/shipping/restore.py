@@ -143,7 +143,7 @@ class _Stream:
         if self.until == Until() and found.messages != sum(segment.part.messages for segment in made.segments):
             raise PlaceError(
                 f"stream {self.stream!r} of {self.place.text}: {found.messages} messages came out of it, not what its "
-                "manifest says: ship the store again"
+                "manifest says: ship it again with --check"
             )
         return Restored(self.account, self.stream, found.messages, found.last_seq)
 
@@ -190,7 +190,9 @@ class _Stream:
         _write(path, chunks())
         if digest.hexdigest() != file.sha256:
             address = self.place.address(f"{self.objects}/{file.name}")
-            raise PlaceError(f"{address} is damaged: its checksum is not that of its manifest; ship the store again")
+            raise PlaceError(
+                f"{address} is damaged: its checksum is not that of its manifest; ship it again with --check"
+            )
 
 
 class _Cut:

@@ -8,35 +8,39 @@ looked at again, what was uploaded without it is compared with the file before i
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
 
-from jetbroker.errors import PlaceError, StorageError, StoreReadError
+from jetbroker.errors import ManifestError, PlaceError, StorageError, StoreReadError
+from jetbroker.limits import READER_BATCH_ROWS
 from jetbroker.store.format.documents import store_domain
-from jetbroker.store.format.records import FORMAT_VERSION, seed_of
+from jetbroker.store.format.records import FORMAT_VERSION, decode_header, seed_of
 from jetbroker.store.log.statelog import STATE_MAGIC, read_frames
 from jetbroker.store.offline import manifest as form
 from jetbroker.store.offline import reader
+from jetbroker.store.offline.columns import SegmentColumns, clip_ranges, ranges_cover
 from jetbroker.store.offline.manifest import Manifest, ShippedFile, ShippedSegment, Source
 from jetbroker.store.offline.places import CHUNK_BYTES, Place
 from jetbroker.store.offline.reader import SegmentPart, StreamSnapshot
 from jetbroker.store.offline.shipped import read_manifest
 from jetbroker.store.shipping.pace import Pace
 
-ATTEMPTS = 20  # at a stream whose segments change while they are copied
+ATTEMPTS = 5  # at a stream that changes thoroughly meanwhile
 PUBLISH_BYTES = 256 * 1024 * 1024  # what a kill may make the next shipper compare again
 FRESH_NS = 2_000_000_000  # a file may change twice within one tick of its time stamp
 KEEP_DROPPED_SECONDS = 3600
+SETTLING_LOOKS, SETTLING_SECONDS = 21, 0.05
 
 
 @dataclass
 class Shipped:
-    """What one pass did to a stream: objects and bytes that were uploaded, and what the place has of it now."""
+    """What one pass did to a stream: objects and bytes that were uploaded, and what the place has of it now.
+
+    `damaged` are (first, last) sequences that cannot be read, as far as this pass has looked.
+    """
 
     account: str
     stream: str
@@ -44,14 +48,18 @@ class Shipped:
     bytes: int = 0
     segments: int = 0
     last_seq: int = 0
+    damaged: list[tuple[int, int]] = field(default_factory=list)
 
 
-class _ChangedError(Exception):
-    """A file is not what it was when the stream was looked at: look again."""
+class _AgainError(Exception):
+    """The stream is not the one that was begun with: begin again."""
 
 
 class Shipper:
-    """One store and one place. `unsealed` ships the segment that is being written, too, as far as it is on disk."""
+    """One store and one place. `unsealed` ships the segment that is being written, too, as far as it is on disk.
+
+    The first pass of one that is to `check` reads back everything that is there, and sends anew what is not whole.
+    """
 
     def __init__(
         self,
@@ -60,29 +68,38 @@ class Shipper:
         pace: Pace | None = None,
         *,
         unsealed: bool = False,
+        check: bool = False,
         keep_dropped: float = KEEP_DROPPED_SECONDS,
     ) -> None:
         self.store = store
         self.place = place
         self.pace = pace or Pace()
         self.unsealed = unsealed
+        self.check = check
         self.keep_dropped_ns = int(keep_dropped * 1e9)
         self._streams: dict[tuple[str, str], _StreamShipper] = {}
 
     def ship(self) -> Iterator[Shipped]:
-        """One pass over all streams. Raises StorageError; what came before stands."""
+        """One pass over all streams. Raises StorageError; what was shipped stands, and one stream stops no other."""
         self._mark()
+        failed: StorageError | None = None
         for account, stream in reader.list_streams(self.store):
             shipper = self._streams.setdefault((account, stream), _StreamShipper(self, account, stream))
             try:
                 yield shipper.ship()
-            except StoreReadError:
-                if (account, stream) in reader.list_streams(self.store):
-                    raise  # else it was deleted meanwhile
+            except PlaceError:
+                raise
+            except StorageError as error:
+                if (account, stream) in reader.list_streams(self.store):  # else it was deleted meanwhile
+                    failed = failed or error
+        if failed is not None:
+            raise failed
 
     def _mark(self) -> None:
         """The place is this store's from now on. Raises PlaceError when it is another's."""
-        document = reader.store_document(self.store)[1]
+        root, document = reader.store_document(self.store)
+        if f"{self.place.text}/".startswith(f"{root.absolute()}/"):
+            raise PlaceError(f"{self.place.text} is within the store: ship it elsewhere")
         epoch, version = document.get("epoch", ""), document.get("format", FORMAT_VERSION)
         if not isinstance(epoch, str) or type(version) is not int:
             raise StoreReadError(f"{os.fspath(self.store)!r}: jetbroker.json is damaged")
@@ -90,9 +107,16 @@ class Shipper:
         there = self.place.read(form.MARKER, form.MARKER_BYTES)
         if there == mark:
             return
-        if there is not None and form.decode_marker(there, self.place.address(form.MARKER))[0] != epoch:
+        if there is not None and self._epoch_of(there) not in (None, epoch):
             raise PlaceError(f"{self.place.text}: another store was shipped there; give this one a place of its own")
         self.place.write(form.MARKER, [mark])
+
+    def _epoch_of(self, mark: bytes) -> str | None:
+        """None: it is damaged."""
+        try:
+            return form.decode_marker(mark, self.place.address(form.MARKER))[0]
+        except ManifestError:
+            return None
 
 
 @dataclass
@@ -108,21 +132,35 @@ class _StreamShipper:
 
     def ship(self) -> Shipped:
         if not self.begun:
-            self.known = read_manifest(self.shipper.place, self.stream, self.account)
+            self.known = self._manifest()
         result = Shipped(self.account, self.stream)
         for _ in range(ATTEMPTS):
             try:
                 _Pass(self, result).run()
-            except _ChangedError:
+            except _AgainError:
                 continue
             self.done.clear()
             self.begun = True
             return result
-        raise StorageError(f"stream {self.stream!r}: its segments change faster than they can be shipped")
+        raise StorageError(f"stream {self.stream!r} changes faster than it can be shipped")
+
+    def _manifest(self) -> Manifest | None:
+        """What the place has of the stream; None: nothing, or nothing that can be followed."""
+        try:
+            return read_manifest(self.shipper.place, self.stream, self.account)
+        except ManifestError:
+            return None
+
+    def open(self) -> StreamSnapshot:
+        return reader.open_stream(self.shipper.store, self.stream, self.account)
 
 
 class _Pass:
-    """One attempt at one stream."""
+    """One attempt at one stream.
+
+    Files are copied first, and what is removed is looked up behind that: a message that a delete overwrites meanwhile
+    is then known to be removed, whichever of its bytes were copied.
+    """
 
     def __init__(self, of: _StreamShipper, result: Shipped) -> None:
         self.of = of
@@ -130,100 +168,132 @@ class _Pass:
         self.result = result
         self.now_ns = time.time_ns()
         self.unpublished = 0
+        self.copied: list[tuple[SegmentPart, ShippedFile]] = []
+        self.written: SegmentColumns | None = None
+        self.damaged: dict[int, list[tuple[int, int]]] = {}
 
     def run(self) -> None:
-        store, of = self.of.shipper.store, self.of
-        directory = reader.stream_folder(store, of.stream, of.account)
-        meta = reader.stream_document(directory)
+        of = self.of
+        directory = reader.stream_folder(of.shipper.store, of.stream, of.account)
+        self.meta = reader.stream_document(directory)
         logs = sorted((directory / "consumers").glob("*.log"))
-        states = [(path.stem, _state_of(path, meta["stream_id"])) for path in logs]
-        self.sources = _sources(directory)
-        snapshot = reader.open_stream(store, of.stream, of.account)
-        if snapshot.stream_id != meta["stream_id"]:
-            raise _ChangedError
-        self.folder = form.objects_folder(meta)
+        states = [(path.stem, _state_of(path, self.meta["stream_id"])) for path in logs]
+        snapshot = self._look()
+        self.folder = form.objects_folder(self.meta)
         known = of.known if of.known is not None and of.known.meta["stream_id"] == snapshot.stream_id else None
-        self.known_files = {file.name: file for file in known.files()} if known else {}
-        self.known_segments = {segment.part.first_seq: segment for segment in known.segments} if known else {}
-        parts, last_seq = self._parts(snapshot)
-        consumers = [self._consumer(stem, data) for stem, data in states if data]
-        made = Manifest(meta, snapshot.domain, self.now_ns, last_seq, [], [], consumers)
-        for part in parts:
-            made.segments.append(self._segment(part))
-            if self.unpublished >= PUBLISH_BYTES and (known is None or part.last_seq >= known.last_seq):
-                self._publish(replace(made, last_seq=part.last_seq, segments=list(made.segments)), snapshot.damaged)
-        self._publish(made, snapshot.damaged)
-        self.result.segments, self.result.last_seq = len(parts), last_seq
-
-    def _parts(self, snapshot: StreamSnapshot) -> tuple[list[SegmentPart], int]:
-        """What to ship, and where it ends. Only the newest segment can be one that is being written."""
+        trusted = known if of.begun or not of.shipper.check else None
+        self.known_files = {file.name: file for file in trusted.files()} if trusted else {}
+        known_segments = {segment.part.first_seq: segment.file for segment in trusted.segments} if trusted else {}
         parts = sorted([*snapshot.parts, *snapshot.dead_parts], key=lambda part: part.first_seq)
-        if parts and parts[-1].limit is not None and not self.of.shipper.unsealed:
+        # only the newest can be one that is being written
+        if parts and parts[-1].limit is not None and not of.shipper.unsealed:
             parts.pop()
-        return [part for part in parts if part.messages], parts[-1].last_seq if parts else 0
+        self.consumers = [self._object(stem, "log", state) for stem, state in states if state]
+        for part in parts:
+            file = self._segment(part, known_segments.get(part.first_seq)) if part.messages else None
+            if file is not None:
+                self.copied.append((part, file))
+            elif part.messages and part.limit is not None and part is parts[-1]:
+                parts.pop()  # in another form by now: the next pass ships that
+                break
+            if self.unpublished >= PUBLISH_BYTES and (known is None or part.last_seq >= known.last_seq):
+                self._publish(self._look(), part.last_seq)
+        self.result.last_seq = parts[-1].last_seq if parts else 0
+        self._publish(self._look() if self.result.objects else snapshot, self.result.last_seq)
 
-    def _segment(self, part: SegmentPart) -> ShippedSegment:
-        source = self.sources.get(part.path)
-        if source is None:
-            raise _ChangedError
-        before = self.known_segments.get(part.first_seq)
-        file = before.file if before is not None else None
-        if file is None or file.source != source:
-            file = self.of.done.get((part.path, source)) or self._upload(part, source, file)
-            self.of.done[part.path, source] = file
-        return ShippedSegment(replace(part, path=file.name, sha256=file.sha256, file_bytes=file.size), file)
+    def _look(self) -> StreamSnapshot:
+        """The stream as it is now. A message looks damaged while a delete overwrites it, until that is recorded."""
+        told = set(self.of.known.damaged) if self.of.known is not None else set()
+        for left in reversed(range(SETTLING_LOOKS)):
+            snapshot = self.of.open()
+            if snapshot.stream_id != self.meta["stream_id"]:
+                raise _AgainError
+            self.result.damaged = sorted({*snapshot.damaged, *self._unreadable(snapshot)})
+            if not left or told.issuperset(self.result.damaged):
+                break
+            time.sleep(SETTLING_SECONDS)
+        return snapshot
 
-    def _upload(self, part: SegmentPart, source: Source, before: ShippedFile | None) -> ShippedFile:
+    def _unreadable(self, snapshot: StreamSnapshot) -> list[tuple[int, int]]:
+        """What was copied damaged, and is not removed."""
+        now = {part.first_seq: part.deleted for part in snapshot.parts}
+        return [
+            pair
+            for first_seq, damaged in self.damaged.items()
+            for pair in damaged
+            if first_seq in now and not ranges_cover(now[first_seq], *pair)
+        ]
+
+    def _segment(self, part: SegmentPart, known: ShippedFile | None) -> ShippedFile | None:
+        """The object of a segment; None when retention has taken it meanwhile, or it was sealed and packed."""
         try:
             with open(part.path, "rb") as file:
+                source = _source(file.fileno())
+                if known is not None and known.source == source:
+                    return known
+                found = self.of.done.get((part.path, source))
+                if found is not None:
+                    return found
                 # what is only in the page cache might be gone after a power failure, and its sequences given anew
                 os.fdatasync(file.fileno())
-                size = source[0] if part.limit is None else part.limit
-                sha256 = _digest(file, size)
-                found = self._file(f"{part.first_seq:020d}", "seg", size, sha256, before, file)
-                now = os.fstat(file.fileno())
+                data = file.read() if part.limit is None else file.read(part.limit)
+                steady = _source(file.fileno()) == source and source[1] < self.now_ns - FRESH_NS
         except FileNotFoundError:
-            raise _ChangedError from None
+            return None
         except OSError as error:
             raise StorageError(f"{part.path}: {error.strerror}") from None
-        if size == source[0] and _source(now) != source:
-            raise _ChangedError
-        sure = size == source[0] and source[1] < self.now_ns - FRESH_NS
-        return replace(found, source=source if sure else None)
+        copied = SegmentColumns(data, part.stream_id, part.first_seq, part.records_start, part.limit)
+        if part.limit is not None and not self._keep_written(part, data, copied):
+            return None
+        self.damaged[part.first_seq] = _damaged(copied, part.deleted)
+        found = self._object(f"{part.first_seq:020d}", "seg", data)
+        if steady and len(data) == source[0]:
+            found = replace(found, source=source)
+            self.of.done[part.path, source] = found
+        return found
 
-    def _consumer(self, stem: str, state: bytes) -> ShippedFile:
-        sha256 = hashlib.sha256(state).hexdigest()
-        return self._file(stem, "log", len(state), sha256, None, io.BytesIO(state))
+    def _keep_written(self, part: SegmentPart, data: bytes, copied: SegmentColumns) -> bool:
+        """Keep what was copied of a segment that may be written still; False: it was packed meanwhile."""
+        header = decode_header(data)
+        if len(data) != part.limit or (header is not None and header.packed):
+            return False
+        self.written = copied
+        return True
 
-    def _file(
-        self, stem: str, suffix: str, size: int, sha256: str, before: ShippedFile | None, content: IO[bytes]
-    ) -> ShippedFile:
+    def _as_copied(self, copied: SegmentPart, now: SegmentPart) -> SegmentPart:
+        """What a copied segment holds of what is there now: one that was being written has grown since."""
+        if copied.limit in (None, now.limit):
+            return now
+        if self.written is None or self.written.first_seq != copied.first_seq:
+            raise _AgainError
+        deleted = clip_ranges(now.deleted, copied.first_seq, copied.last_seq)
+        self.written.select(deleted)
+        messages, size, first_ns, last_ns = self.written.summary()
+        return replace(copied, deleted=deleted, messages=messages, size=size, first_ns=first_ns, last_ns=last_ns)
+
+    def _object(self, stem: str, suffix: str, data: bytes) -> ShippedFile:
         """The object with this content, uploaded if it is not there."""
-        wanted = ShippedFile(f"{stem}.{sha256[: form.HASH_DIGITS]}.{suffix}", size, sha256)
-        known = before or self.known_files.get(wanted.name)
-        if known is not None and (known.sha256, known.size) == (sha256, size):
-            return replace(known, source=None)
-        name = f"{self.folder}/{wanted.name}"
-        if self.place.size(name) == size and self._digest_there(name) == sha256:
+        sha256 = hashlib.sha256(data).hexdigest()
+        wanted = ShippedFile(f"{stem}.{sha256[: form.HASH_DIGITS]}.{suffix}", len(data), sha256)
+        known = self.known_files.get(wanted.name)
+        if known is not None and (known.sha256, known.size) == (sha256, len(data)):
             return wanted
-        sent = hashlib.sha256()
-        content.seek(0)
-        self.place.write(name, self._sent(content, size, sent.update))
-        if sent.hexdigest() != sha256:
-            self.place.remove(name)
-            raise _ChangedError
+        name = f"{self.folder}/{wanted.name}"
+        if self.place.size(name) == len(data) and self._digest_there(name) == sha256:
+            return wanted
+        self.place.write(name, self._sent(data))
         if self._digest_there(name) != sha256:
             self.place.remove(name)
             raise PlaceError(f"{self.place.address(name)} does not hold what was sent")
         self.result.objects += 1
-        self.result.bytes += size
-        self.unpublished += size
+        self.result.bytes += len(data)
+        self.unpublished += len(data)
         return wanted
 
-    def _sent(self, content: IO[bytes], size: int, update: Callable[[bytes], None]) -> Iterator[bytes]:
-        for chunk in _read(content, size):
+    def _sent(self, data: bytes) -> Iterator[bytes]:
+        for at in range(0, len(data), CHUNK_BYTES):
+            chunk = data[at : at + CHUNK_BYTES]
             self.of.shipper.pace(len(chunk))
-            update(chunk)
             yield chunk
 
     def _digest_there(self, name: str) -> str:
@@ -232,21 +302,27 @@ class _Pass:
             digest.update(chunk)
         return digest.hexdigest()
 
-    def _publish(self, made: Manifest, damaged: list[tuple[int, int]]) -> None:
+    def _publish(self, snapshot: StreamSnapshot, last_seq: int) -> None:
         """Write the manifest, unless the place has this already; objects that it does not name go, later."""
-        of, last = self.of, made.last_seq
-        made.damaged = [(first, min(end, last)) for first, end in damaged if first <= last]
+        of, known = self.of, self.of.known
+        now = {part.first_seq: part for part in snapshot.parts}
+        segments = [
+            ShippedSegment(replace(part, path=file.name, sha256=file.sha256, file_bytes=file.size), file)
+            for copied, file in self.copied
+            if copied.first_seq in now and (part := self._as_copied(copied, now[copied.first_seq])).messages
+        ]
+        damaged = [(first, min(end, last_seq)) for first, end in snapshot.damaged if first <= last_seq]
+        made = Manifest(self.meta, snapshot.domain, self.now_ns, last_seq, damaged, segments, self.consumers)
         dropped = self._dropped(made)
         over = {name for name, at_ns in dropped if at_ns + of.shipper.keep_dropped_ns <= self.now_ns}
         for name in sorted(over):
             self.place.remove(name)
         made.dropped = [entry for entry in dropped if entry[0] not in over]
-        known = of.known
         if known is None or not made.same_as(known) or made.dropped != known.dropped:
             self.place.write(form.manifest_name(of.account, of.stream), [made.encode()])
             of.known = made
         self.unpublished = 0
-        self.known_files = {file.name: file for file in made.files()}
+        self.result.segments = len(segments)
 
     def _dropped(self, made: Manifest) -> list[tuple[str, int]]:
         """What is no part of the stream any more; in a process's first pass also what a kill has left behind."""
@@ -272,28 +348,14 @@ def _state_of(path: Path, stream_id: int) -> bytes:
     return data[: read_frames(data, seed_of(stream_id))[2]] if data.startswith(STATE_MAGIC) else b""
 
 
-def _sources(directory: Path) -> dict[str, Source]:
-    found = {}
-    for entry in os.scandir(directory):
-        try:
-            found[entry.path] = _source(entry.stat())
-        except FileNotFoundError:
-            continue
-    return found
+def _damaged(copied: SegmentColumns, deleted: bytes) -> list[tuple[int, int]]:
+    """Which messages fail their checksum."""
+    rows, start = copied.select(deleted), 0
+    while start < rows:
+        start += copied.batch(start, READER_BATCH_ROWS, 0, True)[0]
+    return list(copied.damaged)
 
 
-def _source(found: os.stat_result) -> Source:
+def _source(descriptor: int) -> Source:
+    found = os.fstat(descriptor)
     return found.st_size, found.st_mtime_ns, found.st_ino
-
-
-def _digest(file: IO[bytes], size: int) -> str:
-    digest = hashlib.sha256()
-    for chunk in _read(file, size):
-        digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _read(file: IO[bytes], size: int) -> Iterator[bytes]:
-    while size > 0 and (chunk := file.read(min(CHUNK_BYTES, size))):
-        size -= len(chunk)
-        yield chunk
