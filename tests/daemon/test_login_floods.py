@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
 
@@ -12,7 +12,7 @@ import pytest
 from jetbroker.auth.passwords import hash_password
 from tests.support.daemon import Daemon
 
-COST = 10  # a twentieth of a second and more
+COST = 8  # a hundredth of a second and more
 KINDS = ("any name", "one name", "somebody's")
 HONEST = 5  # for each of them, so that nobody's password is known from before
 ATTACKERS = 60  # connections that have a wrong login under way at any time
@@ -26,7 +26,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         f'{{ user: {name}, password: "{hash_password(name, COST)}" }}'
         for name in ["victim", "owner", *(name for kind in KINDS for name in honest(kind))]
     ]
-    (folder / "conf").write_text("authorization { users: [" + "\n".join(users) + "] }")
+    # nobody is too slow on a busy machine: what counts is whom somebody waits for
+    (folder / "conf").write_text(f"authorization {{ timeout: {TIMEOUT_S}, users: [" + "\n".join(users) + "] }")
     with Daemon("-c", str(folder / "conf")) as daemon:
         yield daemon
 
@@ -55,21 +56,24 @@ async def login(port: int, name: str, password: str) -> bytes:
 
 
 @asynccontextmanager
-async def flood(port: int, names: Iterator[str]) -> AsyncIterator[None]:
-    """Wrong logins all the time, each with another password."""
+async def flood(port: int, names: Iterator[str]) -> AsyncIterator[Callable[[], int]]:
+    """Wrong logins all the time, each with another password; how many were refused so far."""
     tries = count()
+    refused = 0
     under_way = asyncio.Semaphore(0)
 
     async def attack() -> None:
+        nonlocal refused
         under_way.release()
         while True:
             assert b"PONG" not in await login(port, next(names), f"wrong{next(tries)}")
+            refused += 1
 
     attackers = [asyncio.create_task(attack()) for _ in range(ATTACKERS)]
     for _ in attackers:
         await under_way.acquire()
     try:
-        yield
+        yield lambda: refused
         assert not any(attacker.done() for attacker in attackers)
     finally:
         for attacker in attackers:
@@ -84,16 +88,21 @@ async def test_everybody_else_comes_in(server: Daemon, kind: str) -> None:
         "one name": ("nobody" for _ in count()),
         "somebody's": ("victim" for _ in count()),
     }[kind]
-    async with asyncio.timeout(TIMEOUT_S), flood(server.port, names):
-        answers = [await login(server.port, name, name) for name in honest(kind)]
-    assert [answer.count(b"PONG") for answer in answers] == [1] * HONEST
+    async with asyncio.timeout(TIMEOUT_S), flood(server.port, names) as refused:
+        for name in honest(kind):
+            before = refused()
+            assert b"PONG" in await login(server.port, name, name)
+            # nobody tells new names from honest ones: then they wait in one line
+            assert kind == "any name" or refused() - before <= ATTACKERS // 2
 
 
 async def test_who_was_in_comes_in_again_although_others_try_his_name(server: Daemon) -> None:
     assert b"PONG" in await login(server.port, "owner", "owner")
-    async with asyncio.timeout(TIMEOUT_S), flood(server.port, ("owner" for _ in count())):
-        answers = [await login(server.port, "owner", "owner") for _ in range(HONEST)]
-    assert [answer.count(b"PONG") for answer in answers] == [1] * HONEST
+    async with asyncio.timeout(TIMEOUT_S), flood(server.port, ("owner" for _ in count())) as refused:
+        for _ in range(HONEST):
+            before = refused()
+            assert b"PONG" in await login(server.port, "owner", "owner")
+            assert refused() - before <= ATTACKERS // 2
 
 
 async def test_who_has_left_is_not_checked(server: Daemon) -> None:
