@@ -79,7 +79,7 @@ _BLOCKS: dict[tuple[str | int, ...], Any] = {
 TABLES: tuple[tuple[tuple[str | int, ...], Table, tuple[str, ...]], ...] = (
     (
         (),
-        keys.TOP,
+        {**keys.TOP, **keys.MONITORING},
         (
             *"listen http https trace_verbose trace_headers tls write_timeout websocket ws authorization".split(),
             *"accounts mappings maps jetstream store_dir storedir leafnodes leaf default_js_domain".split(),
@@ -215,6 +215,7 @@ _OF_READER: Mapping[Any, tuple[Any, ...]] = {
     values.tls_version: ("1.0", "1.1", "1.2", "1.3", "1.4", *_TEXTS[:20]),
     values.account_nkey: _TEXTS,
     values.tags: _LISTS,
+    values.host_names: _LISTS,
     values.metadata: _MAPS,
     values.write_timeout: ("default", "close", "retry", *_TEXTS[:20]),
     values.reconnect: _LENGTHS,

@@ -19,6 +19,7 @@ from fuzz.meaning.vocabulary import (
     FIELDS,
     HEADERS,
     OPTIONS,
+    PAGES,
     PULL,
     SERVICES,
     SERVICES_OF_ACCOUNTS,
@@ -421,8 +422,7 @@ class Steps:
         random = self.random
         names = random.sample(tuple(OPTIONS), random.randint(0, 3))
         query = "&".join(f"{name}={random.choice(OPTIONS[name]).decode('utf-8', 'replace')}"[:2000] for name in names)
-        path = random.choice(("varz", "connz", "subsz", "jsz", "healthz", "routez", "gatewayz", "leafz", "x", ""))
-        return [Step(HTTP, "", f"/{path}?{query.translate(_BLANKS)}")]
+        return [Step(HTTP, "", f"/{random.choice(PAGES)}?{query.translate(_BLANKS)}")]
 
     def _check(self) -> list[Step]:
         return [Step(CHECK, "", "", b"", configuration.spoiled(self.random).encode("utf-8", "surrogatepass"))]

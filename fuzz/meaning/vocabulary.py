@@ -141,13 +141,22 @@ OPTIONS: dict[str, tuple[bytes, ...]] = {
         _FLAG,
     ),
     **dict.fromkeys(("js-enabled-only", "js-server-only", "js-enabled", "js-meta-only", "stream_leader_only"), _FLAG),
-    **dict.fromkeys(("direct_consumer", "direct-consumers", "accs"), _FLAG),
-    **dict.fromkeys(("offset", "limit", "cid", "state"), _NUMBER),
+    **dict.fromkeys(("direct_consumer", "direct-consumers", "accs", "unused", "all"), _FLAG),
+    **dict.fromkeys(("offset", "limit", "cid", "state", "seq", "before", "debug", "duration"), _NUMBER),
     **dict.fromkeys(("sort", "acc", "user", "mqtt_client", "filter_subject", "test", "account", "stream"), _TEXT),
     **dict.fromkeys(("consumer", "server_name", "host", "cluster", "domain", "name", "account_name", "group"), _TEXT),
+    **dict.fromkeys(("table", "search", "filter"), _TEXT),
     "tags": (b"[]", b'["x"]', b'[""]', b"[1]", b"[[]]", b"[" + b'"x",' * 5000 + b'"x"]'),
 }
-SERVICES = tuple("STATSZ IDZ HEALTHZ VARZ CONNZ SUBSZ JSZ LEAFZ ROUTEZ GATEWAYZ RAFTZ CONNS".split())
+SERVICES = tuple(
+    "STATSZ IDZ HEALTHZ VARZ CONNZ SUBSZ JSZ LEAFZ ROUTEZ GATEWAYZ RAFTZ CONNS ACCOUNTZ IPQUEUESZ PROFILEZ EXPVARZ "
+    "INFO".split()
+)
+PAGES = (
+    "",
+    *"varz connz subsz jsz healthz routez gatewayz leafz accountz accstatz ipqueuesz raftz metrics x".split(),
+    *"dashboard dashboard/summary dashboard/rows dashboard/messages dashboard/message".split(),
+)
 SERVICES_OF_ACCOUNTS = ("$SYS.REQ.USER.INFO", "$SYS.REQ.ACCOUNT.PING.CONNZ", "$SYS.REQ.ACCOUNT.PING.STATZ")
 
 

@@ -3,6 +3,7 @@
 import re
 
 _UNITS = "KMGTPE"
+_SIZE = re.compile(r"(\d{1,18})(?:([KMGTPE])(I?B)?)?", re.ASCII)
 
 
 def friendly_bytes(size: int) -> str:
@@ -15,7 +16,7 @@ def friendly_bytes(size: int) -> str:
 
 def parse_bytes(text: str) -> int:
     """`500000`, `50MB`, `2g`: K, M, … are powers of 1000, KB, KIB, MB, … of 1024. Raises ValueError."""
-    found = re.fullmatch(r"(\d{1,18})(?:([KMGTPE])(I?B)?)?", text.strip().upper(), re.ASCII)
+    found = _SIZE.fullmatch(text.strip().upper())
     if found is None:
         raise ValueError(f"{text!r} is no size: use 500000, 50MB or 2GB")
     power = _UNITS.index(found[2]) + 1 if found[2] else 0

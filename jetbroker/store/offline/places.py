@@ -134,8 +134,11 @@ class RemotePlace:
     """What fsspec reaches. Credentials and endpoints come from where its library looks for them (AWS_…, ~/.aws)."""
 
     def __init__(self, url: str) -> None:
-        scheme, _, rest = SCHEME.sub(r"\1://", url.rstrip("/"), count=1).partition("://")
-        self.text = f"{SAME.get(scheme.lower(), scheme)}://{rest}"
+        found = SCHEME.match(url)
+        if found is None:
+            raise PlaceError(f"{url}: this is no URL")
+        scheme = found[1]
+        self.text = f"{SAME.get(scheme.lower(), scheme)}://{url[found.end() :].rstrip('/')}"
         try:
             import fsspec
         except ImportError:
