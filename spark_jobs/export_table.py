@@ -19,8 +19,9 @@ from pathlib import Path
 
 from jetbroker.errors import SegmentGoneError, StoreReadError
 from jetbroker.store.offline.reader import Query, StreamSnapshot
+from jetbroker.tables.asked import add_typed
 from jetbroker.tables.scanning import schema_of
-from jetbroker.tables.typed import FORMS, MODES, TypedPayloads
+from jetbroker.tables.typed import TypedPayloads
 from spark_jobs import jobs
 from spark_jobs.open_table.identity import Identity, only_writer
 from spark_jobs.open_table.keeper import Done, Keeper
@@ -51,14 +52,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )  # fmt: skip
     columns = parser.add_argument_group("columns")
     columns.add_argument("--columns", default="", metavar="NAMES", help="subject,amount,…; seq and time always come")
-    columns.add_argument(
-        "--decode", default="", metavar="TEXT", help="typed columns: 'amount double, item.name string'"
-    )
-    columns.add_argument("--model", default="", metavar="MODULE:CLASS", help="typed columns out of a pydantic model")
-    columns.add_argument("--form", choices=FORMS, default="json", help="what payloads are (default: %(default)s)")
-    columns.add_argument(
-        "--mode", choices=MODES, default="permissive", help="what becomes of payloads that do not validate"
-    )
+    add_typed(columns)
     care = parser.add_argument_group("care")
     care.add_argument(
         "--compact", action="store_true", help="merge small files, and let go of what --keep does not keep"

@@ -1,14 +1,19 @@
-"""What callers and command lines say of times: ISO 8601, milliseconds since 1970, "2h ago"."""
+"""What callers and command lines ask for: times (ISO 8601, milliseconds since 1970, "2h ago"), typed columns."""
 
 from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from jetbroker.errors import StoreReadError
 from jetbroker.forms.durations import parse_duration
 from jetbroker.store.offline.reader import MAX_TIME_NS, MIN_TIME_NS
 from jetbroker.tables.convert import microseconds
+from jetbroker.tables.typed import FORMS, MODES
+
+if TYPE_CHECKING:
+    import argparse
 
 
 def moment_ns(moment: str | int | datetime, what: str) -> int:
@@ -49,3 +54,15 @@ def as_text(time_ns: int) -> str:
 
 def _bounded(time_ns: int) -> int:
     return min(max(time_ns, MIN_TIME_NS), MAX_TIME_NS + 1)
+
+
+def add_typed(columns: argparse._ArgumentGroup) -> None:
+    """The arguments that make typed columns of payloads: those of TypedPayloads."""
+    columns.add_argument(
+        "--decode", default="", metavar="TEXT", help="typed columns: 'amount double, item.name string'"
+    )
+    columns.add_argument("--model", default="", metavar="MODULE:CLASS", help="typed columns out of a pydantic model")
+    columns.add_argument("--form", choices=FORMS, default="json", help="what payloads are (default: %(default)s)")
+    columns.add_argument(
+        "--mode", choices=MODES, default="permissive", help="what becomes of payloads that do not validate"
+    )

@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
+from jetbroker.store.offline.places import sync_folder
+
 GROUP_ROWS = 128 * 1024  # rows and bytes of a row group: what a writer holds
 GROUP_BYTES = 32 * 1024 * 1024
 OWN_NAME = re.compile(r"\.?jb-[0-9]{20}-[0-9a-f]{12}\.parquet(\.part)?")  # no other program's files are ever removed
@@ -90,15 +92,6 @@ def read_file(path: Path, columns: list[str] | None = None) -> Iterator[pa.Table
             if not pc.all(pc.less_equal(seqs[:-1], seqs[1:])).as_py() and len(seqs) > 1:
                 table = table.sort_by("seq")  # another program has rewritten the file
             yield table
-
-
-def sync_folder(folder: Path) -> None:
-    """Names in a folder reach the disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def replace_text(path: Path, text: str) -> None:

@@ -10,37 +10,19 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import nats
 import pytest
 
-from jetbroker.daemon import cli
 from tests.support import process
+from tests.support.store_command import Run
 from tests.support.stores import StreamWriter, write_store_marker
 
 pa = pytest.importorskip("pyarrow")
 
-Run = Callable[..., tuple[int, str, str]]
 BINARY = b"\x00\xff\x1b[31m"
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    """The exit code, what stands on stdout and on stderr."""
-
-    def command(*words: object) -> tuple[int, str, str]:
-        try:
-            code = cli.main(["store", *map(str, words)])
-        except SystemExit as end:  # argparse
-            code = int(end.code or 0)
-        sys.stdout.flush()
-        said = capfd.readouterr()
-        return code, said.out, said.err
-
-    return command
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import nats
@@ -17,33 +16,16 @@ from nats.aio.client import Client
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, StoreCompression, StreamConfig
 
 import jetbroker
-from jetbroker.daemon import cli
 from jetbroker.store.offline import stores
 from jetbroker.store.offline.places import place_of
 from jetbroker.store.shipping.shipper import Shipper
 from tests.support import process
+from tests.support.store_command import Run
 from tests.support.stores import StreamWriter
 
 pa = pytest.importorskip("pyarrow")
 
-Run = Callable[..., tuple[int, str, str]]
 Row = tuple[int, str, bytes, int]
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    """The exit code, what stands on stdout and on stderr."""
-
-    def command(*words: object) -> tuple[int, str, str]:
-        try:
-            code = cli.main(["store", *map(str, words)])
-        except SystemExit as end:  # argparse
-            code = int(end.code or 0)
-        sys.stdout.flush()
-        said = capfd.readouterr()
-        return code, said.out, said.err
-
-    return command
 
 
 async def consumed(client: Client, stream: str) -> list[Row]:

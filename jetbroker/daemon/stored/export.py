@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 from jetbroker.daemon.stored import showing
 from jetbroker.daemon.stored.rows import add_rows, limited, rows_of, text_writer
 from jetbroker.errors import StoreReadError
+from jetbroker.store.offline.places import sync_folder
 from jetbroker.tables.scanning import Rows
 
 if TYPE_CHECKING:
@@ -103,11 +104,7 @@ def _whole(target: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
             hidden.replace(target)
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(target.parent)
     finally:
         hidden.unlink(missing_ok=True)
 

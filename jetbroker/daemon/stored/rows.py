@@ -15,9 +15,9 @@ from typing import IO, TYPE_CHECKING, Any
 from jetbroker.errors import StoreReadError
 from jetbroker.store.offline.reader import MAX_SEQ, MAX_TIME_NS, MIN_TIME_NS, Query
 from jetbroker.store.offline.stores import open_stream
-from jetbroker.tables.asked import since_ns
+from jetbroker.tables.asked import add_typed, since_ns
 from jetbroker.tables.scanning import MISSING_ARROW, Rows, schema_of
-from jetbroker.tables.typed import FORMS, MODES, TypedPayloads
+from jetbroker.tables.typed import TypedPayloads
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,14 +38,7 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
     chosen.add_argument("--account", default="$G", help="the account that owns STREAM (default: %(default)s)")
     columns = parser.add_argument_group("columns")
     columns.add_argument("--columns", default="", metavar="NAMES", help="seq,subject,… in the order wanted")
-    columns.add_argument(
-        "--decode", default="", metavar="TEXT", help="typed columns: 'amount double, item.name string'"
-    )
-    columns.add_argument("--model", default="", metavar="MODULE:CLASS", help="typed columns out of a pydantic model")
-    columns.add_argument("--form", choices=FORMS, default="json", help="what payloads are (default: %(default)s)")
-    columns.add_argument(
-        "--mode", choices=MODES, default="permissive", help="what becomes of payloads that do not validate"
-    )
+    add_typed(columns)
 
 
 def rows_of(asked: argparse.Namespace, default_columns: str = "") -> Rows:
