@@ -12,6 +12,7 @@ from jetbroker.wire.subjects cimport has_wildcard
 
 from jetbroker import limits
 from jetbroker.addresses import of_socket
+from jetbroker.connections.pacing import send_at_once
 from jetbroker.connections.resets import reset_on_close
 
 cdef Py_ssize_t IDLE_BYTES = limits.OUTPUT_IDLE_BYTES
@@ -61,6 +62,7 @@ cdef class Connection(ConnectionInput):
         sock = transport.get_extra_info("socket")
         if sock is not None and transport.get_extra_info("sslcontext") is None:
             self.output.fd = sock.fileno()
+            send_at_once(sock, self.peer)
         self.opened()
 
     def connection_lost(self, exc) -> None:

@@ -187,9 +187,7 @@ cdef class ConnectionInput(CommandHandler):
                 and monotonic_ns() - behind.progress_ns > PROGRESS_NS):
             return False
         self._happens(STALLS)
-        if behind.stalled is None:
-            behind.stalled = []
-        behind.stalled.append(self)
+        behind.call_when_drained(self)
         self.stalls += 1
         self.shared.stalls += 1
         return True

@@ -59,7 +59,7 @@ cdef class ConnectionOutput(Receiver):
     cdef int64_t progress_ns           # when the kernel last took bytes (monotonic)
     cdef int64_t sent_ns               # when messages were last sent (monotonic)
     cdef uint64_t sent_msgs            # out_msgs at that time
-    cdef list stalled                  # connections whose reading waits for this output to drain
+    cdef dict stalled                  # who waits for this output to drain: keys with go_on(); None: nobody
     cdef readonly uint64_t out_msgs
     cdef readonly uint64_t out_bytes
 
@@ -70,6 +70,8 @@ cdef class ConnectionOutput(Receiver):
     cdef void shut(self) noexcept
     # The connection is gone: give back what this held, let those go on who wait for it.
     cdef int end(self) except -1
+    # Call `waiter.go_on()`, once, when this has drained or is gone.
+    cdef int call_when_drained(self, object waiter) except -1
     cdef int _congested(self) except -1
     cdef int _send_pending(self) except -1
     cdef int _after_send(self) except -1

@@ -102,12 +102,24 @@ cdef class ConnectionOutput(Receiver):
         return 0
 
     cdef int end(self) except -1:
-        cdef list stalled = self.stalled
+        cdef dict stalled = self.stalled
         self.out.release()
         self.protocol = None  # a cycle less: the memory is free now, not at the next full collection
         self.stalled = None
-        for publisher in stalled or ():
-            publisher.go_on()
+        for waiter in stalled or ():
+            waiter.go_on()
+        return 0
+
+    cdef bint is_behind(self, object waiter) except -1:
+        if self.closed or self.out.size - self.head <= self.soft_pending:
+            return False
+        self.call_when_drained(waiter)
+        return True
+
+    cdef int call_when_drained(self, object waiter) except -1:
+        if self.stalled is None:
+            self.stalled = {}
+        self.stalled[waiter] = None
         return 0
 
     cdef int _congested(self) except -1:
@@ -160,7 +172,7 @@ cdef class ConnectionOutput(Receiver):
         return self._after_send()
 
     cdef int _after_send(self) except -1:
-        cdef list stalled
+        cdef dict stalled
         cdef Py_ssize_t rest = self.out.size - self.head
         if self.look & LOOK_FULL and rest <= self.shared.max_pending // 4 * 3:
             self.look &= ~LOOK_FULL
@@ -176,8 +188,8 @@ cdef class ConnectionOutput(Receiver):
         if self.stalled is not None and rest < self.soft_pending // 2:
             stalled = self.stalled
             self.stalled = None
-            for publisher in stalled:
-                publisher.go_on()
+            for waiter in stalled:
+                waiter.go_on()
         return 0
 
 

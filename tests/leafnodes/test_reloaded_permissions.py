@@ -85,8 +85,8 @@ async def answer(message: Msg) -> None:
 
 @pytest.mark.parametrize("spoke", [JETBROKER, NATS_SERVER])
 async def test_subscribers_at_the_spoke(spoke: str, tmp_path: Path) -> None:
-    texts = [text.replace("STORE", str(tmp_path)) for text in (HUB, SPOKE)]
-    with Pair((JETBROKER, spoke), tmp_path, *texts) as pair:
+    hub_text, spoke_text = (text.replace("STORE", str(tmp_path)) for text in (HUB, SPOKE))
+    with Pair((JETBROKER, spoke), tmp_path, hub_text, spoke_text) as pair:
         near, far = await nats.connect(pair.spoke.url), await nats.connect(pair.hub.url)
         try:
             subscription = await near.subscribe(">")
@@ -111,8 +111,8 @@ async def test_subscribers_at_the_spoke(spoke: str, tmp_path: Path) -> None:
 
 
 async def test_a_mirror_that_is_denied_its_messages_goes_on_when_it_may(tmp_path: Path) -> None:
-    texts = [text.replace("STORE", str(tmp_path)) for text in (HUB, SPOKE)]
-    with Pair((JETBROKER, JETBROKER), tmp_path, *texts) as pair:
+    hub_text, spoke_text = (text.replace("STORE", str(tmp_path)) for text in (HUB, SPOKE))
+    with Pair((JETBROKER, JETBROKER), tmp_path, hub_text, spoke_text) as pair:
         async with connected(pair.hub.url) as hub, connected(pair.spoke.url) as spoke:
             await hub.create("S", subjects=["s"])
             await spoke.create("M", mirror={"name": "S", "external": {"api": "$JS.hub.API"}})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,10 @@ LIVE = "JetStream using domains"
 PROBES = 500
 
 
-def server(kind: str, config: Path, *arguments: str) -> Daemon:
-    """Not started yet."""
+def server(kind: str, config: Path, *arguments: str, before: Sequence[str] = ()) -> Daemon:
+    """Not started yet. `before`: words in front of jetbroker's command."""
     if kind == JETBROKER:
-        return Daemon("-D", "-c", str(config), *arguments, command=(sys.executable, "-m", "jetbroker"))
+        return Daemon("-D", "-c", str(config), *arguments, command=(*before, sys.executable, "-m", "jetbroker"))
     program = find_nats_server()
     if program is None:
         pytest.skip("no nats-server on this machine")
@@ -31,15 +32,25 @@ def server(kind: str, config: Path, *arguments: str) -> Daemon:
 
 
 class Pair:
-    """A hub and a spoke that dials it. The texts are their configurations; `{leaf_port}` stands for the hub's port."""
+    """A hub and a spoke that dials it. The texts are their configurations; `{leaf_port}` stands for the hub's port.
 
-    def __init__(self, kinds: tuple[str, str], folder: Path, hub: str, spoke: str) -> None:
+    `before`: words in front of the command of the hub, of the spoke.
+    """
+
+    def __init__(
+        self,
+        kinds: tuple[str, str],
+        folder: Path,
+        hub: str,
+        spoke: str,
+        before: tuple[Sequence[str], Sequence[str]] = ((), ()),
+    ) -> None:
         self.leaf_port = free_port()
         self.servers = []
-        for kind, name, text in zip(kinds, ("hub", "spoke"), (hub, spoke), strict=True):
+        for kind, name, text, words in zip(kinds, ("hub", "spoke"), (hub, spoke), before, strict=True):
             path = folder / f"{name}.conf"
             path.write_text(f"server_name: {name}\n" + text.replace("{leaf_port}", str(self.leaf_port)))
-            self.servers.append(server(kind, path))
+            self.servers.append(server(kind, path, before=words))
         self.hub, self.spoke = self.servers
 
     def __enter__(self) -> Pair:
