@@ -18,6 +18,7 @@ from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, StoreCompressi
 import jetbroker
 from jetbroker.store.offline import stores
 from jetbroker.store.offline.places import place_of
+from jetbroker.store.shipping import shipper as shipping
 from jetbroker.store.shipping.shipper import Shipper
 from tests.support import process
 from tests.support.store_command import Run
@@ -156,6 +157,62 @@ async def test_a_restored_store_ends_at_a_sequence_or_a_time(tmp_path: Path, run
         assert stores.open_stream(tmp_path / target, "S").damaged == []
 
 
+async def chained(client: Client) -> str:
+    """The head of the stream's hash chain, once all messages are in it."""
+    while True:
+        info = await client.jetstream().stream_info("S")
+        head = (info.config.metadata or {}).get("jetbroker.hash_chain.head", "")
+        if head.startswith(f"{info.state.last_seq}:"):
+            return head
+        await asyncio.sleep(0.02)
+
+
+async def test_a_tamper_evident_stream_is_one_in_its_copy_and_behind_a_restore(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipping, "CHAIN_PIECE_BYTES", 700)  # about nine entries
+    place, again, cut = tmp_path / "place", tmp_path / "again", tmp_path / "cut"
+    shipper = Shipper(tmp_path / "store", place_of(place), unsealed=True, keep_dropped=0)
+    with process.jetbroker("-js", "-sd", str(tmp_path / "store")) as server:
+        client = await nats.connect(server.url)
+        js = client.jetstream()
+        await js.add_stream(StreamConfig("S", subjects=["s"], metadata={"jetbroker.hash_chain": "sha256"}))
+        heads = []
+        for number in range(1, 31):
+            await js.publish("s", b"number %d" % number)
+            if number % 15 == 0:
+                heads.append(await chained(client))
+                list(shipper.ship())
+        await js.delete_msg("S", 7)
+        first, last = list(shipper.ship()), heads[-1]
+        assert len(list(place.glob("objects/*/*/*/hash-chain-*"))) > 3 and first[0].objects <= 2
+        code, out, err = run("verify", place, "S", "--head", heads[0])
+        assert (code, out, err) == (0, f"$G > S: intact, 29 messages match, 1 removed; sha256 {last}\n", "")
+        await client.close()
+    assert run("restore", place, again)[0] == 0 and run("verify", again, "S", "--head", last)[0] == 0
+    assert run("restore", place, cut, "--stream", "S", "--sequence", 15)[0] == 0
+    code, out, err = run("verify", cut)
+    assert (code, out, err) == (0, f"$G > S: intact, 14 messages match, 1 removed; sha256 {heads[0]}\n", "")
+    with process.jetbroker("-js", "-sd", str(again)) as server:
+        client = await nats.connect(server.url)
+        await client.jetstream().publish("s", b"next")
+        assert (await chained(client)).startswith("31:")
+        await client.close()
+    assert run("verify", again, "S", "--head", last)[0] == 0
+    (segment,) = place.glob("objects/*/*/*/*.seg")
+    whole = segment.read_bytes()
+    segment.write_bytes(whole.replace(b"number 20", b"number 02"))
+    code, out, err = run("verify", place)
+    assert (code, err) == (1, "") and "NOT INTACT: damaged: 20" in out
+    segment.write_bytes(whole)
+    piece = min(place.glob("objects/*/*/*/hash-chain-00000001*"))
+    piece.write_bytes(bytes(piece.stat().st_size))
+    assert run("verify", place)[0] == 1
+    piece.unlink()
+    code, out, err = run("verify", place)
+    assert code == 2 and "it is half copied; ship it again with --check" in err
+
+
 def test_damage_is_told_and_shipped_as_it_is(tmp_path: Path, run: Run) -> None:
     writer = StreamWriter(tmp_path / "store", "S")
     for number in range(9):
@@ -185,7 +242,8 @@ def test_damage_is_told_and_shipped_as_it_is(tmp_path: Path, run: Run) -> None:
         (("restore", "place", "again", "--stream", "X"), 2, "no stream 'X' of account '$G'"),
         (("restore", "place", "again", "--sequence", "5"), 2, "--sequence needs a number from 1 on, and --stream"),
         (("restore", "place", "again", "--until", "noon"), 2, "--until: 'noon' is neither"),
-        (("verify", "place", "S"), 2, "is a shipped store, which has no hash chains: check the store itself"),
+        (("verify", "place", "S"), 2, "stream 'S' has no hash chain"),
+        (("verify", "place", "X"), 2, "no stream 'X' of account '$G'"),
         (("ls", "s3://bucket/x"), 2, "s3://bucket/x/shipped.json: "),
         (("cat", "place", "X"), 2, "no stream 'X' of account '$G'"),
     ],
@@ -212,6 +270,23 @@ def test_mistakes_are_one_sentence(
     assert found[0] == code and said in found[2], found
     assert "Traceback" not in found[2] and len(found[2].splitlines()) <= (1 if "usage" not in found[2] else 9)
     assert not (tmp_path / "again").exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "package"),
+    [("gs://bucket/x", "gcsfs"), ("abfs://container/x", "adlfs"), ("s3://bucket/x", "jetbroker[ship]")],
+)
+def test_a_package_that_is_missing_is_named(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, url: str, package: str
+) -> None:
+    known = pytest.importorskip("fsspec.registry")._registry  # what other tests have imported
+    for name in ("gcsfs", "adlfs", "s3fs"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(known, url.partition(":")[0], raising=False)
+    StreamWriter(tmp_path / "store", "S").close()
+    code, _, err = run("ship", tmp_path / "store", url)
+    assert code == 2 and len(err.splitlines()) == 1
+    assert err.startswith(f"jetbroker: {url}: ") and package in err.rpartition(": pip install ")[2]
 
 
 def test_a_shipper_that_goes_on_tells_of_trouble_and_ends_on_sigterm(tmp_path: Path) -> None:

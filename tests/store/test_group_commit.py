@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import gc
+import math
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -77,6 +78,32 @@ def test_a_failure_hits_its_member_only(tmp_path: Path) -> None:
         assert [error and error.errno for error in outcome] == [None, errno.ENOSPC, None]
         # what stands behind a failed sync is not done
         assert after == [str(files.fds[0]), str(files.fds[2])]
+        await group.close()
+        files.close()
+
+    run(scenario())
+
+
+def test_syncs_and_failures_are_counted(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        files = Files(tmp_path, "a", "b")
+        group = GroupCommit(Tick(asyncio.get_running_loop()), files.disk)
+        assert (group.figures.seconds.cumulated()[-1], group.figures.failures) == ((math.inf, 0), 0)
+
+        def rule(call: str, path: str, size: int) -> int | None:
+            if call == "fdatasync" and path.endswith("/b"):
+                raise OSError(errno.EIO, "broken")
+            return None
+
+        files.disk.rule = rule
+        await one_round(group, Member([files.fds[0], str(tmp_path)]), Member([files.fds[1]]))
+        await one_round(group, Member([files.fds[0]]))
+        figures = group.figures
+        counts = [count for _, count in figures.seconds.cumulated()]
+        assert counts[-1] == 3 and counts == sorted(counts)  # of files; directories are not counted
+        assert 0 < figures.seconds.sum < 60
+        assert figures.failures == 1
+        assert figures.changes.cumulated()[-1] == (math.inf, 0)  # these members have none
         await group.close()
         files.close()
 

@@ -21,7 +21,8 @@ LOGIN = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFA
 def s3_server() -> Iterator[dict[str, str]]:
     """The environment variables by which clients find it; it has an empty bucket."""
     pytest.importorskip("moto")
-    pytest.importorskip("s3fs")
+    s3fs = pytest.importorskip("s3fs")
+    s3fs.S3FileSystem.clear_instance_cache()  # of clients that know another server
     port = free_port()
     server = subprocess.Popen(
         [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],

@@ -112,6 +112,22 @@ def holds(hash_of: Hash, before: bytes, data: bytes, at: int) -> bool:
     return hash_of(before + data[at : at + HASHED]) == data[at + HASHED : at + ENTRY.size]
 
 
+def whole(size: int) -> int:
+    """How many bytes of a chain's file stand in whole entries, the header among them; 0 when that is not whole."""
+    return size - (size - HEAD.size) % ENTRY.size if size >= HEAD.size else 0
+
+
+def cut(data: bytes, last_seq: int) -> bytes:
+    """A chain without the entries of later sequences. What stands before the last crash it tells of stays."""
+    end = HEAD.size
+    kept = end
+    for entry in entries(data):
+        end += ENTRY.size
+        if entry.kind == REWOUND or (entry.last <= last_seq and kept == end - ENTRY.size):
+            kept = end
+    return data[:kept]
+
+
 def entries(data: bytes) -> Iterator[Entry]:
     """All whole entries of a chain's file, in order."""
     for at in range(HEAD.size, len(data) - ENTRY.size + 1, ENTRY.size):

@@ -1,5 +1,6 @@
 """Group commit: one round of fdatasync for everything that arrived meanwhile."""
 from jetbroker.store.disk cimport Disk
+from jetbroker.store.log.sync_figures cimport SyncFigures
 from jetbroker.store.log.sync_thread cimport SyncThread
 from jetbroker.tick cimport Tick
 
@@ -16,6 +17,7 @@ cdef class GroupCommit:
     cdef object collecting            # the member whose begin_sync runs, or None
     cdef bint closing
     cdef readonly object faults       # the members' failures that last
+    cdef readonly SyncFigures figures
 
     cpdef int request(self, object member) except -1       # a round as soon as possible
     cpdef int request_later(self, object member) except -1  # with the next round, at the latest after the interval

@@ -1,12 +1,14 @@
 from jetbroker.logs.logger import Logger
 from jetbroker.store.disk import Disk
 from jetbroker.store.faults import Faults
+from jetbroker.store.log.sync_figures import SyncFigures
 from jetbroker.tick import Tick
 
 class GroupCommit:
     disk: Disk
     interval: float | None
     faults: Faults
+    figures: SyncFigures
     def __init__(self, tick: Tick, disk: Disk, interval: float | None = None, log: Logger | None = None) -> None: ...
     def request(self, member: object) -> int: ...
     def request_later(self, member: object) -> int: ...

@@ -10,6 +10,7 @@ import errno
 from jetbroker.store.faults import Faults
 
 from jetbroker.store.disk cimport Disk
+from jetbroker.store.log.sync_figures cimport SyncFigures
 from jetbroker.store.log.sync_thread cimport SyncThread
 from jetbroker.tick cimport Tick
 
@@ -25,6 +26,7 @@ cdef class GroupCommit:
         self.disk = disk
         self.interval = interval
         self.faults = Faults(tick.loop, log)
+        self.figures = SyncFigures()
         self.waiting = {}
         self.lazy = {}
 
@@ -83,7 +85,7 @@ cdef class GroupCommit:
         if work:
             self.round = members
             if self.thread is None:
-                self.thread = SyncThread(self.disk)
+                self.thread = SyncThread(self.disk, self.figures)
                 self.tick.loop.add_reader(self.thread.done_in, self._finished)
             self.thread.begin(work)
         elif self.waiting:
@@ -101,6 +103,7 @@ cdef class GroupCommit:
         try:
             for member, error in zip(members, self.thread.finish(), strict=True):
                 self._end(member, error)
+            self.figures.end_round()
         finally:
             # what was asked meanwhile starts first, so that the disk works while the acks are sent
             if self.waiting and self.round is None:
@@ -110,6 +113,8 @@ cdef class GroupCommit:
 
     def _end(self, member, error):
         try:
+            if error is not None:
+                self.figures.failed()
             if error is not None and not isinstance(error, OSError):
                 self._report(member, error)
                 error = OSError(errno.EIO, "internal error")

@@ -192,6 +192,7 @@ cdef class FileLog(SegmentedLog):
         if self.health.state != WORKS:
             self.health.take(COMMITTED if self.always else SYNCED)
         self.round.end()
+        self.group.figures.cover(self.round.upto.change - self.changes.synced)
         self.changes.synced = self.round.upto.change
         self.synced = self.round.upto.seq
         if self.round.active is self.active:

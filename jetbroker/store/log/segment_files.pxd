@@ -41,6 +41,7 @@ cdef class SegmentFiles:
     cdef FrameCache frames             # None until a packed segment is read
     cdef uint64_t clock                # of the segments' last uses
     cdef Py_ssize_t names              # how many temporary names were used
+    cdef Py_ssize_t more               # segments whose columns are in memory, beyond those that stay
 
     cpdef FileSegment new_segment(self, str directory, uint64_t first_seq, uint64_t valid_before, Segment before)
     cdef int open(self, FileSegment segment) except -1                 # raises StorageError

@@ -5,6 +5,7 @@ import os
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint32_t, uint64_t
 
+from jetbroker import limits
 from jetbroker.errors import StorageError
 from jetbroker.store.format.frames import load_index
 
@@ -16,6 +17,18 @@ from jetbroker.store.format.records cimport (
     OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, SIZE_MASK, crc32c_update, record_is_valid, record_length,
 )
 from jetbroker.store.log.segment cimport Ranges, Segment, footer_ranges, is_record_of
+
+
+# Columns of one log that stay in memory; and no more open files than this for them.
+cdef Py_ssize_t LOADED_BYTES = limits.STREAM_COLUMN_BYTES
+cdef Py_ssize_t LOADED_MOST = limits.STREAM_COLUMN_FILES
+cdef Py_ssize_t spare = limits.STORE_COLUMN_FILES  # what all logs together may still have beyond those that stay
+
+
+cdef Py_ssize_t column_bytes(FileSegment segment) noexcept:
+    if segment.blob is not None:
+        return PyBytes_GET_SIZE(segment.blob)
+    return segment.capacity * 20 + segment.subjects_capacity * 4 + segment.text_capacity
 
 
 cdef class FileSegment(Segment):
@@ -41,6 +54,10 @@ cdef class SegmentFiles:
         self.loop = loop
         self.seed = seed
         self.blocks = BlockCache()
+
+    def __dealloc__(self):
+        global spare
+        spare += self.more
 
     def _report(self, text, error):
         self.loop.call_exception_handler({"message": text, "exception": error})
@@ -179,19 +196,35 @@ cdef class SegmentFiles:
         return None if footer is None else footer_ranges(footer)
 
     cdef int shed(self, list segments, set held, Py_ssize_t keep) except -1:
-        """Close sealed segments, those used longest ago first, until `keep` have their columns in memory."""
+        """Close sealed segments, those used longest ago first, until the columns of `keep` are in memory, or of more
+        when those are small: whoever reads here and there would otherwise read a footer for each message."""
+        global spare
         cdef FileSegment other
+        cdef Py_ssize_t size = 0
+        cdef Py_ssize_t count, most
         cdef list loaded = []
         for other in segments:
             if other.sealed and other.offsets != NULL and other.footer_at and other not in held:
                 # what is not synced may have to be written again: no reading then
                 loaded.append((other.used_at, other.tag, other))
-        loaded.sort()
-        for _, _, other in loaded[:max(0, len(loaded) - keep)]:
+                size += column_bytes(other)
+        count = len(loaded)
+        spare += self.more
+        self.more = 0
+        most = min(LOADED_MOST, keep + spare)
+        if count > keep and (count > most or size > LOADED_BYTES):
+            loaded.sort()
+        for _, _, other in loaded:
+            if count <= keep or (count <= most and size <= LOADED_BYTES):
+                break
             # only what a footer gives back; the columns of a damaged segment stay
+            count -= 1
+            size -= column_bytes(other)
             other.unload()
             other.frames = None
             self.close(other)
+        self.more = max(0, count - keep)
+        spare -= self.more
         return 0
 
     # --- records ---

@@ -16,6 +16,7 @@ from jetbroker.store.log.stream_log cimport (
 from jetbroker.store.log.segment cimport Segment, SubjectSet
 from jetbroker.store.log.gaps cimport Gaps
 from jetbroker.store.log.subject_states cimport SubjectStates
+from jetbroker.wire.subjects cimport has_wildcard
 
 # More skipped sequences start a new segment instead of empty slots.
 cdef uint64_t MAX_EMPTY_SLOTS = limits.STREAM_EMPTY_SLOTS
@@ -449,6 +450,9 @@ cdef class SegmentedLog(StreamLog):
         """The last live sequence whose subject matches `pattern`, 0: none."""
         cdef SubjectState state
         cdef uint64_t last = 0
+        if pattern and not has_wildcard(PyBytes_AS_STRING(pattern), PyBytes_GET_SIZE(pattern)):
+            state = <SubjectState>self.subjects.get(pattern)
+            return 0 if state is None else state.last
         for state in self.matching_subjects(pattern):
             if state.last > last:
                 last = state.last

@@ -113,6 +113,8 @@ cdef class SubjectStates:
 
     cdef list matching(self, SubjectFilter filter):
         cdef SubjectState state
+        if not filter.patterns:
+            return list(self.live.values())
         if not [p for p in filter.patterns if has_wildcard(p, len(p))]:
             return [self.live[p] for p in set(filter.patterns) if p in self.live]
         return [state for state in self.live.values()

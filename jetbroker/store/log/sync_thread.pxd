@@ -1,15 +1,20 @@
 """The thread in which a round's files are synced."""
+from libc.stdint cimport int64_t
+
 from jetbroker.store.disk cimport Disk
+from jetbroker.store.log.sync_figures cimport SyncFigures
 
 
 cdef struct Step:
     int file       # to be synced; -1: a directory or a function
     int member     # whose step it is
+    int64_t took   # nanoseconds of its sync; 0: there was none
 
 
 cdef class Round:
     """What the thread works on. Its ends of the two pipes are closed with it."""
     cdef Disk disk
+    cdef SyncFigures figures
     cdef Step* steps
     cdef Py_ssize_t count, capacity, files
     cdef int* codes            # errno for each member, 0: all went well so far

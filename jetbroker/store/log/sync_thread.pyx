@@ -11,7 +11,9 @@ import threading
 from libc.errno cimport EINTR, errno as c_errno
 from libc.stdlib cimport free, realloc
 
+from jetbroker.clock cimport monotonic_ns
 from jetbroker.store.disk cimport Disk
+from jetbroker.store.log.sync_figures cimport SyncFigures
 
 cdef extern from "unistd.h" nogil:
     Py_ssize_t c_read "read"(int, void*, size_t)
@@ -25,8 +27,9 @@ cdef class Round:
     def __cinit__(self):
         self.order_in = self.done_out = -1
 
-    def __init__(self, Disk disk not None, int order_in, int done_out):
+    def __init__(self, Disk disk not None, SyncFigures figures not None, int order_in, int done_out):
         self.disk = disk
+        self.figures = figures
         self.order_in = order_in
         self.done_out = done_out
 
@@ -50,6 +53,9 @@ cdef class Round:
             if error is None and self.codes[i]:
                 error = OSError(self.codes[i], os.strerror(self.codes[i]))
             outcome.append(error)
+        for i in range(self.count):
+            if self.steps[i].took:
+                self.figures.seconds.observe(self.steps[i].took * 1e-9)
         self.errors = self.targets = self.levels = self.directories = None
         return outcome
 
@@ -88,6 +94,7 @@ cdef class Round:
         cdef Step* step = &self.steps[self.count]
         step.member = member
         step.file = -1
+        step.took = 0
         if isinstance(target, int):
             step.file = target
             self.files += 1
@@ -110,6 +117,7 @@ cdef class Round:
 
     cdef void _run(self) noexcept nogil:
         cdef Py_ssize_t i
+        cdef int64_t began
         cdef Step* step
         if self.files > 1:
             # where their bytes go is settled for all files before the journal is written for the first of them
@@ -121,7 +129,9 @@ cdef class Round:
             if self.codes[step.member]:
                 continue
             if step.file >= 0:
+                began = monotonic_ns()
                 self.codes[step.member] = self.disk.sync_file(step.file)
+                step.took = max(monotonic_ns() - began, 1)
             else:
                 self.codes[step.member] = self._sync_other(i)
 
@@ -156,11 +166,11 @@ cdef class SyncThread:
     def __cinit__(self):
         self.order_out = self.done_in = -1
 
-    def __init__(self, Disk disk not None):
+    def __init__(self, Disk disk not None, SyncFigures figures not None):
         self.drains = []
         order_in, self.order_out = os.pipe()
         self.done_in, done_out = os.pipe()
-        self.round = Round(disk, order_in, done_out)
+        self.round = Round(disk, figures, order_in, done_out)
         # a process that ends without closing it does not wait for the thread
         self.thread = threading.Thread(target=self.round.serve, name="jetbroker-sync", daemon=True)
         self.thread.start()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from jetbroker.errors import StoreReadError
 from jetbroker.store.format import hash_chain as form
+from jetbroker.store.offline.columns import ranges_cover
 from jetbroker.store.offline.reader import SegmentPart, StreamSnapshot, part_columns
-from jetbroker.store.offline.stores import open_stream, stream_folder
+from jetbroker.store.offline.shipped import is_shipped
+from jetbroker.store.offline.stores import hash_chain, open_stream
 
 ROWS_AT_ONCE = 4096
 LISTED = 1000  # sequences of each kind of fault
@@ -19,7 +22,8 @@ LISTED = 1000  # sequences of each kind of fault
 class Chain:
     """What a chain's file says. `broken_at`: the first sequence whose entry does not follow the one before it.
 
-    `ended_so`: did it once have the head that was asked for?
+    `ended_so`: did it once have the head that was asked for? `shipped`: it is a copy, which may be ahead of the copied
+    messages.
     """
 
     algorithm: str
@@ -30,6 +34,7 @@ class Chain:
     rewound: int = 0
     broken_at: int | None = None
     ended_so: bool = False
+    shipped: bool = False
 
 
 @dataclass
@@ -52,7 +57,10 @@ class Found:
 
 @dataclass
 class Verdict:
-    """What is known of one stream. `removed`: chained messages that are not in the stream any more."""
+    """What is known of one stream. `removed`: chained messages that are not in the stream any more.
+
+    `not_shipped`: those that the copy has not got yet.
+    """
 
     account: str
     stream: str
@@ -65,6 +73,7 @@ class Verdict:
     rewound: int
     broken_at: int | None
     wrong_head: bool = False
+    not_shipped: int = 0
 
     @property
     def intact(self) -> bool:
@@ -84,16 +93,14 @@ def read_chain(store_dir: str | os.PathLike[str], stream: str, account: str = "$
 
     `head`: what STREAM.INFO has shown at some time, "sequence:hash".
     """
-    path = stream_folder(store_dir, stream, account) / form.FILE_NAME
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
+    data, place = hash_chain(store_dir, stream, account)
+    if not data:
         return None
     try:
         header = form.read_header(data)
     except StoreReadError as error:
-        raise StoreReadError(f"{path}: {error}") from None
-    chain = Chain(header.algorithm, {}, header.begins - 1, header.genesis.hex())
+        raise StoreReadError(f"{place}: {error}") from None
+    chain = Chain(header.algorithm, {}, header.begins - 1, header.genesis.hex(), shipped=is_shipped(store_dir))
     before = header.genesis
     for at in range(form.HEAD.size, len(data) - form.ENTRY.size + 1, form.ENTRY.size):
         entry = form.read_entry(data, at)
@@ -129,8 +136,8 @@ def check_part(part: SegmentPart, chain: Chain) -> Found:
     """Compare the messages of one part with the chain."""
     hash_of = form.ALGORITHMS[chain.algorithm][1]
     segment = part_columns(part)
-    known_damage = len(segment.damaged)  # of what was removed, or what the snapshot lists
-    found = Found()
+    seen = len(segment.damaged)  # on the way to the records: of what was removed, too
+    found = Found(damaged=list(_there(segment.damaged, part.deleted)))
 
     def digest(*message: Any) -> bytes:
         return form.message_digest(hash_of, *message)
@@ -146,16 +153,25 @@ def check_part(part: SegmentPart, chain: Chain) -> Found:
                 found.unchained += 1
             else:
                 found.unknown.append(seq)
-    found.damaged = [first for first, _ in segment.damaged[known_damage:]]
+    found.damaged += [first for first, _ in segment.damaged[seen:]]
     return found
+
+
+def _there(damaged: list[tuple[int, int]], deleted: bytes) -> Iterator[int]:
+    """What was not removed of damaged sequences, as many as are listed."""
+    for first, last in damaged:
+        for seq in range(first, min(last, first + LISTED) + 1):
+            if not ranges_cover(deleted, seq, seq):
+                yield seq
 
 
 def verdict_of(snapshot: StreamSnapshot, chain: Chain, found: Found, head: str = "") -> Verdict:
     """All together; `head`: what the chain was read with."""
     for first, last in snapshot.damaged:
         found.add(Found(damaged=list(range(first, min(last, first + LISTED) + 1))))
-    found.damaged = sorted({seq for seq in found.damaged if seq in chain.digests})
+    found.damaged = sorted({seq for seq in found.damaged if seq in chain.digests})[:LISTED]
     present = found.matching + len(found.changed) + len(found.damaged)
+    not_shipped = sum(seq > snapshot.last_seq for seq in chain.digests) if chain.shipped else 0
     return Verdict(
         snapshot.account,
         snapshot.stream,
@@ -163,11 +179,12 @@ def verdict_of(snapshot: StreamSnapshot, chain: Chain, found: Found, head: str =
         chain.at,
         chain.head,
         found,
-        max(len(chain.digests) - present, 0),
+        max(len(chain.digests) - present - not_shipped, 0),
         chain.gone,
         chain.rewound,
         chain.broken_at,
         bool(head) and not chain.ended_so,
+        not_shipped,
     )
 
 

@@ -87,7 +87,10 @@ class ShippedSegment:
 
 @dataclass
 class Manifest:
-    """A shipped stream. `dropped`: objects that are no part of it any more, and when (ns) they ceased to be."""
+    """A shipped stream. `dropped`: objects that are no part of it any more, and when (ns) they ceased to be.
+
+    `chain`: the pieces of its hash chain, in order; none where it has no chain.
+    """
 
     meta: dict[str, Any]
     domain: str | None
@@ -97,6 +100,7 @@ class Manifest:
     segments: list[ShippedSegment]
     consumers: list[ShippedFile]
     dropped: list[tuple[str, int]] = field(default_factory=list)
+    chain: list[ShippedFile] = field(default_factory=list)
 
     def encode(self) -> bytes:
         return encode_document(
@@ -110,11 +114,12 @@ class Manifest:
                 "segments": [segment.to_json() for segment in self.segments],
                 "consumers": [consumer.to_json() for consumer in self.consumers],
                 "dropped": self.dropped,
+                **({"chain": [piece.to_json() for piece in self.chain]} if self.chain else {}),
             }
         )
 
     def files(self) -> list[ShippedFile]:
-        return [*(segment.file for segment in self.segments), *self.consumers]
+        return [*(segment.file for segment in self.segments), *self.consumers, *self.chain]
 
     def same_as(self, other: Manifest) -> bool:
         """Would a reader see the same?"""
@@ -149,6 +154,7 @@ def decode_manifest(data: bytes, address: str) -> Manifest:
             _in_order([_segment(entry, meta, domain) for entry in document["segments"]]),
             [ShippedFile.from_json(entry) for entry in document["consumers"]],
             [(_dropped(name), at) for name, at in dropped if is_number(at, INT64_MAX)],
+            [ShippedFile.from_json(entry) for entry in document.get("chain", [])],
         )
     except (ValueError, KeyError, TypeError, IndexError, binascii.Error):
         raise ManifestError(

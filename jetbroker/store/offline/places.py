@@ -19,6 +19,11 @@ from jetbroker.errors import JetbrokerError, PlaceError
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")
 FILE = "file"
 SAME = {"s3a": "s3", "s3n": "s3"}  # as Hadoop and Spark call them
+PACKAGES = {
+    "s3": "'jetbroker[ship]'",
+    **dict.fromkeys(("gs", "gcs"), "gcsfs"),
+    **dict.fromkeys(("abfs", "abfss", "az", "adl"), "adlfs"),
+}
 BLOCK_BYTES = 8 * 1024 * 1024  # of an upload or download: what is held in memory, and a part of a multipart upload
 CHUNK_BYTES = 1024 * 1024
 REASON_CHARACTERS = 300
@@ -209,7 +214,9 @@ class RemotePlace:
         except JetbrokerError:
             raise
         except ImportError as error:
-            raise PlaceError(f"{self.address(name)}: {_reason(error)}; pip install 'jetbroker[ship]'") from None
+            package = PACKAGES.get(self.text.partition(":")[0].lower())
+            advice = "" if package is None else f": pip install {package}"
+            raise PlaceError(f"{self.address(name)}: {_reason(error)}{advice}") from None
         except Exception as error:
             raise PlaceError(f"{self.address(name)}: {_reason(error)}") from None
 

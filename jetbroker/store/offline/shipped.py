@@ -100,6 +100,18 @@ def consumer_logs(store: str | os.PathLike[str], stream: str, account: str = "$G
     return [Path(file_of(f"{folder}/{log.name}", log.sha256, log.size)) for log in found.consumers]
 
 
+def hash_chain(store: str | os.PathLike[str], stream: str, account: str = "$G") -> tuple[bytes, str]:
+    """A stream's hash chain and where it is; nothing when it has none. Raises StoreReadError."""
+    place = place_of(store)
+    found = _manifest(place, stream, account)
+    folder = place.address(form.objects_folder(found.meta))
+    pieces = (file_of(f"{folder}/{piece.name}", piece.sha256, piece.size) for piece in found.chain)
+    try:
+        return b"".join(Path(piece).read_bytes() for piece in pieces), f"the hash chain in {folder}"
+    except OSError as error:
+        raise StoreReadError(f"{error.filename}: {error.strerror}") from None
+
+
 def _manifest(place: Place, stream: str, account: str) -> Manifest:
     found = read_manifest(place, stream, account)
     if found is None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jetbroker.errors import PlaceError, StorageError, StoreReadError
+from jetbroker.store.format import hash_chain
 from jetbroker.store.format.documents import encode_document
 from jetbroker.store.format.frames import unpack
 from jetbroker.store.format.names import encode_name
@@ -135,6 +136,7 @@ class _Stream:
         _write(account / "account.json", [encode_document({"name": self.account})])
         _write(folder / "stream.json", [encode_document(made.meta)])
         self._segments(made, folder)
+        self._chain(made, folder)
         for consumer in made.consumers:
             self._fetch(consumer, folder / "consumers" / f"{consumer.name[:-HASH_SUFFIX]}.log")
         for each in (folder / "consumers", folder, account):
@@ -178,6 +180,18 @@ class _Stream:
             for at in range(0, len(ranges), RANGES_PER_RECORD)
         )
         _write(folder / f"{last_seq + 1:020d}.seg", [header, *records])
+
+    def _chain(self, made: Manifest, folder: Path) -> None:
+        """The hash chain, up to the last message that is there: the broker goes on behind it."""
+        if not made.chain:
+            return
+        path = folder / hash_chain.FILE_NAME
+        pieces = []
+        for piece in made.chain:
+            self._fetch(piece, path)
+            pieces.append(path.read_bytes())
+        last_seq = reader.open_stream(self.root, self.stream, self.account).last_seq
+        _write(path, [hash_chain.cut(b"".join(pieces), last_seq)])
 
     def _fetch(self, file: ShippedFile, path: Path) -> None:
         digest = hashlib.sha256()

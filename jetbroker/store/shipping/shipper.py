@@ -16,6 +16,7 @@ from pathlib import Path
 
 from jetbroker.errors import ManifestError, PlaceError, StorageError, StoreReadError
 from jetbroker.limits import READER_BATCH_ROWS
+from jetbroker.store.format import hash_chain
 from jetbroker.store.format.documents import store_domain
 from jetbroker.store.format.records import FORMAT_VERSION, decode_header, seed_of
 from jetbroker.store.log.statelog import STATE_MAGIC, read_frames
@@ -29,6 +30,7 @@ from jetbroker.store.offline.shipped import read_manifest
 from jetbroker.store.shipping.pace import Pace
 
 ATTEMPTS = 5  # at a stream that changes thoroughly meanwhile
+CHAIN_PIECE_BYTES = 4 * 1024 * 1024  # of a hash chain: whole pieces do not change any more
 PUBLISH_BYTES = 256 * 1024 * 1024  # what a kill may make the next shipper compare again
 FRESH_NS = 2_000_000_000  # a file may change twice within one tick of its time stamp
 KEEP_DROPPED_SECONDS = 3600
@@ -183,6 +185,7 @@ class _Pass:
         known = of.known if of.known is not None and of.known.meta["stream_id"] == snapshot.stream_id else None
         trusted = known if of.begun or not of.shipper.check else None
         self.known_files = {file.name: file for file in trusted.files()} if trusted else {}
+        self.chain = trusted.chain if trusted else []
         known_segments = {segment.part.first_seq: segment.file for segment in trusted.segments} if trusted else {}
         parts = sorted([*snapshot.parts, *snapshot.dead_parts], key=lambda part: part.first_seq)
         # only the newest can be one that is being written
@@ -199,6 +202,8 @@ class _Pass:
             if self.unpublished >= PUBLISH_BYTES and (known is None or part.last_seq >= known.last_seq):
                 self._publish(self._look(), part.last_seq)
         self.result.last_seq = parts[-1].last_seq if parts else 0
+        if not of.begun or trusted is None or trusted.last_seq != self.result.last_seq:
+            self.chain = self._chain(directory / hash_chain.FILE_NAME)
         self._publish(self._look() if self.result.objects else snapshot, self.result.last_seq)
 
     def _look(self) -> StreamSnapshot:
@@ -251,6 +256,28 @@ class _Pass:
             found = replace(found, source=source)
             self.of.done[part.path, source] = found
         return found
+
+    def _chain(self, path: Path) -> list[ShippedFile]:
+        """The hash chain in pieces, up to its last whole entry. The file only grows while there is the stream."""
+        pieces: list[ShippedFile] = []
+        try:
+            with open(path, "rb") as file:
+                source = _source(file.fileno())
+                end = hash_chain.whole(source[0])
+                for index, at in enumerate(range(0, end, CHAIN_PIECE_BYTES)):
+                    size = min(end - at, CHAIN_PIECE_BYTES)
+                    known = self.chain[index] if index < len(self.chain) else None
+                    if self.of.begun and known and known.size == size and (known.source or source)[2] == source[2]:
+                        pieces.append(known)
+                        continue
+                    file.seek(at)
+                    found = self._object(f"hash-chain-{index:08d}", "part", file.read(size))
+                    pieces.append(replace(found, source=source))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StorageError(f"{path}: {error.strerror}") from None
+        return pieces
 
     def _keep_written(self, part: SegmentPart, data: bytes, copied: SegmentColumns) -> bool:
         """Keep what was copied of a segment that may be written still; False: it was packed meanwhile."""
@@ -312,7 +339,9 @@ class _Pass:
             if copied.first_seq in now and (part := self._as_copied(copied, now[copied.first_seq])).messages
         ]
         damaged = [(first, min(end, last_seq)) for first, end in snapshot.damaged if first <= last_seq]
-        made = Manifest(self.meta, snapshot.domain, self.now_ns, last_seq, damaged, segments, self.consumers)
+        made = Manifest(
+            self.meta, snapshot.domain, self.now_ns, last_seq, damaged, segments, self.consumers, chain=self.chain
+        )
         dropped = self._dropped(made)
         over = {name for name, at_ns in dropped if at_ns + of.shipper.keep_dropped_ns <= self.now_ns}
         for name in sorted(over):
