@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
 from jetbroker.accounts.account import Account
-from jetbroker.config.options import SYSTEM_ACCOUNT, Options
+from jetbroker.config.options import SYSTEM_ACCOUNT, Options, ShipOptions
 from jetbroker.errors import StorageError
 from jetbroker.forms.api_level import API_LEVEL
 from jetbroker.forms.gotext import SECOND
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from jetbroker.jetstream.api.dispatch import Api
     from jetbroker.jetstream.api.preview import PreviewApi
     from jetbroker.jetstream.api.system import SystemApi
+    from jetbroker.store.shipping.background import BackgroundShipping
+    from jetbroker.store.shipping.task import Task
 
 DEFAULT_SHARE = 0.75  # of the machine's memory and of the free disk, as nats-server takes
 ENGINE = (
@@ -91,6 +93,7 @@ class JetStreamServer:
         self._late_start: asyncio.Task[None] | None = None
         self._links = Bursts(tick.loop, self._follow_links)
         self.watchdog = Watchdog(tick.loop, self._consumers, self._tell_breach)
+        self.shipping: BackgroundShipping | None = None
 
     async def start(self, find_accounts: Callable[[list[str]], None] | None = None) -> None:
         """Open, recover, subscribe. `find_accounts` is given the names of all accounts that have something stored.
@@ -132,6 +135,7 @@ class JetStreamServer:
         """
         self._is_ready = True
         self.watchdog.start()
+        self._prepare_shipping()
         if self.store is not None and (self._late_start is None or self._late_start.done()):
             self._late_start = self.tick.loop.create_task(self._start_waiting(self.store))
 
@@ -177,6 +181,8 @@ class JetStreamServer:
             jetstream.stop()
         if self.store is not None:
             await self.store.close()
+        if self.shipping is not None:
+            await self.shipping.follow(None)
         self.log.info("JetStream Shutdown")
 
     async def reload(self) -> None:
@@ -199,6 +205,7 @@ class JetStreamServer:
         for account in filter(has_own_api, self.accounts.values()):
             if account.name not in self.by_account:
                 await self._start_account(account, self.store)
+        await self._follow_shipping()
 
     def _follow_limits(self) -> None:
         """Those of the server may have changed."""
@@ -273,6 +280,21 @@ class JetStreamServer:
             await self._start_account(waiting.account, store)
             self._waiting.remove(waiting)
             waiting.release()
+        await self._follow_shipping()
+
+    async def _follow_shipping(self) -> None:
+        """The store is copied elsewhere, as the options want it now."""
+        wanted = self.options.jetstream.ship
+        self._prepare_shipping()
+        if self.shipping is not None:
+            await self.shipping.follow(None if wanted is None else _shipping_task(self.options.store_path, wanted))
+
+    def _prepare_shipping(self) -> None:
+        """Monitoring tells of it from the start."""
+        if self.shipping is None and self.options.jetstream.ship is not None:
+            from jetbroker.store.shipping.background import BackgroundShipping  # most brokers do without
+
+            self.shipping = BackgroundShipping(self.tick.loop, self.log)
 
     def _reservations(self) -> ServerReservations:
         memory, storage = self.options.jetstream.max_memory_store, self.options.jetstream.max_file_store
@@ -327,6 +349,20 @@ class JetStreamServer:
         system = self.options.system_account or SYSTEM_ACCOUNT
         if any(remote.account == system for remote in self.options.leafnodes.remotes):
             self.log.info("Standalone server started in clustered mode do not support extending domains")
+
+
+def _shipping_task(store: str, wanted: ShipOptions) -> "Task":
+    from jetbroker.store.shipping.task import Task
+
+    return Task(
+        store=os.path.abspath(store),
+        url=wanted.url,
+        interval=wanted.interval,
+        rate=wanted.rate if wanted.rate > 0 else None,
+        unsealed=wanted.unsealed,
+        check=wanted.check,
+        keep_dropped=wanted.keep_dropped,
+    )
 
 
 def is_enabled(account: Account) -> bool:

@@ -50,6 +50,11 @@ def test_it_goes_by_its_name(program: Path, tmp_path: Path) -> None:
     assert called(program, "-t", "-c", str(good)).stderr.startswith(f"nats-server: configuration file {good} is valid")
 
 
+def test_it_starts_with_the_words_of_its_name(program: Path) -> None:
+    with Daemon(command=[sys.executable, str(program)]) as server:
+        assert "[INF] Starting nats-server" in server.log[0]
+
+
 def test_the_ports_file_is_named_after_it(program: Path, tmp_path: Path) -> None:
     with Daemon("--ports_file_dir", str(tmp_path), command=[sys.executable, str(program)]) as server:
         assert (tmp_path / f"nats-server_{server.pid}.ports").exists()
@@ -65,7 +70,8 @@ def test_lines_that_are_waited_for_come_in_order(tmp_path: Path) -> None:
     with Daemon(*arguments) as server:
         text = "\n".join(server.log)
         lines = [
-            "[INF] Starting nats-server",
+            "[INF] Starting jetbroker",
+            "[INF]   Git:      [",
             "[INF] Using configuration file: ",
             "[INF] Starting http monitor on 127.0.0.1:",
             f'Store Directory: "{tmp_path}/store/jetstream"',

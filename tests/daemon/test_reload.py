@@ -291,6 +291,17 @@ async def test_jetstream_of_accounts(tmp_path: Path) -> None:
         await bob.close()
 
 
+async def test_jetstream_comes_to_a_broker_that_never_had_it(tmp_path: Path) -> None:
+    with started(tmp_path, "max_payload: 100000\n") as server:
+        client = await nats.connect(server.url)
+        lines = await asyncio.to_thread(server.reload, STORE.format(tmp_path) + "max_payload: 100000\n")
+        assert "[INF] Starting JetStream" in lines
+        assert (
+            await client.jetstream(timeout=30).add_stream(StreamConfig(name="S", subjects=["s"]))
+        ).config.name == "S"
+        await client.close()
+
+
 async def test_jetstream_goes_and_comes_back(tmp_path: Path) -> None:
     with started(tmp_path, STORE.format(tmp_path)) as server:
         client = await nats.connect(server.url, allow_reconnect=False)

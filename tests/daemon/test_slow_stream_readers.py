@@ -2,49 +2,30 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import nats
 import pytest
 from nats.aio.client import Client
-from nats.js.api import AckPolicy, ConsumerConfig, StorageType
+from nats.js.api import AckPolicy, ConsumerConfig
 
-from tests.support.daemon import CONNECT, Daemon, Raw
+from tests.support.daemon import Daemon
+from tests.support.slow_readers import BODY, MESSAGES, filled, patient, slow_reader
 
 PENDING = 1024 * 1024
-BODY = b"x" * 50_000
-MESSAGES = 400
 KERNEL_BYTES = 64 * 1024 * 1024  # sockets' buffers, both sides, and what a broker needs besides
 NEXT = b"PUB $JS.API.CONSUMER.MSG.NEXT.S.slow inbox.1 13\r\n" + b'{"batch":400}' + b"\r\n"
 
 
 @pytest.fixture
 def daemon(tmp_path: Path) -> Daemon:
-    (tmp_path / "conf").write_text(
-        f"max_pending: {PENDING}\nmax_payload: 64KB\njetstream {{ store_dir: '{tmp_path / 'store'}' }}\n"
-    )
-    return Daemon("-c", str(tmp_path / "conf"))
+    return patient(tmp_path, PENDING, "2s")
 
 
 @pytest.fixture
 async def client(daemon: Daemon) -> AsyncIterator[Client]:
-    with daemon:
-        connection = await nats.connect(f"nats://127.0.0.1:{daemon.port}")
-        js = connection.jetstream()
-        await js.add_stream(name="S", subjects=["s.>"], storage=StorageType.MEMORY)
-        for number in range(MESSAGES):
-            await js.publish(f"s.{number}", BODY)
+    async with filled(daemon) as connection:
         yield connection
-        await connection.close()
-
-
-def reader(daemon: Daemon, subject: bytes) -> Raw:
-    slow = daemon.open()
-    slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
-    slow.exchange(CONNECT + b"SUB " + subject + b" 1\r\n")
-    return slow
 
 
 async def others_go_on(daemon: Daemon, client: Client) -> None:
@@ -63,7 +44,7 @@ async def others_go_on(daemon: Daemon, client: Client) -> None:
 
 async def test_a_push_consumers_client_that_never_reads(daemon: Daemon, client: Client) -> None:
     before = daemon.rss_bytes()
-    with reader(daemon, b"deliver.slow") as slow:
+    with slow_reader(daemon, b"deliver.slow") as slow:
         js = client.jetstream()
         await js.add_consumer(
             "S", ConsumerConfig(name="slow", deliver_subject="deliver.slow", ack_policy=AckPolicy.NONE)
@@ -75,7 +56,7 @@ async def test_a_push_consumers_client_that_never_reads(daemon: Daemon, client: 
 
 async def test_a_pull_consumers_client_that_never_reads(daemon: Daemon, client: Client) -> None:
     before = daemon.rss_bytes()
-    with reader(daemon, b"inbox.1") as slow:
+    with slow_reader(daemon, b"inbox.1") as slow:
         js = client.jetstream()
         await js.add_consumer("S", ConsumerConfig(name="slow", ack_policy=AckPolicy.NONE))
         slow.socket.sendall(NEXT)

@@ -242,6 +242,7 @@ async def positions(probe: Probe, name: str) -> Any:
         {"deliver_policy": "by_start_time", "opt_start_time": "2020-01-01T00:00:00Z"},
         {"deliver_policy": "by_start_time", "opt_start_time": "2100-01-01T00:00:00Z"},
         {"deliver_policy": "last_per_subject", "filter_subject": f"{name}.>"},
+        {"deliver_policy": "last_per_subject", "filter_subject": ">"},
         {"deliver_policy": "last_per_subject", "filter_subject": f"{name}.1"},
         {"deliver_policy": "last", "filter_subject": f"{name}.1"},
         {"deliver_policy": "last", "filter_subject": f"{name}.none"},

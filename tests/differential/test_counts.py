@@ -57,6 +57,17 @@ CASES: dict[str, tuple[dict[str, Any], tuple[Step, ...]]] = {
         LIMITS,
         (*publish("ccbcab"), create("A", EXPLICIT, "a", "b"), ("fetch", "A", 3), ("purge", {"seq": 2})),
     ),
+    "behind a purge of what is pending first, what was delivered stands": (
+        LIMITS,
+        (
+            *publish("acab"),
+            create("A", EXPLICIT, "a", "b.>"),
+            ("fetch", "A", 20),
+            *publish("b"),
+            ("fetch", "A", 3),
+            ("purge", {"seq": 2}),
+        ),
+    ),
     "an ack of what another consumer of this name was given is activity": (
         LIMITS,
         (*publish("cab"), create("A", ALL, "b.x"), ("fetch", "A", 1), ("forged", "A", (1, 3, 2), "+ACK")),

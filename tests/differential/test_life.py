@@ -207,10 +207,11 @@ def test_log_of_a_start(name: str, commands: list[tuple[str, ...]], tmp_path: Pa
 
 
 def settled(line: str) -> str:
-    """Without ids, ports, and what comes behind the version."""
+    """Without ids, ports, the program's name, its build, and what comes behind the version."""
+    line = line.replace("Starting jetbroker", "Starting nats-server")
     line = re.sub(r"\bN[A-Z2-7]{55}\b", "ID", line)
     line = re.sub(r"(127\.0\.0\.1|localhost):\d+", r"\1:PORT", line)
-    return re.sub(r"(Version:  \S+).*", r"\1", line)
+    return re.sub(r"(Version:  \S+|Git: ).*", r"\1", line)
 
 
 def test_ports_and_pid_files(commands: list[tuple[str, ...]], tmp_path: Path) -> None:

@@ -117,11 +117,12 @@ def started(command: Sequence[str], folder: Path, arguments: Sequence[str]) -> t
 def told(lines: Sequence[str], folder: Path) -> list[str]:
     """Without times, ids, ports, sizes of this machine, and what only one of both tells."""
     text = "".join(lines).replace(str(folder), "DIR").replace("jetbroker:", "nats-server:")
+    text = text.replace("Starting jetbroker", "Starting nats-server")
     text = re.sub(r"(?m)^(\[\d+\] )?(\d{4}/\S+ \S+ )?", "", text)
     text = re.sub(r"\bN[A-Z2-7]{55}\b|\w+_\d+\.ports", "ID", text)
     text = re.sub(r"Node: .*", "Node", text) if '"N"' not in text and "Name:     ID" in text else text
     text = re.sub(r"(127\.0\.0\.1|0\.0\.0\.0):\d+", r"\1:PORT", text)
-    text = re.sub(r"(Version:  \S+|Go build:|Max Memory: ).*", r"\1", text)
+    text = re.sub(r"(Version:  \S+|Git: |Go build:|Max Memory: ).*", r"\1", text)
     text = re.sub(r"(sha256:)\w+|Took \S+", r"\1", text)
     found = [line for line in text.splitlines() if not BANNER.match(line)]
     # nats-server goes through a block's keys in no order

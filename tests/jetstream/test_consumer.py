@@ -91,9 +91,22 @@ async def test_messages_evicted_before_delivery_are_not_pending(tmp_path: Path) 
     await bench.close()
 
 
-async def test_last_per_subject_gives_the_last_of_each_and_then_what_follows(bench: ConsumerBench) -> None:
+async def test_a_roll_up_behind_what_a_limit_evicted_leaves_the_count_exact(tmp_path: Path) -> None:
+    bench = ConsumerBench(tmp_path)
+    bench.open(max_msgs=3, allow_rollup_hdrs=True)
+    await bench.fill("s.b.x", "s.b.x", "s.c")
+    consumer = bench.consumer(filter_subject="s.b.>")
+    assert counts(consumer)[3] == 2
+    bench.publish("s.b.x", b"x", b"NATS/1.0\r\nNats-Rollup: sub\r\n\r\n")
+    await bench.turn()
+    assert counts(consumer)[3] == 1
+    await bench.close()
+
+
+@pytest.mark.parametrize("wanted", ["s.>", ">"])
+async def test_last_per_subject_gives_the_last_of_each_and_then_what_follows(bench: ConsumerBench, wanted: str) -> None:
     await bench.fill("s.a", "s.b", "s.a", "s.c", "s.b")
-    consumer = bench.consumer(deliver_policy="last_per_subject", filter_subject="s.>")
+    consumer = bench.consumer(deliver_policy="last_per_subject", filter_subject=wanted)
     assert counts(consumer)[3] == 3
     await bench.fill("s.a")
     found = (await bench.pull({"batch": 10, "no_wait": True})).take()[:-1]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+from types import TracebackType
 from typing import Any
 
 from jetbroker.jetstream.streams.direct import DirectGet
@@ -45,6 +47,40 @@ def test_more_than_ten_thousand_that_wait_are_refused() -> None:
     direct.ask(0, seq=1)
     direct.loop.run()
     assert direct.heard[-1] == (0, b"NATS/1.0x")
+
+
+def test_refused_requests_leave_nothing_behind() -> None:
+    """An error that is raised again and again would keep the frames of each time."""
+    direct = Direct()
+    before = _tracebacks()
+    for number in range(300):
+        for body in (b"", b"{}", b"[", b'{"seq":-1}', b'{"seq":1,"last_by_subj":"s"}', b'{"start_time":"then"}'):
+            direct.router.publish_bytes(SUBJECT, b"inbox.%d" % number, b"", body)
+    direct.loop.run()
+    assert len(direct.heard) == 1800
+    assert {line for _, line in direct.heard} == {
+        b"NATS/1.0 408 %b Request" % what for what in (b"Empty", b"Malformed", b"Bad")
+    }
+    assert _tracebacks() - before < 300
+
+
+def _tracebacks() -> int:
+    return sum(isinstance(kept, TracebackType) for kept in gc.get_objects())
+
+
+def test_a_subject_with_one_message_is_found_wherever_a_search_begins() -> None:
+    direct = Direct()
+    for number in range(1, 4):
+        direct.log.append_message(b"s.%d" % number, b"%d" % number)
+    direct.ask(1, seq=1, next_by_subj="s.2")
+    direct.ask(2, seq=2, next_by_subj="s.2")
+    direct.ask(3, seq=3, next_by_subj="s.2")
+    direct.ask(4, seq=1, next_by_subj="s.4")
+    direct.loop.run()
+    direct.log.append_message(b"s.2", b"4")
+    direct.ask(5, seq=3, next_by_subj="s.2")
+    direct.loop.run()
+    assert [line[8:] for _, line in direct.heard] == [b"2", b"2", *[b" 404 Message Not Found"] * 2, b"4"]
 
 
 def test_a_small_request_is_answered_between_two_pieces_of_a_large_one() -> None:

@@ -30,7 +30,9 @@ def is_known(stream: dict[str, Any], done: Some[Step], places: Some[str], theirs
     return (
         _keeps_one(step, places)
         or _leaves_its_first(stream, step, places, ours)
-        or _forgets_an_idle_purge(done, places, ours)
+        or _forgets_an_idle_purge(stream, done, places, ours)
+        or _passes_what_it_looked_at(step, places, theirs, ours)
+        or _gives_up_later(done, places)
         or _begins_behind_the_purge(done, places)
         or _takes_along_more(done, places, ours)
         or _removes_what_was_not_given(stream, done, places)
@@ -62,11 +64,34 @@ def _leaves_its_first(stream: dict[str, Any], step: Step, places: Some[str], our
     )
 
 
-def _forgets_an_idle_purge(done: Some[Step], places: Some[str], ours: Any) -> bool:
+def _forgets_an_idle_purge(stream: dict[str, Any], done: Some[Step], places: Some[str], ours: Any) -> bool:
     """A restart of a stream that was purged and never had a message: nats-server's first sequence stays 1."""
-    purged = any(step[0] == "purge" for step in done)
-    never = isinstance(ours, list) and ours[0]["state"]["last_seq"] == 0
-    return done[-1][0] == "restart" and purged and never and places == ["/0/state/first_seq"]
+    if done[-1][0] != "restart" or places != ["/0/state/first_seq"]:
+        return False
+    purging = ("purge", "drop") if stream["retention"] == "interest" else ("purge",)
+    return any(step[0] in purging for step in done) and ours[0]["state"]["last_seq"] == 0
+
+
+def _passes_what_it_looked_at(step: Step, places: Some[str], theirs: Any, ours: Any) -> bool:
+    """A purge while messages are pending: nats-server's floor passes others that a pull has looked at, or not."""
+    if step[0] != "purge" or not isinstance(ours, list) or not _all_end(places, ("/ack_floor/stream_seq",)):
+        return False
+    consumers = [(theirs[at], ours[at]) for at in (int(place.split("/")[1]) for place in places)]
+    return all(
+        right["num_ack_pending"] and left["ack_floor"]["stream_seq"] > right["ack_floor"]["stream_seq"]
+        for left, right in consumers
+    )
+
+
+def _gives_up_later(done: Some[Step], places: Some[str]) -> bool:
+    """A delayed nak of the last delivery, while the consumer is paused: nats-server may keep the message pending."""
+    step = done[-1]
+    if step[0] != "delayed" or "max_deliver" not in _configs(done).get(step[1], {}):
+        return False
+    pauses = [each[2] for each in done if each[:2] == ("pause", step[1])]
+    own = f"/{1 + NAMES.index(step[1])}/"
+    counts = (f"{own}num_ack_pending", f"{own}num_redelivered", f"/{_ADVISORIES}")
+    return bool(pauses and pauses[-1] and all(place.startswith(counts) for place in places))
 
 
 def _begins_behind_the_purge(done: Some[Step], places: Some[str]) -> bool:

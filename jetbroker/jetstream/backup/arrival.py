@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import suppress
 
 from jetbroker import limits
 from jetbroker.errors import StorageError
@@ -38,6 +39,8 @@ class Arrival:
         self._kept = 0
         self._size = 0  # that the archive's files say they have
         self._last_block = 0
+        self._uncommitted = 0  # bytes of messages
+        self._committing: asyncio.Task[None] | None = None  # those in front of them
 
     async def take(self, chunk: bytes) -> None:
         """More of the archive. Raises ArchiveError, ApiError or StorageError."""
@@ -57,6 +60,9 @@ class Arrival:
         """All of the archive is there: remove what its index says. Raises as `take`."""
         if not self._tar.done and (self._s2.held or not self._tar.between_files):
             raise ArchiveError("unexpected EOF")
+        await self._committed()
+        if self._staging is not None:
+            await self._staging.log.commit()
         found = self._documents.pop(("", documents.INDEX), None)
         if found is None or self._staging is None:
             return
@@ -83,6 +89,8 @@ class Arrival:
 
     async def discard(self) -> None:
         """Nothing of the archive is left. Raises StorageError when the disk refuses that; the next start does it."""
+        with suppress(StorageError):
+            await self._committed()
         staging, self._staging = self._staging, None
         if staging is not None:
             await self._js.store.discard_stream(staging)
@@ -136,7 +144,17 @@ class Arrival:
         await asyncio.to_thread(self._blocks.feed, data)
         while self._blocks.store(log, time.monotonic_ns() + limits.JS_TRANSFER_STEP_NS):
             await turn.rest()
-        await log.commit()
+        self._uncommitted += len(data)
+        if self._uncommitted >= limits.JS_RESTORE_COMMIT_BYTES:
+            self._uncommitted = 0
+            await self._committed()
+            self._committing = asyncio.create_task(log.commit())
+
+    async def _committed(self) -> None:
+        """Wait for the commit that is under way. Raises StorageError."""
+        committing, self._committing = self._committing, None
+        if committing is not None:
+            await committing
 
     async def _end(self) -> None:
         member, self._member = self._member, None

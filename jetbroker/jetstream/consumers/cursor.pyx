@@ -429,6 +429,7 @@ cdef class StreamCursor:
             self.count.pass_to(self.next_seq)
 
     cdef int purged_to(self, uint64_t start) except -1:
+        self._follow_first()       # what a limit evicted before has been counted
         if self.next_seq < start:
             self.next_seq = start
             self.count.pass_to(start)

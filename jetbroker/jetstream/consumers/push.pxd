@@ -57,9 +57,11 @@ cdef class DeliverSubject:
     cdef Route route
     cdef readonly bint watched             # the watcher hears of changes of the route
     cdef readonly bint heard
+    cdef bint waits                        # everybody there is behind, and tells the watcher to go on
 
     cdef bint known(self) noexcept                         # has nothing changed since the last look?
     cdef int look(self, bint watch) except -1
+    cdef bint has_to_wait(self) except -1                  # for those who are there to catch up
     cdef int leave(self) except -1
 
 

@@ -140,13 +140,19 @@ cdef class DeliverSubject:
         else:
             # wildcards and queue groups get copies of what a listener on the very subject gets, nothing without one
             self.heard = self.route.has_listener()
+        self.waits = False
         return 0
+
+    cdef bint has_to_wait(self) except -1:
+        if not self.waits:
+            self.waits = self.route.is_behind(self.group, self.watcher)
+        return self.waits
 
     cdef int leave(self) except -1:
         if self.route is not None:
             self.router.unwatch(self.route, self.watcher)
         self.route = None
-        self.heard = self.watched = False
+        self.heard = self.watched = self.waits = False
         return 0
 
 
@@ -208,6 +214,12 @@ cdef class PushDelivery(Delivery):
     cdef int interest_changed(self) except -1:
         return self.turn.wake()
 
+    def go_on(self) -> None:
+        """Somebody who was behind has caught up."""
+        self.target.waits = False
+        if self.open:
+            self.turn.go_on()
+
     cdef int restart(self) except -1:
         if self.flow is not None:
             self.flow.reset()
@@ -220,6 +232,8 @@ cdef class PushDelivery(Delivery):
         cdef PendingEntry* again = NULL
         cdef Py_ssize_t size = 0, total = 0
         cdef int outlook, count = 0
+        if self._look() and self.target.has_to_wait():
+            return 0
         while self._look():
             if self.flow is not None and self.flow.stalled():
                 break
@@ -275,7 +289,8 @@ cdef class PushDelivery(Delivery):
 
     cdef bint has_demand(self) except -1:
         cdef bint held = self.hold_until_ns > self.turn.read() - PULSE_NS
-        return self._look() and not held and not (self.flow is not None and self.flow.stalled())
+        return (self._look() and not held and not self.target.waits
+                and not (self.flow is not None and self.flow.stalled()))
 
     cdef bint holds_one(self) except -1:
         return self.replay.until != 0 and self.hold_until_ns != 0

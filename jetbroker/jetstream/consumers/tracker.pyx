@@ -337,13 +337,16 @@ cdef class AckTracker:
             self._discard_all()
             self.floor_cseq = self.delivered_cseq
             self.floor_seq = reached
+            self.delivered_seq = reached
         elif self.floor_seq < start < lowest.seq and self.purged_lowest:
+            # as nats-server: its floor is ahead already, and it takes what the purge says for outdated
             self.floor_seq = lowest.seq - 1
             self.floor_cseq = lowest.cseq - 1
-        elif self.floor_seq < start:
-            self.floor_seq = min(start, lowest.seq) - 1
-            self.floor_cseq = min(max(self.floor_cseq, self.purged_cseq), lowest.cseq - 1)
-        self.delivered_seq = reached
+        else:
+            if self.floor_seq < start:
+                self.floor_seq = min(start, lowest.seq) - 1
+                self.floor_cseq = min(max(self.floor_cseq, self.purged_cseq), lowest.cseq - 1)
+            self.delivered_seq = reached
         self.purged_cseq = 0
         self.purged_lowest = False
         self.dirty = True

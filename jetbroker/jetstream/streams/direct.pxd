@@ -1,6 +1,7 @@
 """Direct get: messages straight from a stream's log to whoever asks, without the API's service."""
 from libc.stdint cimport int64_t, uint64_t
 
+from jetbroker.jetstream.streams.direct_request cimport DirectRequest
 from jetbroker.routing.router cimport Router
 from jetbroker.routing.subscription cimport Receiver
 from jetbroker.store.log.stream_log cimport StoredMessage, SubjectFilter, SubjectState
@@ -9,7 +10,7 @@ from jetbroker.tick cimport Tick
 from jetbroker.wire.buffer cimport OutputBuffer
 
 cdef enum Stage:
-    ASKED = 0                          # `request` is still to be read
+    ASKED = 0                          # the request is still to be read
     FINDING = 1                        # the one message wanted, the next of a subject
     COLLECTING = 2                     # the last message of each matching subject
     COUNTING = 3                       # what a walk has before it
@@ -20,7 +21,9 @@ cdef class DirectJob:
     """A request, worked on piece by piece."""
     cdef Stage stage
     cdef object client                 # cid of who asks, None: the broker itself
-    cdef tuple request                 # (subject or b"", body, required level or None)
+    cdef bytes subject                 # behind the stream's name, None: nothing; these three until the request is read
+    cdef bytes body
+    cdef bytes level                   # that it requires, None: any
     cdef Py_ssize_t size               # bytes it keeps while it waits
     cdef bytes reply
     cdef bint bare                     # no_hdr
@@ -63,10 +66,13 @@ cdef class DirectGet(Receiver):
     cdef int send_status(self, bytes reply, bytes status) except -1
 
     cdef int run_tick(self) except -1
+    cdef int put(self, DirectJob job, bint first) except -1
+    cdef DirectJob take(self)
     cdef bint _turn_is_over(self) noexcept
     cdef bint _advance(self, DirectJob job) except -1
-    cdef bint _begin(self, DirectJob job, object request) except -1
-    cdef bint _begin_walk(self, DirectJob job, object request) except -1
+    cdef bint _begin(self, DirectJob job, DirectRequest request) except -1
+    cdef bint _begin_finding(self, DirectJob job, bytes subject, uint64_t start) except -1
+    cdef bint _begin_walk(self, DirectJob job, DirectRequest request) except -1
     cdef bint _begin_collecting(self, DirectJob job, object patterns) except -1
     cdef bint _collect(self, DirectJob job) except -1
     cdef int _add(self, DirectJob job, SubjectState state) except -1
@@ -76,6 +82,7 @@ cdef class DirectGet(Receiver):
     cdef bint _send(self, DirectJob job) except -1
     cdef int _next_of(self, DirectJob job, StoredMessage* stored) except -1
     cdef int _search(self, DirectJob job, StoredMessage* stored) except -1
+    cdef int _send_one(self, DirectJob job, uint64_t seq) except -1
     cdef int _reply(self, bytes reply, bint bare, StoredMessage* stored, int result) except -1
     cdef int _send_end(self, DirectJob batch) except -1
     cdef int _publish(self, bytes reply, Py_ssize_t headers_len) except -1

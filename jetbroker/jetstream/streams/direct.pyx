@@ -7,10 +7,13 @@ the loop, fills its receiver's output at once, or keeps other requests waiting.
 """
 from collections import deque
 
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.clock cimport monotonic_ns
 from jetbroker.jetstream.publish.header_lines cimport append_header, append_number, append_time, begin_block
+from jetbroker.jetstream.streams.direct_request cimport DirectRequest, read_request
 from jetbroker.routing.router cimport Router, charge_publisher, get_origin
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.store.log.stream_log cimport (
@@ -25,7 +28,7 @@ from jetbroker.wire.subjects cimport has_wildcard
 
 from jetbroker import limits
 from jetbroker.forms.api_level import LEVEL_HEADER
-from jetbroker.jetstream.streams.direct_request import DirectError, parse_request
+from jetbroker.jetstream.streams.direct_request import DirectError
 
 cdef int64_t DEFAULT_MAX_BYTES = limits.MAX_PENDING_BYTES
 cdef int64_t BYTES_PER_TICK = limits.JS_DIRECT_BYTES_PER_TICK
@@ -44,8 +47,13 @@ cdef int LATER = -2                    # beside the results of a read: the searc
 cdef SubjectFilter EVERYTHING = SubjectFilter()
 
 
+@cython.no_gc  # thousands may wait at a time, and none refers to what refers to it
 cdef class DirectJob:
     """A request, worked on piece by piece."""
+
+
+cdef inline bint is_pattern(bytes subject) noexcept:
+    return has_wildcard(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
 
 
 cdef class DirectGet(Receiver):
@@ -66,8 +74,6 @@ cdef class DirectGet(Receiver):
     cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
         cdef const char* value = NULL
         cdef Py_ssize_t value_len = 0
-        cdef bytes level = None
-        cdef bytes subject = b""
         cdef DirectJob job
         if sub.closed:
             return 0
@@ -78,14 +84,14 @@ cdef class DirectGet(Receiver):
         if self.waiting >= MAX_WAITING or self.waiting_bytes + msg.body_len > MAX_WAITING_BYTES:
             self.refused.append(msg.reply[:msg.reply_len])
             return 1
-        if msg.headers_len and find_header(msg.body, msg.headers_len, LEVEL, len(LEVEL), &value, &value_len):
-            level = value[:value_len]
-        if msg.subject_len > self.prefix_len + 1:
-            subject = msg.subject[self.prefix_len + 1:msg.subject_len]
         job = DirectJob.__new__(DirectJob)
+        if msg.headers_len and find_header(msg.body, msg.headers_len, LEVEL, len(LEVEL), &value, &value_len):
+            job.level = value[:value_len]
+        if msg.subject_len > self.prefix_len + 1:
+            job.subject = msg.subject[self.prefix_len + 1:msg.subject_len]
         job.client = getattr(get_origin(), "cid", None)
         job.reply = msg.reply[:msg.reply_len]
-        job.request = (subject, msg.body[msg.headers_len:msg.body_len], level)
+        job.body = msg.body[msg.headers_len:msg.body_len]
         job.size = msg.body_len
         self.waiting += 1
         self.waiting_bytes += job.size
@@ -101,7 +107,7 @@ cdef class DirectGet(Receiver):
         self.waiting = 0
         self.waiting_bytes = 0
 
-    def put(self, DirectJob job not None, bint first) -> None:
+    cdef int put(self, DirectJob job, bint first) except -1:
         """Among what waits of its client: before the rest or behind it."""
         jobs = self.clients.get(job.client)
         if jobs is None:
@@ -111,8 +117,9 @@ cdef class DirectGet(Receiver):
             jobs.appendleft(job)
         else:
             jobs.append(job)
+        return 0
 
-    def take(self) -> DirectJob:
+    cdef DirectJob take(self):
         """The next job of the client that has its turn, who is the last in line then."""
         client = self.in_turn.popleft()
         jobs = self.clients[client]
@@ -161,7 +168,7 @@ cdef class DirectGet(Receiver):
 
     cdef bint _advance(self, DirectJob job) except -1:
         """Do a piece of a job; True when it is done."""
-        cdef tuple asked
+        cdef DirectRequest request
         if job.stage == SENDING:
             return self._send(job)
         if job.stage == COLLECTING:
@@ -170,20 +177,18 @@ cdef class DirectGet(Receiver):
             return self._count(job)
         if job.stage == FINDING:
             return self._find(job)
-        asked = job.request
-        job.request = None
-        return self._begin(job, parse_request(asked[0], asked[1], asked[2]))
+        request = read_request(job.subject, job.body, job.level)
+        job.subject = job.body = job.level = None
+        return self._begin(job, request)
 
     # --- beginnings ---
 
-    cdef bint _begin(self, DirectJob job, object request) except -1:
-        cdef StoredMessage stored
-        cdef bytes subject
+    cdef bint _begin(self, DirectJob job, DirectRequest request) except -1:
         cdef uint64_t seq
         job.bare = request.no_hdr
         job.wanted = job.left = request.batch
         job.bytes_left = request.max_bytes if request.max_bytes > 0 else DEFAULT_MAX_BYTES
-        if request.multi_last:
+        if request.multi_last is not None:
             job.up_to = request.up_to_seq
             if request.up_to_time_ns is not None:
                 job.up_to = self.log.seq_at_time(request.up_to_time_ns) - 1
@@ -193,28 +198,35 @@ cdef class DirectGet(Receiver):
         if request.batch:
             return self._begin_walk(job, request)
         seq = request.seq
-        if request.last_by_subject:
-            subject = request.last_by_subject
-            if has_wildcard(subject, len(subject)):
+        if request.last_by_subject is not None:
+            if is_pattern(request.last_by_subject):
                 job.single = True
-                return self._begin_collecting(job, (subject,))
-            seq = self.log.last_by_subject(subject)
+                return self._begin_collecting(job, (request.last_by_subject,))
+            seq = self.log.last_by_subject(request.last_by_subject)
         elif request.start_time_ns is not None:
             seq = self.log.seq_at_time(request.start_time_ns)
-        if request.next_by_subject:
-            job.stage = FINDING
-            job.matching = SubjectFilter(request.next_by_subject)
-            job.next_seq = max(seq, 1)
-            return self._find(job)
-        self._reply(job.reply, job.bare, &stored, self.log.read(seq, &stored) if seq else READ_MISSING)
+        if request.next_by_subject is not None:
+            return self._begin_finding(job, request.next_by_subject, max(seq, <uint64_t>1))
+        self._send_one(job, seq)
         return True
 
-    cdef bint _begin_walk(self, DirectJob job, object request) except -1:
+    cdef bint _begin_finding(self, DirectJob job, bytes subject, uint64_t start) except -1:
+        """The next message of a subject; one that has a single message is not searched for."""
+        cdef SubjectState state = None if is_pattern(subject) else <SubjectState>self.log.subjects.get(subject)
+        if state is not None and state.count == 1 and start <= state.last and not self.log.lost_count():
+            self._send_one(job, state.last)
+            return True
+        job.stage = FINDING
+        job.matching = SubjectFilter(subject)
+        job.next_seq = start
+        return self._find(job)
+
+    cdef bint _begin_walk(self, DirectJob job, DirectRequest request) except -1:
         """`batch` messages from a sequence or time on, of one subject or of all."""
         cdef uint64_t seq = request.seq
         if request.start_time_ns is not None:
             seq = self.log.seq_at_time(request.start_time_ns)
-        job.matching = SubjectFilter(request.next_by_subject)
+        job.matching = EVERYTHING if request.next_by_subject is None else SubjectFilter(request.next_by_subject)
         job.next_seq = job.counted_to = max(seq, 1)
         job.count_end = self.log.last_seq
         job.stage = COUNTING
@@ -284,13 +296,11 @@ cdef class DirectGet(Receiver):
         return 0
 
     cdef bint _collected(self, DirectJob job) except -1:
-        cdef StoredMessage stored
-        cdef uint64_t seq = job.last_seq
         job.states = None
         if self.collector is job:
             self.collector = None
         if job.single:
-            self._reply(job.reply, job.bare, &stored, self.log.read(seq, &stored) if seq else READ_MISSING)
+            self._send_one(job, job.last_seq)
             return True
         if len(job.found) > MAX_MULTI_LAST:
             raise DirectError(b"413 Too Many Results")
@@ -391,6 +401,10 @@ cdef class DirectGet(Receiver):
             job.met_any = True
             job.next_seq = stored.seq + 1
         return result
+
+    cdef int _send_one(self, DirectJob job, uint64_t seq) except -1:
+        cdef StoredMessage stored
+        return self._reply(job.reply, job.bare, &stored, self.log.read(seq, &stored) if seq else READ_MISSING)
 
     cdef int _reply(self, bytes reply, bint bare, StoredMessage* stored, int result) except -1:
         if result == READ_OK:
