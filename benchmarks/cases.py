@@ -18,6 +18,7 @@ from benchmarks.servers import (
 )
 
 RESTART_MESSAGES = 3_000_000
+BACKUP_GIB = 1.0
 QUICK_DIVISOR = 10
 NO_GROUP_COMMIT_DIVISOR = 40  # nats-server syncs each message by itself: a few thousand a second
 
@@ -70,6 +71,11 @@ UNITS = {
     "rate_1m": Unit("msg/s", True),
     "flatness": Unit("", True, 2),
     "disturbance": Unit("", False, 2),
+    "backup_mb_s": Unit("MB/s", True),
+    "backup_p99_us": Unit("µs", False, 1),
+    "restore_mb_s": Unit("MB/s", True),
+    "restore_p99_us": Unit("µs", False, 1),
+    "copy_mb_s": Unit("MB/s", True),
 }
 
 
@@ -128,7 +134,7 @@ def _memory(server: Server, loadgen: Path, divisor: int) -> dict[str, float]:
     return {"rss_before": result["rss_before"] / 1e6, "bytes_per_connection": float(result["bytes_per_connection"])}
 
 
-def _file_rows(title: str, must: float | None = None, must_2m: float | None = None) -> tuple[Row, ...]:
+def file_rows(title: str, must: float | None = None, must_2m: float | None = None) -> tuple[Row, ...]:
     return (
         Row("rate", title, must=must),
         Row("rate", f"{title}, 2m against 2m", ours=JETBROKER_2M, must=must_2m),
@@ -141,7 +147,7 @@ def _publish_cases() -> list[Case]:
         for inflight, messages in ((1000, 1_000_000 if size == 128 else 400_000), (1, 20_000)):
             title = f"publish, file, {size_text}, {inflight:,} in flight"
             headline = size == 128 and inflight == 1000
-            rows = _file_rows(title, *((1.8, 4.0) if headline else ()))
+            rows = file_rows(title, *((1.8, 4.0) if headline else ()))
             if inflight == 1000:
                 rows += (Row("rate", f"{title}, always against always", theirs=NATS_SERVER_ALWAYS),)
             arguments = ("--size", str(size), "--inflight", str(inflight))
@@ -166,8 +172,9 @@ def _core_case(
     return Case(name, _load("core", messages, *map(str, arguments)), (Row("rate", title, must=must),))
 
 
-def all_cases() -> list[Case]:
-    """Every case, in the order of the report."""
+def all_cases(backup_gib: float = BACKUP_GIB) -> list[Case]:
+    """Every case, in the order of the report; `backup_gib` is the size of the stream that is backed up."""
+    from benchmarks.backups import backup_cases
     from benchmarks.consumers import consumer_cases  # it needs the names above
     from benchmarks.hostile import hostile_cases
     from benchmarks.link_interest import interest_cases
@@ -221,6 +228,7 @@ def all_cases() -> list[Case]:
         ),
         *publishing_cases(),
         *consumer_cases(),
+        *backup_cases(backup_gib),
         *link_cases(),
         *interest_cases(),
         *scale_cases(),

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.cases import Case, Row
 from benchmarks.raw import RawConnection, client_of
-from benchmarks.servers import Server
+from benchmarks.servers import JETBROKER_2M, Server, run_loadgen
 
 PAYLOAD = b"x" * 128
 FANS, FANNED = 100, 3000  # less than what a server keeps for a client that is slower than it
@@ -86,33 +86,12 @@ def _sparse(server: Server, _: Path, divisor: int) -> dict[str, float]:
         return {"rate": rate, "median_us": median(seconds) * 1e6}
 
 
-def _key_value(server: Server, _: Path, divisor: int) -> dict[str, float]:
-    """As clients make a bucket, put, get and watch; up to a thousand puts or gets are under way."""
-    keys, read = KEYS // divisor, READ // divisor
-    with client_of(server, "got") as client:
-        settings = {"max_msgs_per_subject": 1, "discard": "new", "allow_rollup_hdrs": True, "deny_delete": True}
-        _stream(client, name="KV_B", subjects=["$KV.B.>"], allow_direct=True, **settings)
-        began = time.perf_counter()
-        client.publish(lambda number: b"$KV.B.key.%d" % number, PAYLOAD, keys, IN_FLIGHT)
-        puts = keys / (time.perf_counter() - began)
-        began = time.perf_counter()
-        for first in range(0, read, IN_FLIGHT):
-            wanted = (number * 7919 % keys for number in range(first, first + IN_FLIGHT))
-            client.send(b"".join(b"PUB $JS.API.DIRECT.GET.KV_B.$KV.B.key.%d got 0\r\n\r\n" % key for key in wanted))
-            client.until(b"HMSG got ", IN_FLIGHT)
-        gets = read / (time.perf_counter() - began)
-        began = time.perf_counter()
-        watching = {"deliver_policy": "last_per_subject", "filter_subject": "$KV.B.>", "deliver_subject": "watched"}
-        client.subscribe("watched")
-        _watch(client, watching)
-        client.until(b"MSG $KV.B.", keys)
-        return {"puts": puts, "gets": gets, "watched": keys / (time.perf_counter() - began)}
-
-
-def _watch(client: RawConnection, config: dict[str, Any]) -> None:
-    """Does not wait for the answer: messages come at once."""
-    body = RawConnection.encoded({"stream_name": "KV_B", "config": {"name": "W", "ack_policy": "none", **config}})
-    client.send(b"PUB $JS.API.CONSUMER.CREATE.KV_B.W nobody %d\r\n%b\r\n" % (len(body), body))
+def _key_value(server: Server, loadgen: Path, divisor: int) -> dict[str, float]:
+    """As clients make a bucket, put, get and watch; four of them, up to a thousand puts or gets under way."""
+    server.start()
+    keys = ["--subjects", str(KEYS // divisor), "--msgs", str(READ // divisor), "--size", str(len(PAYLOAD))]
+    result = run_loadgen(loadgen, server.port, ["kv", "--conns", "4", "--inflight", str(IN_FLIGHT), *keys])
+    return {figure: float(result[figure]) for figure in ("puts", "gets", "watched")}
 
 
 def consumer_cases() -> list[Case]:
@@ -133,6 +112,7 @@ def consumer_cases() -> list[Case]:
             _key_value,
             (
                 Row("puts", "key-value, a million keys, put", must=3.0),
+                Row("puts", "key-value, a million keys, put, 2m against 2m", ours=JETBROKER_2M),
                 Row("gets", "key-value, a million keys, get", must=3.0),
                 Row("watched", "key-value, a million keys, watched", must=3.0),
             ),

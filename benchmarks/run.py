@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.cases import QUICK_DIVISOR, Case, all_cases
+from benchmarks.cases import BACKUP_GIB, QUICK_DIVISOR, Case, all_cases
 from benchmarks.report import Results, machine_facts, print_table, table_rows, write_markdown
 from benchmarks.servers import BenchmarkError, Server, Variant, allow_many_files, build_loadgen, find_nats_server
 
@@ -21,17 +21,26 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", metavar="CASE", help="cases whose name contains CASE (repeatable)")
     parser.add_argument("--rounds", type=int, default=3, help="how often everything is measured (default: 3)")
     parser.add_argument("--quick", action="store_true", help="one round with a tenth of the messages")
+    parser.add_argument(
+        "--backup-gib",
+        type=float,
+        default=BACKUP_GIB,
+        metavar="SIZE",
+        help=f"size of the stream that js-backup backs up (default: {BACKUP_GIB:g})",
+    )
     parser.add_argument("--list", action="store_true", help="print the names of the cases and stop")
     parser.add_argument("--output", type=Path, help="write the results here (default: RESULTS.md after a full run)")
     options = parser.parse_args(arguments)
     if options.rounds < 1:
         parser.error("--rounds: one at least")
+    if not 0 < options.backup_gib <= 1000:
+        parser.error("--backup-gib: more than 0, and 1000 at most")
     return options
 
 
-def select_cases(only: list[str] | None) -> list[Case]:
+def select_cases(only: list[str] | None, backup_gib: float = BACKUP_GIB) -> list[Case]:
     """All cases, or those named exactly; a name that is none selects the cases that contain it."""
-    cases = all_cases()
+    cases = all_cases(backup_gib)
     names = {case.name for case in cases}
     if not only:
         return cases
@@ -72,7 +81,7 @@ def run(cases: list[Case], rounds: int, divisor: int, nats_server: str | None, c
 def main(arguments: list[str] | None = None) -> int:
     options = parse_arguments(arguments)
     console = Console(width=None if sys.stdout.isatty() else 140)
-    cases = select_cases(options.only)
+    cases = select_cases(options.only, options.backup_gib)
     if options.list or not cases:
         console.print("\n".join(case.name for case in all_cases()))
         return 0 if options.list else 64

@@ -11,10 +11,10 @@
 #define CONSUMER "puller"
 #define NUMBER_DIGITS 10 /* width of the message number in reply subjects: the templates are patched in place */
 
-static char inbox[32];
+char inbox[32];
 static char pin[64]; /* what messages for a pinned client say */
 
-static void open_with_inbox(conn *c, const options *o, const char *name) {
+void open_with_inbox(conn *c, const options *o, const char *name) {
     snprintf(inbox, sizeof inbox, "_INBOX.%08llx", (unsigned long long)(now_ns() ^ getpid()) & 0xffffffffULL);
     conn_open(c, o, name);
     c->in_cap = READ_CHUNK_BYTES;
@@ -24,8 +24,7 @@ static void open_with_inbox(conn *c, const options *o, const char *name) {
     conn_sync(c);
 }
 
-/* One API request; dies when the answer is an error. The answer stays in *e until the next read. */
-static void api_request(conn *c, event *e, const char *subject, const char *body) {
+void api_request(conn *c, event *e, const char *subject, const char *body) {
     conn_queuef(c, "PUB $JS.API.%s %s.api %zu\r\n%s\r\n", subject, inbox, strlen(body), body);
     conn_flush(c);
     do conn_wait(c, e);

@@ -5,6 +5,8 @@
  * core.c       core publish/subscribe, request-reply, idle connections
  * scale.c      many subjects
  * jetstream.c  publish with acks, pull consumption
+ * keyvalue.c   a bucket: put, get, watch
+ * fastbatch.c  a fast batch
  *
  * Each mode prints one JSON object on stdout. Any error prints a line on stderr and exits with status 1. */
 #ifndef LOADGEN_H
@@ -80,5 +82,15 @@ int run_interest(const options *o);
 /* jetstream.c */
 int run_jspub(const options *o);
 int run_jspull(const options *o);
+extern char inbox[32]; /* of the connection that open_with_inbox has opened last */
+void open_with_inbox(conn *c, const options *o, const char *name); /* subscribed to <inbox>.* */
+/* One API request; dies when the answer is an error. The answer stays in *e until the next read. */
+void api_request(conn *c, event *e, const char *subject, const char *body);
+
+/* keyvalue.c */
+int run_kv(const options *o);
+
+/* fastbatch.c */
+int run_fastbatch(const options *o);
 
 #endif

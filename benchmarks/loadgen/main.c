@@ -15,6 +15,8 @@ static const char usage[] =
     "  jspub   --storage file|memory --inflight I --size N --msgs M [--stream NAME] [--keep]\n"
     "  jspull  --batch B --ack explicit|none --size N --msgs M [--storage file|memory]\n"
     "          [--priority none|overflow|pinned_client]\n"
+    "  kv      --subjects KEYS --msgs GETS --conns C --inflight I --size N [--storage file|memory]\n"
+    "  fastbatch --msgs M --inflight I --batch FLOW --size N\n"
     "  idle    --conns N [--pid SERVER_PID]\n"
     "  interest --subjects N --conns C --msgs M [--hot H] [--size N] [--pid SERVER_PID]\n"
     "--msgs is the number of messages published by all publishers together.\n";
@@ -84,7 +86,8 @@ int main(int argc, char **argv) {
         const char *name;
         int (*run)(const options *);
     } modes[] = {{"core", run_core},     {"reqrep", run_reqrep}, {"jspub", run_jspub},
-                 {"jspull", run_jspull}, {"idle", run_idle},   {"interest", run_interest}};
+                 {"jspull", run_jspull}, {"idle", run_idle},   {"interest", run_interest},
+                 {"kv", run_kv},         {"fastbatch", run_fastbatch}};
     options o = {.host = "127.0.0.1", .port = 4222, .pubs = 1, .subs = 1, .size = 16, .msgs = 1000000, .subjects = 1,
                  .conns = 1000, .inflight = 1000, .batch = 500, .window_mib = 16, .storage = "file",
                  .ack = "explicit", .stream = "BENCH", .priority = "none"};

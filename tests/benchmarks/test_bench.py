@@ -100,3 +100,14 @@ def test_idle_connections_are_weighed(loadgen: Path, broker: ServerProcess) -> N
 def test_a_server_that_is_not_there_is_an_error(loadgen: Path) -> None:
     with pytest.raises(BenchmarkError, match="connect to"):
         run_loadgen(loadgen, 1, ["core"], timeout_s=5)
+
+
+def test_every_key_is_put_got_and_watched(loadgen: Path, broker: ServerProcess) -> None:
+    arguments = ["kv", "--subjects", "500", "--msgs", "300", "--conns", "3", "--inflight", "50", "--size", "20"]
+    result = run_loadgen(loadgen, broker.port, arguments, timeout_s=30)
+    assert min(result["puts"], result["gets"], result["watched"]) > 0
+
+
+def test_a_fast_batch_is_committed(loadgen: Path, broker: ServerProcess) -> None:
+    arguments = ["fastbatch", "--msgs", "2000", "--inflight", "500", "--batch", "250", "--size", "20"]
+    assert run_loadgen(loadgen, broker.port, arguments, timeout_s=30)["msgs"] == 2000
