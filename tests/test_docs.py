@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from jetbroker.config import loader
 from tests.test_house import cython_imports, module_of, python_imports, sources
+from tools.links import CODE_BLOCK, broken_links, faults_of_site, pages
 
 ROOT = Path(__file__).resolve().parent.parent
 ARCHITECTURE = ROOT / "docs" / "ARCHITECTURE.md"
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = pages()
+KINDS = ["Tutorial", "How-to", "Reference", "Explanation"]
 
-LINK = re.compile(r"\]\((?!\w+://)([^)#\s]*)(?:#([^)\s]+))?\)")
-CODE_BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-CONFIGURATION = re.compile(r"^```\n(?![+$|])([^`]*\{[^`]*)^```$", re.MULTILINE)
 SOURCE_PATH = re.compile(r"`((?:\w+/)*\w+\.(?:py|pyx|pxd))`")
 ROOM = re.compile(r"\b(\w+)/(?=\s)")
 NAMED_TEST = re.compile(r"`(?:tests/)?((?:\w+/)*test_\w+\.py)`")
-
-
-def anchors(text: str) -> set[str]:
-    """The names that headings get: lower case, blanks as dashes, other punctuation left out."""
-    headings = re.findall(r"^#+ (.+)$", CODE_BLOCK.sub("", text), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def broken_links(page: Path) -> list[str]:
-    wrong = []
-    for path, anchor in LINK.findall(CODE_BLOCK.sub("", page.read_text())):
-        target = (page.parent / path).resolve() if path else page
-        if not target.exists() or (anchor and anchor not in anchors(target.read_text())):
-            wrong.append(f"{path}#{anchor}" if anchor else path)
-    return wrong
 
 
 def missing_tests(text: str) -> list[str]:
@@ -80,6 +65,15 @@ def upward_imports(module: str, imports: set[str], lines: dict[str, int]) -> lis
     return wrong
 
 
+def site_configuration() -> Any:
+    """docs/conf.py, as Sphinx reads it."""
+    spec = importlib.util.spec_from_file_location("docs_conf", ROOT / "docs" / "conf.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def table_rows(text: str) -> list[list[str]]:
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line.strip("|").split(" |")] for line in lines]
@@ -102,12 +96,45 @@ def test_the_appendix_of_differences_names_rows_of_the_page() -> None:
     assert named and [row for row in named if row not in known] == []
 
 
-@pytest.mark.parametrize("page", ["ACCOUNTS", "CONFIG", "PERMISSIONS"])
-def test_examples_of_configurations_are_taken(page: str) -> None:
-    examples = CONFIGURATION.findall((ROOT / "docs" / f"{page}.md").read_text())
-    assert examples
-    for example in examples:
-        loader.load_text(example, page, {"SHOP_PASSWORD": "secret", "APP_PASSWORD": "secret"})
+def test_the_navigation_has_every_page_once() -> None:
+    conf = site_configuration()
+    listed = [page for _, text in conf.SECTION.findall(conf.INDEX.read_text()) for page in conf.LISTED.findall(text)]
+    there = {str(path.relative_to(ROOT / "docs").with_suffix("")) for path in (ROOT / "docs").rglob("*.md")} - {"index"}
+    assert sorted(page for page in listed if not page.startswith("../")) == sorted(there)
+    assert [title for title, _ in conf.SECTION.findall(conf.INDEX.read_text())] == KINDS
+
+
+def test_the_navigation_is_in_the_site() -> None:
+    tree = site_configuration().navigation()
+    assert [f":caption: {kind}\n" in tree for kind in KINDS] == [True] * len(KINDS)
+    assert "\ndocs/reference/FLAGS\n" in tree and "\nexamples/README\n" in tree
+
+
+def test_links_to_folders_are_names_in_the_site() -> None:
+    text = "[docker](../docker) [a](CONFIG.md) [b](../docker/jetbroker.conf) ![c](images) [d](https://nats.io)"
+    shown = site_configuration().without_folder_links(text, ROOT / "docs")
+    assert shown == text.replace("[docker](../docker)", "`docker`")
+
+
+def test_a_site_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "fine.html").write_text('<a href="https://nats.io" id="x">out</a> <img src="a.png"> <a href="#x">y</a>')
+    (tmp_path / "a.css").write_text("a { background: url(a.png) }")
+    assert faults_of_site(tmp_path) == []
+    (tmp_path / "a.css").write_text("@import 'https://fonts.example/a.css'; a { background: url(//cdn.example/a.png) }")
+    (tmp_path / "bad.html").write_text(
+        '<script src="https://cdn.example/a.js"></script> <link rel="stylesheet" href="//cdn.example/a.css">'
+        '<link rel="canonical" href="https://docs.example/"> <img srcset="a.png 1x, https://cdn.example/b.png 2x">'
+        '<a href="none.html">a</a> <a href="fine.html#nowhere">b</a> <a href="fine.html#x">c</a>'
+    )
+    assert faults_of_site(tmp_path) == [
+        "bad.html: loads https://cdn.example/a.js",
+        "bad.html: loads //cdn.example/a.css",
+        "bad.html: loads https://cdn.example/b.png",
+        "bad.html: leads nowhere: none.html",
+        "bad.html: leads nowhere: fine.html#nowhere",
+        "a.css: loads https://fonts.example/a.css",
+        "a.css: loads //cdn.example/a.png",
+    ]
 
 
 def test_the_picture_shows_every_room() -> None:
@@ -132,8 +159,13 @@ def test_modules_that_the_architecture_names_exist() -> None:
 
 def test_these_checks_can_fail(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("# A page's name\n[a](none.md) [b](#nowhere) [c](#a-pages-name) [d](page.md)\n")
-    assert broken_links(page) == ["none.md", "#nowhere"]
+    page.write_text(
+        "# A page's name\n## Twice\n## Twice\n"
+        "[a](none.md) [b](#nowhere) [c](#a-pages-name) [d](page.md) [e](#twice-1)\n"
+        "`[f](code.md)` ![g](none.png)\n\n[h]: gone.md\n\n```text\n[i](block.md)\n# Block\n```\n[j](#block)\n"
+        '<img src="gone.svg"> [k](https://nats.io)\n'
+    )
+    assert broken_links(page) == ["none.md", "#nowhere", "none.png", "#block", "gone.md", "gone.svg"]
     assert missing_tests("`store/test_nothing.py`, `tests/test_house.py`") == ["store/test_nothing.py"]
     assert missing_sources("`store/nothing.pyx`, `limits.py`, `spark_jobs/source.py`, `parser.pyx`") == [
         "store/nothing.pyx"

@@ -23,7 +23,7 @@ def pages() -> dict[Path, str]:
     return reference.pages()
 
 
-@pytest.mark.parametrize("name", ["CONFIG-KEYS", "FROM-NATS-SERVER", "FLAGS", "METRICS", "ERRORS"])
+@pytest.mark.parametrize("name", ["CONFIG-KEYS", "FROM-NATS-SERVER", "FLAGS", "METRICS", "ERRORS", "COMMANDS", "API"])
 def test_the_pages_are_what_the_code_says(pages: dict[Path, str], name: str) -> None:
     path = ROOT / "docs" / "reference" / f"{name}.md"
     assert path.read_text() == pages[path], "run python -m tools.reference"
@@ -31,6 +31,12 @@ def test_the_pages_are_what_the_code_says(pages: dict[Path, str], name: str) -> 
 
 def test_the_man_page_is_what_the_code_says(pages: dict[Path, str]) -> None:
     assert MAN.read_text() == pages[MAN], "run python -m tools.reference"
+
+
+def test_the_badges_are_what_the_code_says(pages: dict[Path, str]) -> None:
+    names = sorted((ROOT / "docs" / "images").glob("badge-*.svg"))
+    assert names and [path.name for path in names if path.read_text() != pages[path]] == []
+    assert [path.name for path in pages if path.suffix == ".svg" and not path.is_file()] == []
 
 
 def test_every_table_of_keys_is_on_the_page() -> None:

@@ -29,7 +29,7 @@ accounts { A {
     exports: [ { stream: s } ]
     imports: [ { stream { account: B, subject: s } } ]
 } }
-jetstream { limits { batch {} } }
+jetstream { limits { batch {} }, ship {} }
 """
 
 # Where each block stands; what is not a table of its own is known by one of its keys.
@@ -57,6 +57,7 @@ PLACES = {
     "JETSTREAM": "`jetstream {}`",
     "JETSTREAM_LIMITS": "`limits {}` of `jetstream`",
     "JETSTREAM_BATCHES": "`batch {}` of these limits",
+    "JETSTREAM_SHIP": "`ship {}` of `jetstream`",
 }
 OF_THE_TOP = ("MONITORING",)  # tables whose keys stand at the top level, too
 VALUES = {
@@ -76,6 +77,10 @@ VALUES = {
     "lame_duck_duration": "duration, at least 30s",
     "lame_duck_grace_period": "duration",
     "handshake_timeout": "duration",
+    "ship_interval": "duration, from 1s to 8760h",
+    "kept_duration": "duration, from 0s to 8760h",
+    "byte_rate": 'bytes a second, or text such as "50MB"; -1: no bound',
+    "ship_url": "folder or URL",
     "response_expiry": "duration",
     "tls_timeout": "duration or seconds",
     "number_of_seconds": "duration or seconds",

@@ -1,4 +1,4 @@
-"""The metrics of a real broker with a bit of everything: streams, copies, a consumer, damage."""
+"""The metrics of a real broker with a bit of everything: streams, copies, a consumer, damage, a copy of the store."""
 
 from __future__ import annotations
 
@@ -38,7 +38,12 @@ def metrics() -> list[Metric]:
 
 
 def _answer() -> str:
-    with tempfile.TemporaryDirectory() as folder, embedded(config="http: 127.0.0.1:-1", store_dir=folder) as broker:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        embedded(
+            config=f'http: 127.0.0.1:-1, jetstream {{ ship {{ url: "{folder}/copy" }} }}', store_dir=folder
+        ) as broker,
+    ):
         asyncio.run(_fill(broker.url))
         broker.stop()
         (segment,) = Path(folder).glob("jetstream/*/S/*.seg")

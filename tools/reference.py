@@ -1,4 +1,4 @@
-"""Writes the pages of docs/reference and the man page, from the tables that the broker itself reads.
+"""Writes the pages of docs/reference, the man page and the badges, from the tables that the broker itself reads.
 
 python -m tools.reference           # writes them
 python -m tools.reference --check   # ends with 1 when one is not what it would write
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jetbroker import NATS_VERSION, __version__
@@ -16,22 +16,14 @@ from jetbroker.config import keys as tables
 from jetbroker.daemon import cli, flags
 from jetbroker.jetstream.models.errors import ERRORS
 from tools import keys
+from tools.api import api_page
+from tools.badges import badges
+from tools.commands import commands_page
+from tools.markdown import WRITTEN, code, table
 from tools.metrics import Metric, metrics
 
 ROOT = Path(__file__).resolve().parent.parent
-WRITTEN = "This page is written by `python -m tools.reference`; a test compares it with the code."
 DASHED = re.compile(r"-[\w-]+")
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
-
-
-def code(names: Iterable[str]) -> str:
-    """`a`, `b`"""
-    return ", ".join(f"`{name}`" for name in names)
 
 
 def dashed(name: str) -> str:
@@ -132,9 +124,9 @@ Refused by name: {code(dashed(name) for name, flag in flags.FLAGS.items() if not
 
 ## Commands
 
-`jetbroker COMMAND --help` explains each.
+[COMMANDS.md](COMMANDS.md) lists what each of them takes.
 
-```
+```text
 {commands()}
 ```
 
@@ -286,7 +278,10 @@ def pages() -> dict[Path, str]:
         folder / "FLAGS.md": flags_page(),
         folder / "METRICS.md": metrics_page(metrics()),
         folder / "ERRORS.md": errors_page(),
+        folder / "COMMANDS.md": commands_page(),
+        folder / "API.md": api_page(),
         ROOT / "man" / "jetbroker.1": man_page(),
+        **badges(),
     }
 
 

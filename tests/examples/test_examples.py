@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import nats
@@ -126,3 +130,39 @@ def test_pytest_project(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, timeout=240)
     assert "3 passed" in done.stdout, done.stdout + done.stderr
+
+
+async def run_notebook(name: str) -> tuple[dict[str, Any], list[Any]]:
+    """The names that a notebook leaves, and what its code cells show; the cells run as Jupyter runs them."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    shown = []
+    for cell in json.loads((EXAMPLES / name).read_text())["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        assert cell["outputs"] == [] and cell["execution_count"] is None  # no results of who knows when
+        tree = ast.parse("".join(cell["source"]))
+        shows = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        result = eval(compile(tree, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True), names)
+        if inspect.iscoroutine(result):
+            await result
+        if isinstance(shows, ast.Expr):
+            shown.append(eval(compile(ast.Expression(shows.value), name, "eval", dont_inherit=True), names))
+    return names, shown
+
+
+async def test_notebook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.delenv("STORE", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    names, shown = await run_notebook("orders.ipynb")
+    texts = [each for each in shown if isinstance(each, str)]
+    assert texts[0] == "2994 orders, 6 payloads that are none" and texts[1].startswith("6 payloads are no Order, ")
+    assert set(names["hourly"]) == {"asia", "eu", "us"}
+    by_region = names["by_region"]
+    assert int(by_region["orders"].sum()) == 2994
+    assert float(by_region["turnover"].sum()) == pytest.approx(float(names["hourly"].to_numpy().sum()))
+    assert names["european"].height == by_region[by_region["region"] == "eu"]["orders"].sum()
+    titles = [axes.get_title() for number in names["plt"].get_fignums() for axes in names["plt"].figure(number).axes]
+    names["plt"].close("all")
+    assert titles == ["Turnover per hour", "Prices"]

@@ -10,6 +10,8 @@ import pytest
 
 from jetbroker.store.format.hash_chain import ENTRY, FILE_NAME, HEAD
 from jetbroker.store.offline.integrity import verify
+from jetbroker.store.offline.places import place_of
+from jetbroker.store.shipping.shipper import Shipper
 from spark_jobs import integrity_audit
 from spark_jobs.session import SparkMissingError, java_version
 from tests.support import process
@@ -37,6 +39,10 @@ async def test_spark_comes_to_the_same_verdict(tmp_path: Path, capsys: pytest.Ca
     table = capsys.readouterr().out.split()
     assert table[:5] == ["Hash", "chain", "of", "S", "of"] and table[table.index("intact") + 1] == "no"
     assert integrity_audit.main([str(tmp_path), "NONE"]) == 2
+    place = str(tmp_path / "place")
+    list(Shipper(tmp_path, place_of(place), unsealed=True).ship())
+    assert integrity_audit.main([place, "S", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == shown
     path = tmp_path / "jetstream" / "%24G" / "S" / FILE_NAME
     data = path.read_bytes()
     at = HEAD.size + 2 * ENTRY.size + 20

@@ -256,3 +256,8 @@ def test_a_store_that_grows_is_read_at_one_point(spark: Any, tmp_path: Path) -> 
     writer.append(b"orders.eu.9", b"later still")
     writer.close()
     assert spark.read.format("jetstream").option("stream", "ORDERS").load(str(tmp_path / "jetstream")).count() == 301
+
+
+def test_what_the_session_helper_sets_reaches_the_jvm(spark: Any) -> None:
+    for name, value in (("unsafe_memory_access", "true"), ("null_check_for_get", "false")):
+        assert spark._jvm.java.lang.System.getProperty(f"arrow.enable_{name}") == value

@@ -10,7 +10,9 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from jetbroker.errors import StoreReadError
+from jetbroker.store.offline.stores import open_stream
 from jetbroker.testing import Server
+from spark_jobs import streams
 from spark_jobs.progress import lag
 from spark_jobs.source import JetStreamDataSource
 from spark_jobs.stream_source import JetStreamStreamReader
@@ -106,6 +108,30 @@ def test_available_now_ends_with_what_was_there(tmp_path: Path) -> None:
     writer.flush()
     assert joined(played(reader, ReadMaxRows(20))) == list(range(1, 31))
     assert seq_of(reader.reportLatestOffset()) == 31
+
+
+def test_files_that_did_not_change_are_not_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = filled(tmp_path)
+    opened = []
+
+    def counted(*where: Any) -> Any:
+        opened.append(where)
+        return open_stream(*where)
+
+    monkeypatch.setattr(streams, "open_stream", counted)
+    reader = reader_of(tmp_path)
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    assert rows(reader, reader.initialOffset(), end) == list(range(1, 31))
+    opened.clear()
+    for _ in range(3):
+        assert reader.latestOffset(end, ALL) == reader.reportLatestOffset() == end
+    assert opened == []
+    changes = [lambda: writer.append(b"orders.1", b"x"), writer.seal, lambda: writer.delete([(1, 1)])]
+    for number, change in enumerate(changes, start=1):
+        change()
+        writer.flush()
+        assert seq_of(reader.latestOffset(end, ALL)) == 31
+        assert len(opened) == number
 
 
 @pytest.mark.parametrize(
