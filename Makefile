@@ -7,6 +7,9 @@ CONFIG ?= configs/standalone.conf
 # `make run` listens on this machine only, whatever the file says (HOST=0.0.0.0: on all addresses).
 HOST ?= 127.0.0.1
 ARGS ?=
+# What `make report` reads.
+STORE ?= data
+STREAM ?= ORDERS
 # Much of the suite waits for clocks and disks: four workers keep two cores busy.
 WORKERS ?= 4
 
@@ -15,6 +18,8 @@ STUBBED := $(shell find jetbroker -name '*.pyi' | sed 's/\.pyi$$//; s|/|.|g')
 FUZZ_SOURCES := $(shell find fuzz -name '*.pyx')
 CORE := $(VENV)/.jetbroker-core
 DEV := $(VENV)/.jetbroker-dev
+SPARK := $(VENV)/.jetbroker-spark
+DOCS := $(VENV)/.jetbroker-docs
 RELEASE := $(VENV)/.jetbroker-release
 WHEELS := .build/wheels
 BUILT := .build/extensions.stamp
@@ -26,24 +31,27 @@ FUZZED_INPUTS ?= 20000
 # Random sequences that it plays against nats-server.
 SEQUENCES ?= 20000
 
-.PHONY: help run build test test-deep test-links lint format bench compatibility demo fuzz fuzz-asan wheel test-wheel test-image reference clean prerequisites java
+.PHONY: help run build test test-deep test-links lint format bench compatibility demo report fuzz fuzz-asan wheel test-wheel test-image test-newcomer reference docs clean prerequisites java
 
 help:
 	@echo "make run     build, then start the broker on $(CONFIG), at 127.0.0.1 (CONFIG=file, HOST=0.0.0.0)"
 	@echo "make test    the whole test suite (ARGS='-k name' for a part, WORKERS=0 for one process)"
 	@echo "make test-deep  property tests with 3,000 examples and each fuzzer for longer (ARGS=tests/wire, FUZZED='headers config')"
 	@echo "make test-links lose the link between two brokers again and again, until Ctrl-C (ARGS='--cuts 100 --leaf nats-server')"
-	@echo "make lint    ruff, cython-lint, mypy, stubs against what is compiled"
+	@echo "make lint    ruff, cython-lint, mypy, links of the pages, stubs against what is compiled"
 	@echo "make format  let ruff format the Python files"
 	@echo "make bench   the benchmarks (ARGS='--quick --only core')"
 	@echo "make compatibility  software that other people wrote, on nats-server and jetbroker (ARGS='nats-py go-kit')"
 	@echo "make demo    flights through streams into Spark"
+	@echo "make report  Spark reports what is in a stream (STREAM=ORDERS STORE=data)"
 	@echo "make fuzz    generated input (ARGS='protocol --inputs 1000000', ARGS=meaning); make fuzz-asan: with memory checks"
 	@echo "make build   compile what changed"
 	@echo "make wheel   sdist and manylinux wheel into dist/ (PYTHON=python3.13 VENV=.venv-313 for another Python)"
 	@echo "make test-wheel  make wheel, then try it where nothing else is"
 	@echo "make test-image  the steps of docker/Dockerfile in a bare root, without Docker (as root, with debootstrap)"
 	@echo "make reference  write docs/reference and the man page anew, from the code"
+	@echo "make docs    the documentation as a site, in .build/site"
+	@echo "make test-newcomer  the commands of docs/TUTORIAL.md in a bare root, timed (SUITE=trixie; as root, with debootstrap)"
 	@echo "make clean   remove everything that was built, .venv included"
 
 prerequisites:
@@ -69,6 +77,14 @@ $(CORE): pyproject.toml setup.py | $(VENV)/bin/python
 
 $(DEV): $(CORE)
 	JETBROKER_LINK_ONLY=1 $(PY) -m pip install --quiet --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+$(SPARK): $(CORE)
+	JETBROKER_LINK_ONLY=1 $(PY) -m pip install --quiet --no-build-isolation --editable '.[spark]'
+	@touch $@
+
+$(DOCS): $(CORE)
+	JETBROKER_LINK_ONLY=1 $(PY) -m pip install --quiet --no-build-isolation --editable '.[docs]'
 	@touch $@
 
 $(RELEASE): $(CORE)
@@ -105,6 +121,7 @@ lint: build $(DEV)
 	$(VENV)/bin/ruff check .
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cython-lint jetbroker
 	$(VENV)/bin/mypy
+	$(PY) -m tools.links
 	@$(PY) -m mypy.stubtest --concise --ignore-missing-stub --ignore-disjoint-bases \
 		--mypy-config-file pyproject.toml $(STUBBED)
 
@@ -120,6 +137,9 @@ compatibility: build $(DEV)
 
 demo: java build $(DEV)
 	$(PY) demo/flights.py $(ARGS)
+
+report: java build $(SPARK)
+	$(PY) -m spark_jobs.stream_report $(STORE) $(STREAM) --engine spark $(ARGS)
 
 fuzz: $(FUZZ_BUILT) $(DEV)
 	$(PY) -m fuzz $(or $(ARGS),protocol)
@@ -148,8 +168,25 @@ $(BARE_ROOT):
 test-image: build $(DEV) | $(BARE_ROOT)
 	JETBROKER_BARE_ROOT=$(BARE_ROOT) $(PY) -m pytest tests/packaging/test_image.py -s $(ARGS)
 
+SUITE ?= bookworm
+NEWCOMER_ROOT := .build/newcomer-$(SUITE)
+$(NEWCOMER_ROOT):
+	@command -v debootstrap >/dev/null || { echo "debootstrap is missing (Debian, Ubuntu: apt-get install debootstrap)" >&2; exit 1; }
+	@mkdir -p .build
+	debootstrap --variant=minbase $(SUITE) $@.part >.build/newcomer.log
+	mv $@.part $@
+
+test-newcomer: build | $(NEWCOMER_ROOT)
+	$(PY) -m tools.newcomer $(NEWCOMER_ROOT)
+
 reference: build $(DEV)
 	$(PY) -m tools.reference
+
+SITE := .build/site
+docs: $(DOCS)
+	$(VENV)/bin/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env -c docs -d .build/doctrees . $(SITE)
+	@$(PY) -m tools.links --site $(SITE)
+	@echo "$(SITE)/index.html"
 
 clean:
 	rm -rf $(VENV) .build build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 BUILD = Path(".build/cython")
+BUILD_ID = Path("jetbroker/BUILD")  # read by jetbroker/program.py
 SHARED = "jetbroker._cython"  # what Cython would put into every module that uses it
 SHARED_C = BUILD / "jetbroker/_cython.c"
 # Cython's output relies on type punning and wrap-around arithmetic; gcc's warnings about it help nobody. A build with
@@ -51,7 +53,18 @@ def write_shared() -> None:
         subprocess.run([sys.executable, "-m", "cython", f"--generate-shared={SHARED_C}"], check=True)
 
 
+def write_build_id() -> None:
+    """The commit that is built. Where there is no checkout, as in an sdist, what it came with stays."""
+    if not Path(".git").exists() or not shutil.which("git"):
+        return
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    described = subprocess.run(command, capture_output=True, text=True)
+    if described.returncode == 0:
+        BUILD_ID.write_text(described.stdout)
+
+
 def main() -> None:
+    write_build_id()
     jobs = os.cpu_count() or 1
     # The Makefile installs the package as editable without compiling, then compiles in place only what changed:
     # an editable install would compile everything each time.

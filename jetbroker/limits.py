@@ -187,6 +187,9 @@ JS_PULL_REQUEST_UNITS = 100  # of its client's turn, five microseconds, and its 
 JS_DIRECT_REQUEST_UNITS = 100  # of its client's turn, five microseconds
 
 # --- store ---
+STREAM_COLUMN_BYTES = 64 * 1024 * 1024  # of one stream's sealed segments: where their messages are, 40 bytes for each
+STREAM_COLUMN_FILES = 64  # open files of one stream for those; four segments always stay
+STORE_COLUMN_FILES = 512  # of all streams together, beyond those four
 STREAM_SKIP_SEQUENCE = (
     2**62
 )  # the farthest that first_seq, a purge or an origin moves a stream: its end stays beyond reach
@@ -208,6 +211,7 @@ CONFIG_MAX_NESTING = 200  # open `{` and `[`; keeps everything that walks the tr
 CONFIG_MAX_BYTES = 16 * 1024 * 1024  # of one file; a device or a log named by mistake is refused instead of read
 CONFIG_MAX_VALUES = 4_000_000  # each variable counted as all it stands for: seconds of reading, and a gigabyte
 CONFIG_MAX_INCLUDES = 1000  # files in all, so that includes which include each other twice end
+CONFIG_MAX_MISSING = 100  # variables that stand for nothing, told at once
 
 # --- monitoring ---
 SYSTEM_REQUESTS = 256  # messages to `$SYS.REQ.` that are being answered; more get no answer
@@ -270,6 +274,7 @@ JS_BACKUP_INTEREST_SECONDS = 2.0  # for somebody to listen
 JS_BACKUP_ANSWER_SECONDS = 5.0  # for the answer to some chunk
 JS_RESTORE_IDLE_SECONDS = 5.0  # between two chunks
 JS_RESTORE_WAITING_BYTES = 32 * 1024 * 1024  # of chunks that were sent without waiting for an answer
+JS_RESTORE_COMMIT_BYTES = 2 * 1024 * 1024  # what is read meanwhile goes to disk together; publishers wait for as much
 JS_TRANSFER_STEP_NS = 1_000_000  # of one step, a few of which are a turn
 
 # --- store files: what stands in them may be another's, so what it costs is bounded by their size and by these ---
@@ -280,6 +285,10 @@ SEGMENT_FOOTER_BYTES = 256 * 1024 * 1024  # a packed segment's footer unpacks to
 ZSTD_WINDOW_BYTES = 8 * 1024 * 1024  # a frame may ask for while it is unpacked; the packer's own ask for 512 KB
 CONSUMER_PENDING = 262_144  # unacknowledged at once by a state log, besides the messages that the stream still has
 CONSUMER_REPLAY_STEPS = 64 * 1024 * 1024  # messages delivered or looked through by all records of a state log
+
+# --- shipping ---
+SHIP_REPORT_SECONDS = 600.0  # between two lines of the log about the same failure
+SHIP_URL_CHARACTERS = 2048
 
 # --- offline reader ---
 READER_BATCH_ROWS = 8192  # larger Arrow batches leave the caches

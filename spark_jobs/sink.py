@@ -53,7 +53,7 @@ class Rows:
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         check_role(options, "write and writeStream")
         if overwrite:
-            raise PublishError('a stream only grows: use mode("append"), and outputMode append or update')
+            raise PublishError('a stream only grows: use mode("append"), and outputMode append')
         urls = tuple(url.strip() for url in options.get("url", "").split(",") if url.strip())
         if not urls:
             raise PublishError('the option "url" is missing: where the broker is, as nats://host:4222')

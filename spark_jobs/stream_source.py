@@ -8,7 +8,7 @@ The segments are read by the tasks, as for a batch; this class only plans, in on
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,8 @@ class JetStreamStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ign
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         check_role(options, "readStream")
         self.source = StreamAndColumns(options, schema)
+        self.present = Present(self.source)
+        self.checked: tuple[StreamSnapshot, int] | None = None  # nothing is lost behind this sequence
         if "*" in self.source.stream:
             raise StoreReadError("readStream reads one stream: name it, and bring several together with union")
         self.start = Start(options)
@@ -85,7 +87,7 @@ class JetStreamStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ign
 
     def reportLatestOffset(self) -> Offset:
         """`latestOffset` of the query's progress: what `spark_jobs.progress.lag` measures against."""
-        snapshot = self.source.open(from_seq=2**63)
+        snapshot = self.present.open(from_seq=2**63)
         return self._offset(snapshot, snapshot.last_seq)
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
@@ -117,7 +119,7 @@ class JetStreamStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ign
 
     def _open(self, start: Offset, done: int) -> StreamSnapshot:
         """The stream behind `done`; raises StoreReadError when it is not the stream that the offset is of."""
-        snapshot = self.source.open(from_seq=done + 1)
+        snapshot = self.present.open(from_seq=done + 1)
         if f"{snapshot.stream_id:016x}" != start[self.source.stream]["id"]:
             raise StoreReadError(
                 f"stream {self.source.stream!r} was deleted and made anew since the checkpoint was written: "
@@ -135,9 +137,13 @@ class JetStreamStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ign
 
         Single messages may go anywhere in a stream. It is a loss only when nothing older is left either.
         """
+        if self.checked is not None and self.checked[0] is snapshot and self.checked[1] == done:
+            return
+        self.checked = snapshot, done
         following = snapshot.nth_seq(Query(start_seq=done + 1), 1)
         if following == done + 1 or any(low <= done + 1 <= high for low, high in snapshot.damaged):
             return
+        self.checked = None
         oldest = self.source.open().nth_seq(Query(), 1)
         if oldest is None or oldest > done + 1:
             until = last if oldest is None else min(oldest - 1, last)
@@ -148,6 +154,28 @@ class JetStreamStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ign
         if self.fail_on_loss:
             raise error
         log.warning("%s", error)
+
+
+class Present:
+    """The stream's state, opened anew only when its files have changed.
+
+    Spark asks a hundred times a second whether there is something new, and several times in each batch. Opening walks
+    all of the segment that is being written.
+    """
+
+    def __init__(self, source: StreamAndColumns) -> None:
+        self.source = source
+        self._files: Hashable = None
+        self._from_seq = 0
+        self._snapshot: StreamSnapshot | None = None
+
+    def open(self, from_seq: int) -> StreamSnapshot:
+        """As the source opens it; it may begin with an earlier sequence."""
+        files = self.source.files()  # first: what comes while it is opened is seen the next time
+        if self._snapshot is None or files is None or files != self._files or from_seq < self._from_seq:
+            self._snapshot = self.source.open(from_seq)
+            self._files, self._from_seq = files, from_seq
+        return self._snapshot
 
 
 class Start:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 
 from jetbroker.errors import StoreReadError
 from jetbroker.store.offline.reader import StreamSnapshot
-from jetbroker.store.offline.stores import consumer_logs, list_streams, open_stream
+from jetbroker.store.offline.stores import consumer_logs, files_of, list_streams, open_stream
 from spark_jobs.options import store_path
 from spark_jobs.patterns import named_by
 
@@ -26,6 +26,10 @@ class Streams:
     def open(self, from_seq: int = 1, stream: str = "") -> StreamSnapshot:
         """The present state of one of them, see open_stream."""
         return open_stream(self.path, stream or self.stream, self.account, self.domain, from_seq)
+
+    def files(self) -> Hashable:
+        """Equal as long as no message is stored or removed; None: nobody knows."""
+        return files_of(self.path, self.stream, self.account)
 
     def open_all(self) -> list[StreamSnapshot]:
         """The present states of all. Raises StoreReadError, which names those there are, when there is none."""

@@ -73,6 +73,7 @@ _BLOCKS: dict[tuple[str | int, ...], Any] = {
     ("accounts", "A", "users", 1, "permissions", "allow_responses"): {"max": 1, "expires": "1m"},
     ("jetstream", "limits"): {},
     ("jetstream", "limits", "batch"): {},
+    ("jetstream", "ship"): {"url": "memory://nowhere"},
 }
 
 # Where the keys of a table stand, and those keys of the place that are no rows of a table.
@@ -145,9 +146,10 @@ TABLES: tuple[tuple[tuple[str | int, ...], Table, tuple[str, ...]], ...] = (
             "compression proxy".split()
         ),
     ),
-    (("jetstream",), keys.JETSTREAM, (*keys.STORE_DIR, "sync", "sync_interval", "limits")),
+    (("jetstream",), keys.JETSTREAM, (*keys.STORE_DIR, "sync", "sync_interval", "limits", "ship")),
     (("jetstream", "limits"), keys.JETSTREAM_LIMITS, ("batch",)),
     (("jetstream", "limits", "batch"), keys.JETSTREAM_BATCHES, ()),
+    (("jetstream", "ship"), keys.JETSTREAM_SHIP, ()),
 )
 
 # With these a running broker would leave its folder, its log or this machine: they are only checked.
@@ -219,6 +221,10 @@ _OF_READER: Mapping[Any, tuple[Any, ...]] = {
     values.metadata: _MAPS,
     values.write_timeout: ("default", "close", "retry", *_TEXTS[:20]),
     values.reconnect: _LENGTHS,
+    values.ship_url: ("/nowhere", "s3://bucket", "s3://a:b@bucket", "file:///nowhere", "nothing://x", *_TEXTS),
+    values.ship_interval: _LENGTHS,
+    values.kept_duration: _LENGTHS,
+    values.byte_rate: (*_NUMBERS, "1K", "50MB", "1EB", "x"),
     values.leaf_version: ("2.10.0", "2.7.0", "99.99.99", *_TEXTS[:20]),
     values.leaf_nkey: _TEXTS,
     values.connection_types: (["STANDARD"], ["MQTT"], [], *_LISTS),

@@ -49,6 +49,9 @@ cdef class Shadow(Receiver):
         local.subject_len = PyBytes_GET_SIZE(subject)
         return receiver.deliver(sub, known.slot if known is not None else None, &local)
 
+    cdef bint is_behind(self, object waiter) except -1:
+        return self.original.receiver.is_behind(waiter)
+
     cdef ImportedSlot _remember(self, Subscription sub, const Message* msg):
         cdef ImportedSlot known = ImportedSlot.__new__(ImportedSlot)
         known.subject = self.local_subject(msg.subject, msg.subject_len)
@@ -73,6 +76,9 @@ cdef class LinkShadow(LinkReceiver):
 
     cdef LinkReceiver link(self):
         return <LinkReceiver>self.shadow.original.receiver
+
+    cdef bint is_behind(self, object waiter) except -1:
+        return self.shadow.is_behind(waiter)
 
     cdef int send(self, const Message* msg, bytes subject, list queues) except -1:
         cdef Subscription original = self.shadow.original

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from jetbroker.config import keys, values
-from jetbroker.config.options import AccountJetStreamOptions, JetStreamOptions
+from jetbroker.config.options import AccountJetStreamOptions, JetStreamOptions, ShipOptions
 from jetbroker.config.parser import Node
 from jetbroker.config.report import Report
 from jetbroker.errors import ConfigError
@@ -29,7 +29,7 @@ class JetStreamBlock:
         options.enabled = True
         blocks: dict[str, Callable[[str, Node], None]] = dict.fromkeys(keys.STORE_DIR, self.store_dir)
         blocks.update(dict.fromkeys(("sync", "sync_interval"), self._sync_interval))
-        blocks["limits"] = self._limits
+        blocks |= {"limits": self._limits, "ship": self._ship}
         self.report.fill(options, node.value, keys.JETSTREAM, blocks, keys.JETSTREAM_UNSUPPORTED)
 
     def _limits(self, key: str, node: Node) -> None:
@@ -41,6 +41,19 @@ class JetStreamBlock:
         found = self._map(node, "batch limits")
         if found is not None:
             self.report.fill(self.options.limits.batches, found, keys.JETSTREAM_BATCHES, {})
+
+    def _ship(self, key: str, node: Node) -> None:
+        if node.value is False:  # as for everything that can be switched off
+            self.options.ship = None
+            return
+        found = self._map(node, "ship")
+        if found is None:
+            return
+        ship = self.options.ship = ShipOptions()
+        before = len(self.report.errors)
+        self.report.fill(ship, found, keys.JETSTREAM_SHIP, {})
+        if not ship.url and len(self.report.errors) == before:
+            self.report.fail(node.place, 'ship needs "url": the folder or URL that the store is copied to')
 
     def _map(self, node: Node, what: str) -> dict[str, Node] | None:
         if isinstance(node.value, dict):

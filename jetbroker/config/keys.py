@@ -233,6 +233,15 @@ JETSTREAM_BATCHES: Table = {
     "timeout": ("timeout", values.duration),
 }
 
+JETSTREAM_SHIP: Table = {
+    "url": ("url", values.ship_url),
+    "interval": ("interval", values.ship_interval),
+    "rate": ("rate", values.byte_rate),
+    "unsealed": ("unsealed", values.boolean),
+    "check": ("check", values.boolean),
+    "keep_dropped": ("keep_dropped", values.kept_duration),
+}
+
 OPERATOR_MODE = (
     "operator operators root roots root_operator root_operators trusted trusted_keys resolver account_resolver "
     "accounts_resolver resolver_preload resolver_pinned_accounts"

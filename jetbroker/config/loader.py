@@ -11,10 +11,11 @@ from jetbroker.config import keys, values
 from jetbroker.config.digest import digest
 from jetbroker.config.jetstream import JetStreamBlock
 from jetbroker.config.options import Loaded, Options
-from jetbroker.config.parser import Node, Place, parse_file, parse_text
+from jetbroker.config.parser import MissingVariables, Node, Place, parse_file, parse_text
 from jetbroker.config.report import ConfigErrors, Report
 from jetbroker.config.users import Users
 from jetbroker.errors import ConfigError
+from jetbroker.program import NATS_SERVER, program_name
 
 if TYPE_CHECKING:
     from jetbroker.config.operator import OperatorKeys
@@ -22,12 +23,30 @@ if TYPE_CHECKING:
 
 def load_file(path: str, env: Mapping[str, str] | None = None) -> Loaded:
     """Read a configuration file. `env` is what its variables fall back to, the process environment if None."""
-    return load_tree(parse_file(path, env), path)
+    try:
+        return load_tree(parse_file(path, env), path)
+    except MissingVariables as missing:
+        raise _with_the_rest(missing, path) from None
 
 
 def load_text(text: str, file: str = "", env: Mapping[str, str] | None = None) -> Loaded:
     """Read a configuration from a string; `file` is the name used in errors."""
-    return load_tree(parse_text(text, file, env), file)
+    try:
+        return load_tree(parse_text(text, file, env), file)
+    except MissingVariables as missing:
+        raise _with_the_rest(missing, file) from None
+
+
+def _with_the_rest(missing: MissingVariables, file: str) -> ConfigError:
+    """Also what else is wrong; nats-server reads no further, and under its name neither do we."""
+    lines, hints = list(missing.lines), list[str]()
+    try:
+        load_tree(missing.tree, file)
+    except ConfigErrors as error:
+        lines += error.lines
+        hints += error.hints
+    is_all = len(lines) == 1 or program_name() == NATS_SERVER
+    return missing if is_all else ConfigErrors(lines, hints)
 
 
 def load_tree(tree: dict[str, Node], file: str) -> Loaded:

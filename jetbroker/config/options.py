@@ -431,6 +431,18 @@ class LimitOptions:
 
 
 @dataclass(slots=True)
+class ShipOptions:
+    """`jetstream { ship {} }`: a copy of the store elsewhere. Times in seconds; `rate`: bytes a second, -1: any."""
+
+    url: str = ""
+    interval: float = 60.0
+    rate: int = 50 * 1024 * 1024
+    unsealed: bool = False
+    check: bool = False
+    keep_dropped: float = 3600.0
+
+
+@dataclass(slots=True)
 class JetStreamOptions:
     """`jetstream {}`. Sizes in bytes; -1: taken from the machine (75% of memory, 75% of the free disk)."""
 
@@ -448,6 +460,7 @@ class JetStreamOptions:
     max_outstanding_catchup: int = 0  # of clusters: without effect
     tech_preview_api: bool = False  # the subjects of 2020, too
     limits: LimitOptions = field(default_factory=LimitOptions)
+    ship: ShipOptions | None = None
 
     @property
     def queue_limits(self) -> tuple[int, int]:

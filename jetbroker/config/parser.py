@@ -5,7 +5,7 @@ Texts of errors are nats-server's. Everything wrong with a file, down to its not
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeAlias, Union
 
@@ -47,14 +47,35 @@ class Node:
         self.used = False
 
 
+class MissingVariables(ConfigError):
+    """Variables that stand for nothing; the text is the first one's, as nats-server has it.
+
+    `lines`: one for each. `tree`: the rest of the configuration, without the keys and elements that they stand for.
+    """
+
+    def __init__(self, text: str, lines: list[str], tree: "dict[str, Node]") -> None:
+        super().__init__(text)
+        self.lines = lines
+        self.tree = tree
+
+
+class _NotFound(ConfigError):
+    """A variable stands for nothing."""
+
+
 def parse_file(path: str, env: Mapping[str, str] | None = None) -> dict[str, Node]:
-    """The tree of a configuration file. `env` is what variables fall back to, the process environment if None."""
-    return _Reading(os.environ if env is None else env).file(path)
+    """The tree of a configuration file. `env` is what variables fall back to, the process environment if None.
+
+    Raises :class:`MissingVariables` when that is all that is wrong.
+    """
+    reading = _Reading(os.environ if env is None else env)
+    return reading.complete(lambda: reading.file(path))
 
 
 def parse_text(text: str, file: str = "", env: Mapping[str, str] | None = None) -> dict[str, Node]:
     """The tree of a text; `file` is named in errors, and includes are looked up beside it."""
-    return _Reading(os.environ if env is None else env).text(text, file)
+    reading = _Reading(os.environ if env is None else env)
+    return reading.complete(lambda: reading.text(text, file))
 
 
 def plain(value: Value) -> Plain:
@@ -73,8 +94,23 @@ class _Reading:
         self.env = env
         self.files: list[str] = []
         self.variables: list[str] = []
+        self.missing: list[tuple[str, str]] = []  # variables: nats-server's text, and a line that names the place
         self.files_read = 0
         self.extents: dict[int, tuple[int, int]] = {}  # of closed maps and lists: values in all, depth
+
+    def complete(self, build: Callable[[], dict[str, Node]]) -> dict[str, Node]:
+        """The tree that is built, unless something is missing in it. That is told first, whatever else is wrong."""
+        tree: dict[str, Node] = {}
+        behind: list[str] = []
+        try:
+            tree = build()
+        except ConfigError as error:
+            if not self.missing:
+                raise
+            behind.append(str(error))
+        if self.missing:
+            raise MissingVariables(self.missing[0][0], [line for _, line in self.missing] + behind, tree)
+        return tree
 
     def file(self, path: str) -> dict[str, Node]:
         real = os.path.realpath(path)
@@ -115,7 +151,7 @@ class _Reading:
             raise ConfigError(f"variable reference cycle for '{name}'")
         text = self.env.get(name)
         if text is None:
-            raise ConfigError(f"{failed} can not be found")
+            raise _NotFound(f"{failed} can not be found")
         self.variables.append(name)
         try:
             return self.text(f"{_ENV_KEY}={text}", "")[_ENV_KEY].value
@@ -167,6 +203,8 @@ class _Builder:
             elif self.including:
                 self.including = False
                 self._include(token.text)
+            elif kind == Kind.VARIABLE:
+                self._put_variable(token, place)
             elif kind != Kind.EOF:
                 self._put(self._scalar(token), place)
         if self.keys:
@@ -174,6 +212,17 @@ class _Builder:
         root = self.open[0]
         self.reading.close(root)
         return root if isinstance(root, dict) else {}
+
+    def _put_variable(self, token: Token, place: Place) -> None:
+        """What it stands for. If that is nothing, whoever reads the tree hears of it in the end, and reads the rest."""
+        try:
+            self._put(self._variable(token.text, token.line), place)
+        except _NotFound as error:
+            if self.reading.variables or len(self.reading.missing) >= limits.CONFIG_MAX_MISSING:
+                raise  # part of another variable's value, or one too many
+            self.reading.missing.append((str(error), f"{place}: {error}"))
+            if isinstance(self.open[-1], dict):
+                self.keys.pop()
 
     def _put(self, value: Value, place: Place) -> None:
         container = self.open[-1]
@@ -193,8 +242,6 @@ class _Builder:
             return text == "true"
         if kind == Kind.DATE:
             return _date(text)
-        if kind == Kind.VARIABLE:
-            return self._variable(text, token.line)
         return text
 
     def _variable(self, name: str, line: int) -> Value:
@@ -208,10 +255,13 @@ class _Builder:
     def _include(self, path: str) -> None:
         """Merge the keys of another file into the map that is open."""
         container = self.open[-1]
+        before = len(self.reading.missing)
         try:
             tree = self.reading.file(os.path.join(os.path.dirname(self.file), path))
         except ConfigError as error:
             raise ConfigError(f"error parsing include file '{path}', {error}") from error
+        for index, (text, line) in enumerate(self.reading.missing[before:], before):
+            self.reading.missing[index] = f"error parsing include file '{path}', {text}", line
         if isinstance(container, dict):
             container.update(tree)
 

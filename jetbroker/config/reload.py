@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from jetbroker import limits
 from jetbroker.config.advertise import advertised
 from jetbroker.config.durations import format_duration
-from jetbroker.config.options import SYSTEM_ACCOUNT, Options, TlsOptions, UserOptions, WebsocketOptions
+from jetbroker.config.options import SYSTEM_ACCOUNT, Options, ShipOptions, TlsOptions, UserOptions, WebsocketOptions
 from jetbroker.errors import ConfigError
 from jetbroker.forms.sizes import friendly_bytes
 
@@ -292,6 +292,10 @@ def _advertise(value: str) -> str:
     return f"Reload: client_advertise = {value}"
 
 
+def _ship(value: ShipOptions | None) -> str:
+    return f"Reloaded: jetstream ship = {'disabled' if value is None else value.url}"
+
+
 def _pid_file(value: str) -> str:
     return f"Reloaded: pid_file = {value}" if value else ""
 
@@ -382,6 +386,7 @@ _ROWS: tuple[Row, ...] = (
     Row("jetstream.store_dir", "StoreDir", _attribute("jetstream.store_dir"), differs=_store_dir_differs),
     Row("jetstream.sync_interval", "SyncInterval", _sync_interval),
     Row("jetstream.sync_always", "SyncAlways", _sync_always),
+    _plain("jetstream.ship", "Ship", _ship),
     Row("default_js_domain", "JsAccDefaultDomain", _default_domains),
     Row("websocket", "Websocket", _websocket, differs=_websocket_differs),
     _plain("pid_file", "PidFile", _pid_file),

@@ -12,13 +12,16 @@ from jetbroker.config import nkeys
 from jetbroker.config.durations import bounded, format_duration, parse_duration
 from jetbroker.config.parser import Place, Value
 from jetbroker.errors import ConfigError
+from jetbroker.forms.sizes import parse_bytes
 from jetbroker.forms.strconv import out_of_range, parse_int
+from jetbroker.limits import SHIP_URL_CHARACTERS
 
 MAP = "map[string]interface {}"
 LIST = "[]interface {}"
 CONNECTION_TYPES = frozenset("STANDARD WEBSOCKET LEAFNODE LEAFNODE_WS MQTT MQTT_WS IN_PROCESS".split())
 _INT32_MAX = 2**31 - 1
 _SUBJECT_TOKENS_MAX = 255
+_YEAR_SECONDS = 365 * 24 * 3600
 _MIN_LAME_DUCK_SECONDS = 30.0
 _LOWEST_LEAF_VERSION = (2, 8, 0)
 _NUMBER = r"(0|[1-9][0-9]{0,17})"  # as many digits as 64 bits hold for certain
@@ -162,6 +165,53 @@ def duration(key: str, value: Value) -> float:
         except ConfigError as error:
             raise ConfigError(f"error parsing {key}: {error}") from None
     raise DurationWanted(f'invalid use of field "{key}": {key} should be converted to a duration')
+
+
+def ship_interval(key: str, value: Value) -> float:
+    """Seconds between two passes: a second to a year."""
+    return _within_a_year(key, value, 1)
+
+
+def kept_duration(key: str, value: Value) -> float:
+    """Seconds, a year at most; 0 for not at all."""
+    return _within_a_year(key, value, 0)
+
+
+def _within_a_year(key: str, value: Value, least: int) -> float:
+    """An integer counts as seconds (DurationWanted), as long as it is in the range."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    seconds = value if is_number else duration(key, value)
+    if not isinstance(seconds, int | float) or not least <= seconds <= _YEAR_SECONDS:
+        raise ConfigError(f"{key} must be from {least}s to 8760h")
+    return duration(key, value)
+
+
+def byte_rate(key: str, value: Value) -> int:
+    """Bytes a second; -1: no bound."""
+    if isinstance(value, str):
+        try:
+            value = parse_bytes(value)
+        except ValueError as error:
+            raise ConfigError(f"{key}: {error}") from None
+    number = integer(key, value)
+    if number < 1 and number != -1:
+        raise ConfigError(f"{key} must be 1 or more bytes a second, or -1 for no bound")
+    return number
+
+
+def ship_url(key: str, value: Value) -> str:
+    """A folder, or a URL. Logins do not stand in it: what is in it comes into logs and monitoring."""
+    url = string(key, value)
+    if not url.isprintable() or len(url) > SHIP_URL_CHARACTERS:
+        raise ConfigError(f"{key} must be at most {SHIP_URL_CHARACTERS} printable characters")
+    scheme, has_scheme, rest = url.partition(":/")
+    if not has_scheme and not url.startswith("/"):
+        raise ConfigError(f"{key} must be a folder that begins with / or a URL such as s3://bucket/folder")
+    if scheme and "@" in rest.lstrip("/").partition("/")[0]:
+        raise ConfigError(
+            f"{key} must not hold a login: give that to the library by its environment variables or files"
+        )
+    return url
 
 
 def reconnect(key: str, value: Value) -> float:

@@ -32,6 +32,7 @@ from jetbroker.errors import ConfigError, JetbrokerError, StoreOpenError
 from jetbroker.logs.logger import Logger
 from jetbroker.monitor.orders import Orders
 from jetbroker.monitor.system import SystemServices
+from jetbroker.program import NATS_SERVER, build_id, program_name
 from jetbroker.routing.mapping import domain_mappings
 from jetbroker.tick import Tick
 
@@ -152,6 +153,8 @@ class Broker:
             raise StoreOpenError(f"Can't start JetStream: {error}") from error
         finally:
             self.log.info(f"Took {format_duration(round(time.monotonic() - began, 6))} to start JetStream")
+        if self.ready.is_set():  # a reload switches it on
+            self.jetstream.start_waiting()
 
     def _map_default_domains(self) -> None:
         """Without JetStream here: what an account asks of JetStream goes to a domain."""
@@ -320,6 +323,8 @@ class Broker:
             self._lame_duck.cancel()
         self.system.others.farewell("SHUTDOWN")
         self._close_listeners()
+        if self.leafnodes is not None:
+            self.leafnodes.close()
         if self._reloader is not None:
             await self._reloader.stop()
         await self._stop_jetstream()
@@ -332,9 +337,8 @@ class Broker:
         self.log.info("Server Exiting..")
 
     def _close_listeners(self) -> None:
+        """Of clients."""
         self.listeners.close()
-        if self.leafnodes is not None:
-            self.leafnodes.close()
         self._accepts = False
 
     async def _stop_jetstream(self) -> None:
@@ -400,7 +404,10 @@ class Broker:
             self._stopped.set_result(None)
 
     async def _retire(self, clients: Clients) -> None:
-        """Lame duck: no new clients, those connected are told and get time to leave, then are closed bit by bit."""
+        """Lame duck: no new clients, those connected are told and get time to leave, then are closed bit by bit.
+
+        Links to other servers come and go as before, until the end.
+        """
         grace = self.options.lame_duck_grace_period
         self.log.info("Entering lame duck mode, stop accepting new clients")
         self.system.others.farewell("LAMEDUCK")
@@ -432,9 +439,9 @@ class Broker:
         }
 
     def _log_start(self) -> None:
-        self.log.info("Starting nats-server")
+        self.log.info(f"Starting {NATS_SERVER if program_name() == NATS_SERVER else 'jetbroker'}")
         self.log.info(f"  Version:  {NATS_VERSION} (jetbroker {__version__})")
-        self.log.info("  Git:      [not set]")
+        self.log.info(f"  Git:      [{build_id()}]")
         self.log.debug(f"  Go build: {self.info.fields['go']}")
         self.log.info(f"  Name:     {self.info.server_name}")
         if self.options.jetstream.enabled:

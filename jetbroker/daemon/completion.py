@@ -16,12 +16,16 @@ _FILES = frozenset("c config P pid l log tlscert tlskey tlscacert sd store_dir p
 
 def main(argv: Sequence[str], program: str) -> int:
     """Run it with the words behind `completion`. Returns the exit code."""
+    print(_SHELLS[_parser(program).parse_args(argv).shell](program), end="")
+    return 0
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"{program} completion", description="Prints what a shell completes flags and commands by."
     )
     parser.add_argument("shell", choices=sorted(_SHELLS), help="the shell")
-    print(_SHELLS[parser.parse_args(argv).shell](program), end="")
-    return 0
+    return parser
 
 
 def _flags() -> list[str]:

@@ -125,6 +125,9 @@ cdef class LinkOutput(LinkReceiver):
             self.responses.note(msg.reply, msg.reply_len, monotonic_ns())
         return 1
 
+    cdef bint is_behind(self, object waiter) except -1:
+        return self.output.is_behind(waiter)
+
     cdef char* _write(self, char* w, const Message* msg, bytes subject, list queues) noexcept:
         """LMSG or HMSG from its parts; there is room."""
         cdef bint with_headers = self.headers and msg.headers_len > 0
@@ -224,13 +227,7 @@ cdef class LinkInterest(LinkView):
 
     cpdef bint is_behind(self) except -1:
         """The walk goes on when the other side has taken what there is."""
-        cdef ConnectionOutput output = self.receiver.output
-        if output.closed or output.pending() <= output.soft_pending:
-            return False
-        if output.stalled is None:
-            output.stalled = []
-        output.stalled.append(self)
-        return True
+        return self.receiver.output.is_behind(self)
 
     def go_on(self) -> None:
         """The other side has caught up."""

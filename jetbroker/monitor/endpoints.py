@@ -194,7 +194,9 @@ async def _metrics(sources: Sources, query: Query) -> Response:
     from jetbroker.monitor.exposition import CONTENT_TYPE
     from jetbroker.monitor.metrics import metrics
 
-    return Response(HTTPStatus.OK, await metrics(sources), (("Content-Type", CONTENT_TYPE),))
+    # Prometheus asks by any name, so Host cannot be judged; but no page of another site takes it in
+    guards = (("X-Content-Type-Options", "nosniff"), ("Cross-Origin-Resource-Policy", "same-origin"))
+    return Response(HTTPStatus.OK, await metrics(sources), (("Content-Type", CONTENT_TYPE), *guards))
 
 
 _DASHBOARD = "/dashboard"

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from math import isinf
 from typing import TypeAlias
 
 from prometheus_client.exposition import generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from jetbroker.turns import Turn
@@ -34,6 +35,23 @@ class Table:
         return sum(len(name) + labels + 24 for name, _ in self.metrics)
 
 
+@dataclass
+class Histogram:
+    """How many values were at most how large."""
+
+    metric: tuple[str, str]  # name and help
+    labels: dict[str, str]
+    cumulated: list[tuple[float, int]]  # (bound, how many were at most that); the last bound is infinite
+    sum: float
+
+    def family(self) -> Metric:
+        """As the client library has it."""
+        family = HistogramMetricFamily(*self.metric, labels=list(self.labels))
+        buckets = [("+Inf" if isinf(bound) else str(bound), count) for bound, count in self.cumulated]
+        family.add_metric(list(self.labels.values()), buckets, self.sum)
+        return family
+
+
 class _One(Collector):
     def __init__(self, metric: Metric) -> None:
         self._metric = metric
@@ -42,8 +60,8 @@ class _One(Collector):
         return [self._metric]
 
 
-async def text_of(tables: Iterable[Table]) -> bytes:
-    """The text of these tables, with turns of the event loop in between."""
+async def text_of(tables: Iterable[Table], histograms: Iterable[Histogram] = ()) -> bytes:
+    """The text of these tables, with turns of the event loop in between, and behind it that of the histograms."""
     turn = Turn()
     parts: list[bytes] = []
     for table in tables:
@@ -51,6 +69,7 @@ async def text_of(tables: Iterable[Table]) -> bytes:
             for part in _parts(table, column):
                 parts.append(part)
                 await turn.rest()
+    parts.extend(generate_latest(_One(histogram.family())) for histogram in histograms)
     return b"".join(parts)
 
 

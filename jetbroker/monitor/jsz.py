@@ -53,7 +53,7 @@ async def jsz(sources: Sources, options: JSzOptions) -> dict[str, Any]:
     faults = sum(1 for _ in server.store.faults) if server is not None and server.store is not None else 0
     if faults:
         answer["storage_faults"] = faults
-    return answer | _breaches(server) | {"total": len(enabled)}
+    return answer | _breaches(server) | _shipping(server) | {"total": len(enabled)}
 
 
 def _shown(enabled: "list[JetStream]", options: JSzOptions) -> "list[JetStream]":
@@ -114,6 +114,21 @@ def server_summary(sources: Sources) -> dict[str, Any]:
 def _breaches(server: "JetStreamServer | None") -> dict[str, int]:
     """Consumers that the watchdog had to set going; nothing as long as there were none."""
     return {"watchdog_breaches": server.watchdog.breaches} if server is not None and server.watchdog.breaches else {}
+
+
+def _shipping(server: "JetStreamServer | None") -> dict[str, Any]:
+    """How the copy elsewhere is coming along; nothing without one."""
+    wanted = None if server is None else server.options.jetstream.ship
+    if server is None or server.shipping is None or wanted is None:
+        return {}
+    figures = server.shipping.figures
+    counts = "passes failures objects bytes moved streams segments".split()
+    shown: dict[str, Any] = {"url": wanted.url} | {name: getattr(figures, name) for name in counts}
+    if figures.passed_at:
+        shown["last_pass"] = format_time(round(figures.passed_at * SECOND))
+    if figures.error:
+        shown["error"] = figures.error
+    return {"ship": shown}
 
 
 def _enabled(server: "JetStreamServer | None") -> "list[JetStream]":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
 from jetbroker.monitor import healthz, jsz
-from jetbroker.monitor.exposition import Row, Table, text_of
+from jetbroker.monitor.exposition import Histogram, Row, Table, text_of
 from jetbroker.monitor.options import HealthzOptions, JSzOptions
 from jetbroker.monitor.sources import Sources, paced
 from jetbroker.monitor.varz import varz
@@ -71,11 +71,26 @@ _OF_ORIGIN = {
     ),
 }
 _CONNZ = ("pending_bytes", "subscriptions", "in_bytes", "out_bytes", "in_msgs", "out_msgs")
+_SHIPPED = (
+    ("jetbroker_ship_passes", "Times that the whole store was shipped"),
+    ("jetbroker_ship_failures", "Passes of shipping that failed"),
+    ("jetbroker_ship_objects", "Objects that were shipped"),
+    ("jetbroker_ship_bytes", "Bytes of these objects"),
+    ("jetbroker_ship_moved_bytes", "Bytes that shipping sent or read back"),
+)
+_SHIPPING = (
+    ("jetbroker_ship_failing", "1: the last pass of shipping failed"),
+    ("jetbroker_ship_last_pass_seconds", "When the store was last shipped as a whole, in seconds since 1970"),
+    ("jetbroker_ship_segments", "Segments that the shipped copy has"),
+)
 _FAULTS = (
     ("jetbroker_storage_faults", "Streams and consumers that the disk refuses to write now"),
     ("jetbroker_offline_assets", "Streams and consumers that the start could not bring back"),
     ("jetbroker_metrics_left_out", "Streams and consumers that this answer has no room for"),
 )
+_SYNC_SECONDS = ("jetbroker_fdatasync_seconds", "Seconds that the fdatasync of one file took")
+_SYNC_CHANGES = ("jetbroker_commit_changes", "Messages and deletions that one round of fdatasync put on disk together")
+_SYNC_FAILURES = ("jetbroker_sync_failures", "Times that a stream or consumer was told that its fdatasync had failed")
 
 
 async def metrics(sources: Sources) -> bytes:
@@ -88,7 +103,22 @@ async def metrics(sources: Sources) -> bytes:
     await found.collect()
     breaches = (("jetbroker_watchdog_breaches", "Consumers that the watchdog of deliveries had to set going"),)
     tables.append(Table(breaches, ("server_id",), [(server, (sources.jetstream.watchdog.breaches,))], counts=True))
-    return await text_of([*tables, *found.tables()])
+    tables += _of_shipping(server, sources.jetstream)
+    return await text_of([*tables, *found.tables()], _of_syncs(sources.server_id, sources.jetstream))
+
+
+def _of_shipping(server: tuple[str, ...], jetstream: "JetStreamServer") -> list[Table]:
+    """The copy of the store elsewhere; nothing without one."""
+    shipping = jetstream.shipping
+    if shipping is None or jetstream.options.jetstream.ship is None:
+        return []
+    figures = shipping.figures
+    counts = (figures.passes, figures.failures, figures.objects, figures.bytes, figures.moved)
+    state = (int(bool(figures.error)), figures.passed_at, figures.segments)
+    return [
+        Table(_SHIPPED, ("server_id",), [(server, counts)], counts=True),
+        Table(_SHIPPING, ("server_id",), [(server, state)]),
+    ]
 
 
 def _of_varz(server_id: str, figures: dict[str, Any]) -> Iterator[Table]:
@@ -144,6 +174,17 @@ def _of_health(sources: Sources) -> list[Table]:
             ("server_id", "value"),
             [((server, status), (int(is_ok),))],
         ),
+    ]
+
+
+def _of_syncs(server_id: str, jetstream: "JetStreamServer") -> list[Histogram]:
+    """What the rounds of fdatasync tell of themselves."""
+    if jetstream.store is None:
+        return []
+    figures, labels = jetstream.store.group.figures, {"server_id": server_id}
+    return [
+        Histogram(metric, labels, histogram.cumulated(), histogram.sum)
+        for metric, histogram in ((_SYNC_SECONDS, figures.seconds), (_SYNC_CHANGES, figures.changes))
     ]
 
 
@@ -224,7 +265,9 @@ class _JetStreamTables:
         of_server = Table(_OF_SERVER, _SERVER, [(self._server, (0, *(totals[name] for name in names)))])
         store = self._jetstream.store
         faults = sum(1 for _ in store.faults) if store is not None else 0
-        own = Table(_FAULTS, ("server_id",), [((self._sources.server_id,), (faults, self._offline, self._left_out))])
+        failures = store.group.figures.failures if store is not None else 0
+        server = (self._sources.server_id,)
+        own = Table(_FAULTS, ("server_id",), [(server, (faults, self._offline, self._left_out))])
         return [
             of_server,
             self._of_account,
@@ -233,4 +276,5 @@ class _JetStreamTables:
             *self._of_origin.values(),
             self._lost,
             own,
+            Table((_SYNC_FAILURES,), ("server_id",), [(server, (failures,))], counts=True),
         ]

@@ -80,3 +80,4 @@ cdef class LinkRoute:
     # Everything is added: takes the groups it needs out of `groups` (queue: [RouteSlot]).
     cdef int complete(self, dict groups) except -1
     cdef bint has_listener(self) noexcept
+    cdef bint is_behind(self, object waiter) except -1

@@ -150,3 +150,11 @@ cdef class LinkRoute:
             if target.literal:
                 return True
         return False
+
+    cdef bint is_behind(self, object waiter) except -1:
+        """Is every link behind over which a plain subscription asks for just this subject?"""
+        cdef LinkTarget target
+        for target in self.targets:
+            if target.literal and not target.receiver.is_behind(waiter):
+                return False
+        return True

@@ -37,6 +37,8 @@ cdef class Route:
     cdef bint reaches(self) noexcept
     # Does somebody outside of queue groups ask for just this subject?
     cdef bint has_listener(self) except -1
+    # Is everybody behind who asks for just this subject, or is in this queue group? See Receiver.is_behind.
+    cdef bint is_behind(self, bytes group, object waiter) except -1
 
 
 cdef struct CachedRoute:
@@ -93,6 +95,7 @@ cdef class Router:
     cdef int _publish_once(self, Receiver skip, const Message* msg) except -1
     cdef list _reply_subs(self, const char* subject, Py_ssize_t n)
     cdef int _deliver_queue(self, list group, Receiver skip, bint cached, const Message* msg) except -1
+    cdef int _deliver_members(self, list members, Receiver skip, const Message* msg) except -1
     # What goes to queue groups and over links; `answer` is that of the others.
     cdef int _deliver_parts(self, Route route, Receiver skip, int answer, const Message* msg) except -1
     # What goes over links, and to the groups with members behind them. `skip` may be the link that it came over,

@@ -66,6 +66,26 @@ cdef class Route:
                 return True
         return self.links is not None and self.links.has_listener()
 
+    cdef bint is_behind(self, bytes group, object waiter) except -1:
+        cdef RouteSlot slot
+        cdef list members
+        if group is None:
+            if not all_behind([slot for slot in self.plain if slot.sub.subject == self.subject], waiter):
+                return False
+            return self.links is None or self.links.is_behind(waiter)
+        for members in self.queues or ():
+            if (<RouteSlot>members[0]).sub.queue == group:
+                return all_behind(members, waiter)
+        return False  # its members are behind links, if there are any
+
+
+cdef bint all_behind(list slots, object waiter) except -1:
+    cdef RouteSlot slot
+    for slot in slots:
+        if not slot.sub.receiver.is_behind(waiter):
+            return False
+    return True
+
 
 cdef class ReplyRoute:
     """Who gets the one-off subjects below a prefix."""
@@ -244,9 +264,11 @@ cdef class Router:
         return found
 
     cdef int publish(self, Receiver skip, const Message* msg) except -1:
+        cdef Route route
         if used_once(msg.subject, msg.subject_len):
             return self._publish_once(skip, msg)
-        return self.deliver(self.route(msg.subject, msg.subject_len), skip, msg)
+        route = self.frequent_route(msg.subject, msg.subject_len)
+        return self.deliver_once(skip, msg) if route is None else self.deliver(route, skip, msg)
 
     cdef int send(self, Route route, const Message* msg) except -1:
         cdef int answer = 0
@@ -349,6 +371,7 @@ cdef class Router:
         cdef Sublist sublist = <Sublist>self.sublist
         cdef list nodes
         cdef Members node
+        cdef Members grouped = None
         cdef Subscription sub
         cdef int answer = 0
         self.builds += 1
@@ -360,8 +383,10 @@ cdef class Router:
         sublist.match(msg.subject, msg.subject_len, nodes)
         for node in nodes:
             if node.queues is not None:
-                # group names may span nodes: the route knows how to merge them
-                return self.deliver(self._build(msg.subject, msg.subject_len), skip, msg)
+                if self.linked or grouped is not None:
+                    # group names may span nodes, and links have members: the route knows how to merge them
+                    return self.deliver(self._build(msg.subject, msg.subject_len), skip, msg)
+                grouped = node
             if self.linked:
                 for sub in node.plain_members():
                     if is_links(sub):  # maybe several of one link: the same
@@ -370,6 +395,24 @@ cdef class Router:
             for sub in list(node.plain_members()):  # a receiver may answer with interest of its own
                 if sub.receiver is not skip:
                     answer = together(answer, sub.receiver.deliver(sub, None, msg))
+        if grouped is not None:
+            for members in [list(queue) for queue in grouped.queues.values()]:
+                answer = together(answer, self._deliver_members(<list>members, skip, msg))
+        return answer
+
+    cdef int _deliver_members(self, list members, Receiver skip, const Message* msg) except -1:
+        """To one of a queue group's subscriptions (see _deliver_queue, which has their slots)."""
+        cdef Py_ssize_t n = PyList_GET_SIZE(members)
+        cdef Py_ssize_t start = <Py_ssize_t>(self._random() % <uint64_t>n) if n > 1 else 0
+        cdef Py_ssize_t i
+        cdef Subscription sub
+        cdef int answer = 0
+        for i in range(n):
+            sub = <Subscription>PyList_GET_ITEM(members, (start + i) % n)
+            if sub.receiver is not skip:
+                answer = together(answer, sub.receiver.deliver(sub, None, msg))
+                if answer > 0:
+                    return 1
         return answer
 
     cdef list _reply_subs(self, const char* subject, Py_ssize_t n):

@@ -12,6 +12,9 @@ cdef class Receiver(TickTask):
     cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
         raise NotImplementedError(type(self).__name__)
 
+    cdef bint is_behind(self, object waiter) except -1:
+        return False
+
 
 @cython.no_gc  # there may be a million of them: a full collection would stop the event loop for a second
 cdef class Subscription:

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Final
 from jetbroker.errors import JetbrokerError
 from jetbroker.logs.logger import Logger
 from jetbroker.testing.host import Host, tenants
-from jetbroker.testing.places import HOST, Folder, Port, ServerError
+from jetbroker.testing.places import HOST, Folder, Port, ServerError, check_process
 
 if TYPE_CHECKING:
+    from jetbroker.config.options import Options
     from jetbroker.daemon.broker import Broker
 
 _LOG_LINES: Final = 10_000
@@ -106,7 +107,6 @@ class EmbeddedBroker:
         self._check_process()
         if self._broker is not None:
             raise ServerError(f"the broker at {self.url} runs already")
-        load_all()
         log = _MemoryLog(self.log)
         host = self._host = tenants.enter(self._tenant, weakref.WeakMethod(self._leave))
         try:
@@ -164,6 +164,7 @@ class EmbeddedBroker:
             flags += [("jetstream.enabled", True), ("jetstream.store_dir", folder.store_dir)]
         loaded = start.load(folder.config_file, flags)
         options = loaded.options
+        load_now(options)
         log.debug_enabled, log.trace_enabled = options.debug, options.trace
         for notice in loaded.notices:
             log.warn(notice)
@@ -194,11 +195,7 @@ class EmbeddedBroker:
         return self._folder
 
     def _check_process(self) -> None:
-        if os.getpid() != self._pid:
-            raise ServerError(
-                f"the broker at {self.url} runs in process {self._pid}, this is a fork of it ({os.getpid()}): "
-                "connect to its url, or make a broker here"
-            )
+        check_process(self.url, self._pid)
 
     def __enter__(self) -> "EmbeddedBroker":
         return self._entered()
@@ -232,13 +229,19 @@ class EmbeddedBroker:
             raise
 
 
-def load_all() -> None:
-    """What a broker loads in threads once it is asked for it: a fork meanwhile would leave the import locked."""
-    from jetbroker.jetstream.server import load_engine
-    from jetbroker.monitor.loading import load
+def load_now(options: "Options") -> None:
+    """What a broker loads in threads once it is asked for it: a fork meanwhile would leave the import locked.
 
-    load_engine()
-    load()
+    Not what these options do not ask for: a first start is all waiting for modules.
+    """
+    if options.jetstream.enabled:
+        from jetbroker.jetstream.server import load_engine
+
+        load_engine()
+    if options.http_port or options.https_port:
+        from jetbroker.monitor.loading import load
+
+        load()
 
 
 async def _ended(broker: "Broker", cut_off: bool) -> None:

@@ -16,6 +16,15 @@ class ServerError(JetbrokerError):
     """The broker did not start, did not end, or cannot do what was asked. The text says why, or holds its log."""
 
 
+def check_process(url: str, owner: int) -> None:
+    """Raise :class:`ServerError` in a fork of the process that has the broker: its streams and port are not ours."""
+    if os.getpid() != owner:
+        raise ServerError(
+            f"the broker at {url} belongs to process {owner}, this is a fork of it ({os.getpid()}): "
+            "connect to its url, or make a broker here"
+        )
+
+
 class Port:
     """A port of 127.0.0.1 that nobody else is given, whether or not the broker listens on it just now."""
 

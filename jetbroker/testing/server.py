@@ -13,17 +13,40 @@ import subprocess
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Sequence
 from types import TracebackType
 from typing import IO
 
-from jetbroker.testing.places import HOST, Folder, Port, ServerError
+from jetbroker.testing.places import HOST, Folder, Port, ServerError, check_process
 
 __all__ = ["Server", "ServerError"]
 
 _LISTENING = re.compile(r"Listening for client connections on (\S+):(\d+)")
 _READY = "Server is ready"
 _TLS = "TLS required for client connections"
+
+
+class _Output:
+    """What one run of the process has written so far. Its reader does not hold the server: who forgets that ends it."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.port = 0  # 0: it has named none yet
+        self.tls = False
+        self.ready = threading.Event()
+
+    def read(self, stream: IO[str]) -> None:
+        """In a thread of its own: to the end."""
+        with stream:
+            for line in stream:
+                self.log.append(line.rstrip("\n"))
+                if found := _LISTENING.search(line):
+                    self.port = int(found[2])
+                self.tls = self.tls or _TLS in line
+                if _READY in line:
+                    self.ready.set()
+        self.ready.set()  # it ended: start() looks for the line
 
 
 class Server:
@@ -46,16 +69,15 @@ class Server:
         command: Sequence[str] = (sys.executable, "-m", "jetbroker"),
         timeout: float = 30.0,
     ) -> None:
-        self.log: list[str] = []
         self.timeout = timeout
         self._process: subprocess.Popen[str] | None = None
+        self._leak: weakref.finalize[[subprocess.Popen[str], int], Server] | None = None  # ends what nobody closes
         self._reader: threading.Thread | None = None
-        self._ready = threading.Event()
+        self._output = _Output()
         self._place = Port(port)
-        self.port = self._place.number
         self._folder = Folder(config, store_dir)
         self.store_dir = self._folder.store_dir if jetstream else ""
-        self._tls = False
+        self._owner = os.getpid()
         self._command = [*command, "-a", HOST, "-p", str(self.port)]
         if self._folder.config_file:
             self._command += ["-c", self._folder.config_file]
@@ -64,9 +86,19 @@ class Server:
         self._command += arguments
 
     @property
+    def log(self) -> list[str]:
+        """The lines of its log since the last start."""
+        return self._output.log
+
+    @property
+    def port(self) -> int:
+        """Where clients connect; a flag may have named another than `port`."""
+        return self._output.port or self._place.number
+
+    @property
     def url(self) -> str:
         """What clients connect to."""
-        return f"{'tls' if self._tls else 'nats'}://{HOST}:{self.port}"
+        return f"{'tls' if self._output.tls else 'nats'}://{HOST}:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -90,19 +122,18 @@ class Server:
 
         Raises :class:`ServerError` when it does not get ready, or runs already.
         """
+        check_process(self.url, self._owner)
         if self._process is not None:
             raise ServerError(f"the server at {self.url} runs already")
-        self._tls = False
-        self.log = []
-        self._ready = threading.Event()
-        self._process = subprocess.Popen(
+        output = self._output = _Output()
+        process = self._process = subprocess.Popen(
             self._command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
         )
-        stderr = self._process.stderr
-        if stderr is not None:
-            self._reader = threading.Thread(target=self._read, args=(stderr, self.log, self._ready), daemon=True)
+        self._leak = weakref.finalize(self, _kill, process, self._owner)
+        if process.stderr is not None:
+            self._reader = threading.Thread(target=output.read, args=(process.stderr,), daemon=True)
             self._reader.start()
-        if not self._ready.wait(self.timeout) or not any(_READY in line for line in self.log):
+        if not output.ready.wait(self.timeout) or not any(_READY in line for line in self.log):
             self.kill()
             raise ServerError(f"{' '.join(self._command)} did not get ready:\n" + "\n".join(self.log))
         return self
@@ -126,7 +157,9 @@ class Server:
         self.start()
 
     def close(self) -> None:
-        """End it, and give the port and the temporary folder back. Harmless the second time."""
+        """End it, and give the port and the temporary folder back. Harmless the second time, and in a fork."""
+        if os.getpid() != self._owner:
+            return
         try:
             self.stop()
         finally:
@@ -138,14 +171,18 @@ class Server:
         self._running().send_signal(number)
 
     def _running(self) -> subprocess.Popen[str]:
+        check_process(self.url, self._owner)
         if self._process is None:
             raise ServerError("the server is not running")
         return self._process
 
     def _end(self, number: signal.Signals) -> int:
+        check_process(self.url, self._owner)
         process, self._process = self._process, None
         if process is None:
             return 0
+        if self._leak is not None:
+            self._leak.detach()
         process.send_signal(number)
         try:
             code = process.wait(self.timeout)
@@ -156,17 +193,6 @@ class Server:
         if self._reader is not None:
             self._reader.join(self.timeout)
         return code
-
-    def _read(self, stream: IO[str], log: list[str], ready: threading.Event) -> None:
-        with stream:
-            for line in stream:
-                log.append(line.rstrip("\n"))
-                if found := _LISTENING.search(line):
-                    self.port = int(found[2])  # a flag may have named another
-                self._tls = self._tls or _TLS in line
-                if _READY in line:
-                    ready.set()
-        ready.set()  # it ended: start() looks for the line
 
     def __enter__(self) -> "Server":
         try:
@@ -182,6 +208,12 @@ class Server:
 
     def __del__(self) -> None:
         process = getattr(self, "_process", None)
-        if process is not None and process.poll() is None:
+        if process is not None and os.getpid() == self._owner and process.poll() is None:
             warnings.warn(f"the server at {self.url} was never closed", ResourceWarning, source=self, stacklevel=1)
-            process.kill()
+
+
+def _kill(process: subprocess.Popen[str], owner: int) -> None:
+    """Its server was forgotten, or the program ends: then no process stays behind."""
+    if os.getpid() == owner:
+        process.kill()
+        process.wait()

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jetbroker.auth.passwords import fits_hash
+from jetbroker.config.hints import did_you_mean
 from jetbroker.config.loader import load_file
 from jetbroker.daemon import cli, flags, signals
 from tests.support.process import jetbroker
@@ -396,3 +397,8 @@ def test_running_processes_are_found_by_name() -> None:
         assert process.pid not in signals.running_processes("some-other-program")
     finally:
         process.communicate("")
+
+
+def test_letters_in_another_order_are_the_likeliest_slip() -> None:
+    assert did_you_mean("prot", ["root", "port"]) == 'did you mean "port"?'
+    assert did_you_mean("zzz", ["root", "port"]) == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import tempfile
 import time
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jetbroker import limits
+from jetbroker.config.loader import load_file
 from jetbroker.config.parser import parse_file, parse_text, plain
 from jetbroker.errors import ConfigError
 
@@ -215,6 +217,41 @@ def test_includes(tmp_path: Path) -> None:
     tree = parse_file(path)
     assert plain(tree) == {"a": 2, "c": 3, "b": {"x": 1, "y": 2}, "d": 3}
     assert tree["c"].place.file.endswith("sub/two")
+
+
+def told(path: str) -> list[str]:
+    """The lines of what is wrong with a file, without its folder."""
+    with pytest.raises(ConfigError) as caught:
+        load_file(path, {"BROKEN": "$NOWHERE"})
+    return str(caught.value).replace(f"{Path(path).parent}/", "").splitlines()
+
+
+def test_missing_variables_are_told_with_all_else_that_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    included = "error parsing include file 'other', variable reference for 'Q' on line 1 can not be found"
+    path = write(tmp_path, main="include other\nport: $P\nmax_paylod: 1\nserver_tags: [$R, 2]", other="debug: $Q")
+    assert told(path) == [
+        "other:1:7: variable reference for 'Q' on line 1 can not be found",
+        "main:2:7: variable reference for 'P' on line 2 can not be found",
+        "main:4:15: variable reference for 'R' on line 4 can not be found",
+        'main:3:1: unknown field "max_paylod"',
+        "main:4:1: error parsing tags: unsupported type *conf.token where string is expected",
+    ]
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/nats-server"])
+    assert told(path) == [included]  # which reads no further
+    monkeypatch.undo()
+    assert told(write(tmp_path, main="include other", other="debug: $Q")) == [included]
+    assert told(write(tmp_path, main="port: $P\nlisten: {")) == [
+        "main:1:6: variable reference for 'P' on line 1 can not be found",
+        "Parse error on line 2: 'Unexpected EOF processing map.'",
+    ]
+    assert told(write(tmp_path, main="port: $BROKEN")) == [
+        "variable reference for 'BROKEN' on line 1 could not be parsed: "
+        "variable reference for 'NOWHERE' on line 1 can not be found"
+    ]
+    many = told(write(tmp_path, main="port: $P\n" * (2 * limits.CONFIG_MAX_MISSING)))
+    assert len(many) == limits.CONFIG_MAX_MISSING + 1
 
 
 def test_includes_that_do_not_end(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from jetbroker.config.options import (
     Options,
     PermissionsOptions,
     ResponsePermissions,
+    ShipOptions,
 )
 from jetbroker.daemon import cli
 from jetbroker.errors import ConfigError
@@ -93,6 +94,12 @@ SETTINGS: list[tuple[str, str, Any]] = [
     ('jetstream {max_file_store: "1G"}', "jetstream.max_file_store", 1 << 30),
     ("jetstream {sync: always}", "jetstream.sync_interval", None),
     ('jetstream {sync_interval: "2m"}', "jetstream.sync_interval", 120.0),
+    ("jetstream {ship {url: /a}}", "jetstream.ship", ShipOptions("/a")),
+    ("jetstream {ship {url: 's3://a/b'\nrate: 50MB}}", "jetstream.ship.rate", 50 * 1024 * 1024),
+    ("jetstream {ship {url: 's3://a/b'\nrate: '2M'}}", "jetstream.ship.rate", 2_000_000),
+    ("jetstream {ship {url: 's3://a/b@c'\nrate: -1\ninterval: '1s'}}", "jetstream.ship.interval", 1.0),
+    ("jetstream {ship {url: 's3://a'\nkeep_dropped: '0s'}}", "jetstream.ship.keep_dropped", 0.0),
+    ("jetstream {ship: false}", "jetstream.ship", None),
     ("jetstream {domain: hub}", "jetstream.domain", "hub"),
     ("jetstream {strict: false}", "jetstream.strict", False),
     ("jetstream {max_buffered_msgs: 5, max_buffered_size: 6}", "jetstream.max_buffered_size", 6),
@@ -307,6 +314,18 @@ ERRORS = [
     ("\ngateway {}", 'conf:2:1: "gateway" not supported yet'),
     ("accounts {A {trace_dest: a}}", 'conf:1:13: "trace_dest" not supported yet'),
     ("authorization {auth_callout: {}}", 'conf:1:15: "auth_callout" not supported yet'),
+    ("jetstream {ship: 's3://a'}", "conf:1:11: Expected a map to define ship, got string"),
+    ("jetstream {ship {}}", 'conf:1:11: ship needs "url": the folder or URL that the store is copied to'),
+    ("jetstream {ship {url: a}}", "conf:1:17: url must be a folder that begins with / or a URL such as s3://bucket/folder"),
+    ("jetstream {ship {url: 's3://a:b@c/d'}}", "conf:1:17: url must not hold a login: give that to the library by its "
+                                               "environment variables or files"),
+    ('jetstream {ship {url: "/a\\x00"}}', "conf:1:17: url must be at most 2048 printable characters"),
+    ("jetstream {ship {url: /a, interval: '0s'}}", "conf:1:26: interval must be from 1s to 8760h"),
+    ("jetstream {ship {url: /a, interval: -5}}", "conf:1:26: interval must be from 1s to 8760h"),
+    ("jetstream {ship {url: /a, rate: 0}}", "conf:1:26: rate must be 1 or more bytes a second, or -1 for no bound"),
+    ("jetstream {ship {url: /a, rate: fast}}", "conf:1:26: rate: 'fast' is no size: use 500000, 50MB or 2GB"),
+    ("jetstream {ship {url: /a, keep_dropped: '9000h'}}", "conf:1:26: keep_dropped must be from 0s to 8760h"),
+    ("jetstream {ship {url: /a, every: 5}}", 'conf:1:26: unknown field "every"'),
     ("jetstream {key: abc}", 'conf:1:11: "key" not supported yet'),
 ]  # fmt: skip
 
@@ -450,7 +469,7 @@ def test_configs_of_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv(name, value)
     paths = sorted(CONFIGS.glob("*.conf"))
     examples = "standalone accounts interval-sync permissions tls websocket mappings exports-imports logging"
-    assert {path.stem for path in paths} >= {*examples.split(), "leaf-hub", "leaf-edge"}
+    assert {path.stem for path in paths} >= {*examples.split(), "leaf-hub", "leaf-edge", "shipping"}
     for path in paths:
         options = cli.check_file(str(path))
         checks.check_start(options)

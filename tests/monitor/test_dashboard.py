@@ -278,6 +278,19 @@ def test_users_who_may_not_see_all_see_nothing(closed_broker: ServerProcess) -> 
     assert ask(port, "/summary", login="browser:s3cret", source="127.0.3.1").status == 401  # WebSockets only
 
 
+async def test_refused_logins_are_in_the_log(closed_broker: ServerProcess) -> None:
+    port, there = monitor_port(closed_broker), "127.0.5.1"
+    for login in ("", "alice:s3cret", "bob:wrong", 'e"ve\n[1] [INF] bob:s3cret', ":t0ken"):
+        await asyncio.to_thread(ask, port, "/summary", login=login, source=there)
+    await logged(closed_broker, f'{there} - dashboard - authentication error - Token "[REDACTED]"', 1)
+    told = [line.partition(" [ERR] ")[2] for line in closed_broker.log if f"{there} - " in line]
+    assert told == [
+        f'{there} - dashboard - authentication error - User "bob"',
+        f'{there} - dashboard - authentication error - User "e\\"ve\\n[1] [INF] bob"',
+        f'{there} - dashboard - authentication error - Token "[REDACTED]"',
+    ]
+
+
 def test_wrong_logins_are_bounded_and_keep_nobody_out_who_was_in(closed_broker: ServerProcess) -> None:
     port = monitor_port(closed_broker)
     there = "127.0.4.1"

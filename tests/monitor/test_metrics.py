@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 import urllib.error
 import urllib.request
@@ -12,10 +13,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from jetbroker import limits
-from jetbroker.monitor.exposition import Row, Table, text_of
+from jetbroker.monitor.exposition import Histogram, Row, Table, text_of
 from jetbroker.testing import EmbeddedBroker, embedded
 from tests.support.http import get_json
 
+SECONDS = 30.0
 CONFIG = "http: 127.0.0.1:-1, server_name: tested"
 
 Samples = dict[str, list[tuple[dict[str, str], float]]]
@@ -24,15 +26,22 @@ Samples = dict[str, list[tuple[dict[str, str], float]]]
 def parsed(text: str) -> Samples:
     """What Prometheus would store; a metric may not stand in the text twice."""
     found: Samples = {}
+    families = set()
     for family in text_string_to_metric_families(text):
-        assert family.name not in found
-        found[family.name] = [(sample.labels, sample.value) for sample in family.samples]
+        assert family.name not in families
+        families.add(family.name)
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((sample.labels, sample.value))
     return found
 
 
 def scrape(broker: EmbeddedBroker) -> Samples:
     with urllib.request.urlopen(f"{broker.urls['monitoring']}/metrics", timeout=30) as answer:
         assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        # nothing of it for pages of other sites
+        assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Access-Control-Allow-Origin"] is None
         return parsed(answer.read().decode())
 
 
@@ -75,9 +84,43 @@ async def test_streams_and_consumers_have_their_figures() -> None:
     assert value(samples, "jetstream_consumer_delivered_consumer_seq", **consumer) == 2
     assert value(samples, "jetstream_stream_mirror_lag", stream_name="COPY", mirror_name="S") >= 0
     assert value(samples, "jetstream_account_storage_used", account_name="$G") > 0
-    assert value(samples, "jetbroker_watchdog_breaches", **server) == 0
+    assert value(samples, "jetbroker_watchdog_breaches_total", **server) == 0
     assert value(samples, "jetbroker_storage_faults", **server) == 0
     assert value(samples, "jetbroker_metrics_left_out", **server) == 0
+
+
+@pytest.mark.parametrize("mode", ["sync_interval: always", "sync_interval: 10ms"])
+async def test_rounds_of_fdatasync_have_their_figures(mode: str) -> None:
+    changes = 1 + 5 + 1  # the stream, its messages, the deletion
+    async with embedded(config=f"{CONFIG}, jetstream {{ {mode} }}") as broker:
+        client = await nats.connect(broker.url)
+        context = client.jetstream()
+        await context.add_stream(name="S", subjects=["s"])
+        await asyncio.gather(*(context.publish("s", b"") for _ in range(5)))
+        await context.delete_msg("S", 3)
+        async with asyncio.timeout(SECONDS):
+            while value(samples := await asyncio.to_thread(scrape, broker), "jetbroker_commit_changes_sum") < changes:
+                await asyncio.sleep(0.01)
+        await client.close()
+    assert value(samples, "jetbroker_commit_changes_sum") == changes
+    for name in ("jetbroker_commit_changes", "jetbroker_fdatasync_seconds"):
+        buckets = [count for _, count in samples[f"{name}_bucket"]]
+        assert buckets == sorted(buckets)
+        assert 0 < value(samples, f"{name}_count") == value(samples, f"{name}_bucket", le="+Inf") == buckets[-1]
+    assert value(samples, "jetbroker_commit_changes_count") <= changes
+    assert 0 < value(samples, "jetbroker_fdatasync_seconds_sum") < SECONDS
+    assert value(samples, "jetbroker_sync_failures_total") == 0
+
+
+async def test_a_histogram_is_read_back_as_it_is() -> None:
+    counted = [(0.0001, 1), (2.5, 3), (50_000.0, 3), (math.inf, 4)]
+    text = await text_of([], [Histogram(("took", "its help"), {"name": 'a"b'}, counted, 1.25)])
+    assert parsed(text.decode()) == {
+        "took_bucket": [({"name": 'a"b', "le": f"{bound}"}, count) for bound, count in counted[:3]]
+        + [({"name": 'a"b', "le": "+Inf"}, 4)],
+        "took_count": [({"name": 'a"b'}, 4)],
+        "took_sum": [({"name": 'a"b'}, 1.25)],
+    }
 
 
 def test_a_broker_without_jetstream_has_the_other_figures() -> None:

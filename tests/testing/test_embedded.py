@@ -194,6 +194,15 @@ broker = jetbroker.testing.embedded().start()
 print(broker.store_dir)
 """
 
+LOADS = """
+import sys, jetbroker.testing
+def loaded():
+    return [name for name in ("jetbroker.jetstream.account", "jetbroker.monitor.http") if name in sys.modules]
+for arguments in ({"jetstream": False}, {}, {"config": "http: 127.0.0.1:-1"}):
+    with jetbroker.testing.embedded(**arguments):
+        print(*loaded())
+"""
+
 FORKS = """
 import os, sys, jetbroker.testing
 with jetbroker.testing.embedded() as broker:
@@ -221,6 +230,13 @@ def test_a_program_that_leaks_one_ends_and_leaves_nothing() -> None:
     out, errors = run_script(LEAKS)
     assert errors == ""
     assert not Path(out.strip()).parent.exists()
+
+
+@pytest.mark.timeout(300)
+def test_a_start_loads_what_the_broker_needs_and_no_more() -> None:
+    out, errors = run_script(LOADS)
+    assert errors == ""
+    assert out.splitlines() == ["", "jetbroker.jetstream.account", "jetbroker.jetstream.account jetbroker.monitor.http"]
 
 
 @pytest.mark.timeout(300)

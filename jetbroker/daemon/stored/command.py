@@ -25,13 +25,7 @@ that is not there.
 
 def main(argv: Sequence[str], program: str) -> int:
     """Run it with the words behind `store`. Returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog=f"{program} store", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    words = parser.add_subparsers(required=True, metavar="COMMAND")
-    for each in (listing, info, cat, export, infer, verify, ship, restore):
-        each.add(words)
-    asked = parser.parse_args(argv)
+    asked = _parser(program).parse_args(argv)
     try:
         code = int(asked.run(asked, program))
         sys.stdout.flush()
@@ -49,3 +43,13 @@ def main(argv: Sequence[str], program: str) -> int:
         place = f"{error.filename}: " if error.filename else ""
         print(f"{program}: {place}{error.strerror or error}", file=sys.stderr)
         return PROBLEM
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"{program} store", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    words = parser.add_subparsers(required=True, metavar="COMMAND")
+    for each in (listing, info, cat, export, infer, verify, ship, restore):
+        each.add(words)
+    return parser

@@ -66,6 +66,7 @@ def text_of(verdict: Verdict) -> str:
         ("gone before they were chained", verdict.gone),
         ("not chained yet", found.unchained),
         ("lost by a crash", verdict.rewound),
+        ("not shipped yet", verdict.not_shipped),
     ):
         if count:
             counts.append(f"{count} {name}")
@@ -87,7 +88,7 @@ def add(words: Any) -> None:
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    check.add_argument("store", metavar="STORE", help="the broker's store_dir, or its jetstream folder")
+    check.add_argument("store", metavar="STORE", help="the broker's store_dir, or where a store was shipped to")
     check.add_argument("stream", metavar="STREAM", nargs="?", default="", help="one stream (default: all)")
     check.add_argument("--account", default="$G", help="the account that owns STREAM (default: %(default)s)")
     check.add_argument("--head", default="", metavar="SEQ:HASH", help="what STREAM.INFO has shown at some time")

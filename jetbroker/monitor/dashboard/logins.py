@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jetbroker import limits
 from jetbroker.auth.authenticator import Claim, Login
+from jetbroker.auth.leaf_logins import accused
 from jetbroker.auth.password_queue import Remembered, network_of
 from jetbroker.auth.passwords import Check
 from jetbroker.monitor.dashboard.guard import Refused
@@ -78,6 +79,7 @@ class Logins:
                 return await self.admit(sources, request)
         if verdict.login is None or not is_good:
             self._failures.add(request.address)
+            sources.clients.log.error(f"{request.address} - dashboard - {accused(claim, verdict)}")
             raise _asked_to_log_in()
         self._good.add(known)
         return _scope(sources, verdict.login)
