@@ -13,6 +13,7 @@ MAX_SIZE_DIGITS = 9  # a longer size is a parse error in nats-server, whatever i
 LOGGED_INPUT_BYTES = 32  # of what a client sent wrong
 UNREAD_RESET_BYTES = 512  # behind a fault, from which on a connection ends with a reset: nats-server's first read
 READ_BUFFER_BYTES = 256 * 1024  # shared by all connections; stays in the L2 cache
+PUT_OFF_READS = 3  # that filled the buffer: what they send to one receiver goes out with what the next read sends it
 OUTPUT_IDLE_BYTES = 4 * 1024  # output memory a connection may keep from one sweep to the next with nothing to send
 SOFT_PENDING_BYTES = 1024 * 1024  # a receiver this far behind slows its publishers while it takes bytes at all
 TRANSPORT_PROBE_BYTES = 16 * 1024  # handed to the transport when the kernel is full, to be told when it drains

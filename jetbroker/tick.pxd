@@ -39,6 +39,9 @@ cdef class Tick:
     # Input callbacks call begin() before and run() after handling a buffer.
     cdef void begin(self) noexcept
     cpdef int run(self) except -1
+    # Instead of run() when more input is about to come: with nothing due but one socket's flush, that waits for the
+    # next run(), at the latest in the next iteration of the loop. False: there is more to do, so run().
+    cdef bint put_off(self) except -1
     # For a task that goes on with the rest of its work after an exception in one piece of it.
     cpdef int report(self, object task, object error) except -1
     cdef int _run_tasks(self, list tasks) except -1

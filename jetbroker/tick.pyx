@@ -56,6 +56,19 @@ cdef class Tick:
     cdef void begin(self) noexcept:
         self.running = True
 
+    cdef bint put_off(self) except -1:
+        cdef int phase
+        for phase in range(PHASE_FLUSH):
+            if self.phases[phase]:
+                return False
+        if len(<list>self.phases[PHASE_FLUSH]) > 1:
+            return False
+        self.running = False
+        if not self.armed:
+            self.armed = True
+            self.loop.call_soon(self._run_armed)
+        return True
+
     cpdef int run(self) except -1:
         """Run every scheduled task, phase by phase, until nothing is left or the pass bound is reached."""
         cdef int phase

@@ -37,6 +37,7 @@ cdef class ConnectionInput(CommandHandler):
     cdef bint counted                  # `unparsed` is part of what the unauthenticated keep
     cdef Flow flow
     cdef bint paused                   # the transport was told not to read
+    cdef int put_off                   # full reads in a row whose flush waits for the next one
     cdef long budget                   # of this turn, in units of about 50 ns
     cdef double turn_at                # loop time of this turn
     cdef bint heard                    # something arrived since the last sweep
@@ -57,5 +58,6 @@ cdef class ConnectionInput(CommandHandler):
     cdef int _spend(self, long units) except -1
     cdef int _handle(self, const char* p, Py_ssize_t n) except -1
     cdef int _turn(self, const char* p, Py_ssize_t n) except -1
+    cdef int _end_batch(self, bint more) except -1
     cdef int _after_turn(self) except -1
     cdef int _keep(self, const char* p, Py_ssize_t n) except -1

@@ -19,6 +19,7 @@ from jetbroker import limits
 from jetbroker.errors import ProtocolError
 
 cdef Py_ssize_t IDLE_BYTES = limits.OUTPUT_IDLE_BYTES
+cdef int PUT_OFF_READS = limits.PUT_OFF_READS
 cdef int64_t PROGRESS_NS = limits.RECEIVER_PROGRESS_NS
 cdef double STALL_SECONDS = limits.PUBLISHER_STALL_SECONDS
 cdef long TURN_UNITS = limits.TURN_UNITS
@@ -123,8 +124,16 @@ cdef class ConnectionInput(CommandHandler):
         finally:
             set_origin(None)
             turn.publishing = False
-            self.shared.tick.run()
+            self._end_batch(n == self.shared.read_capacity)
         return self._after_turn()
+
+    cdef int _end_batch(self, bint more) except -1:
+        """Do what the input has made due. A full buffer has more behind it (`more`): one flush may serve both."""
+        if more and self.put_off < PUT_OFF_READS and self.shared.tick.put_off():
+            self.put_off += 1
+            return 0
+        self.put_off = 0
+        return self.shared.tick.run()
 
     cdef int _after_turn(self) except -1:
         """Pause when a receiver has to catch up, or when others have to have their turn first. 1: reading waits."""
