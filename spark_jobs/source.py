@@ -24,6 +24,7 @@ from spark_jobs.partitions import SegmentsPartition, joined
 from spark_jobs.plan_text import plan_text
 from spark_jobs.streams import Streams
 from spark_jobs.typed_options import TypedColumns
+from spark_jobs.workers import keep_loaded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,6 +50,7 @@ class JetStreamDataSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)  # type: ignore[arg-type]
+        keep_loaded()
         check_names(options)
 
     def schema(self) -> StructType:
@@ -113,6 +115,7 @@ class StreamAndColumns(Streams):
 
     def read(self, partition: InputPartition, fail_on_loss: bool) -> Iterator[pa.RecordBatch]:
         """The batches of one partition; with `fail_on_loss` a damaged record is an error once the rest is read."""
+        keep_loaded()
         damaged: list[tuple[int, int]] = []
         if not isinstance(partition, SegmentsPartition):
             return  # an empty list of partitions reaches us as one InputPartition(None)
@@ -139,6 +142,7 @@ class JetStreamReader(DataSourceReader):
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         check_role(options, "read")
         self.source = StreamAndColumns(options, schema)
+        keep_loaded()
         self.query = query_of(options)
         self.fail_on_loss = flag(options, "failOnDataLoss", False)
         self.consumer = options.get("unackedBy", "")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from jetbroker.errors import StoreReadError
-from jetbroker.store.offline.reader import Query, StreamSnapshot
+from jetbroker.store.offline.reader import MAX_SEQ, Query, StreamSnapshot
 from spark_jobs.options import check_role, count, flag, query_of, sequence, time_ns
 from spark_jobs.source import StreamAndColumns, lost_error
 
@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 Offset = dict[str, dict[str, Any]]
 EARLIEST, LATEST = "earliest", "latest"
+NEWEST = MAX_SEQ  # as from_seq: only the newest segment is opened
 
 
 class JetStreamStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
@@ -57,7 +58,7 @@ class JetStreamStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ign
         self.target: int | None = None  # of a query that ends with what is available now
 
     def initialOffset(self) -> Offset:
-        snapshot = self.source.open()
+        snapshot = self.present.open(from_seq=NEWEST if self.start.latest else 1)
         return self._offset(snapshot, self.start.before(snapshot))
 
     def getDefaultReadLimit(self) -> Any:
@@ -66,13 +67,12 @@ class JetStreamStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ign
         return _Limits.ReadMaxRows(self.max_messages)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self.target = self.source.open().last_seq
+        self.target = self.present.open(from_seq=NEWEST).last_seq
 
     def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:
         """Where the next batch ends. Spark 4.1 calls it without arguments."""
         if start is None:
-            snapshot = self.source.open()
-            return self._offset(snapshot, snapshot.last_seq)
+            return self.reportLatestOffset()
         done = self._done(start)
         snapshot = self._open(start, done)
         end = snapshot.last_seq if self.target is None else min(snapshot.last_seq, self.target)
@@ -87,7 +87,7 @@ class JetStreamStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ign
 
     def reportLatestOffset(self) -> Offset:
         """`latestOffset` of the query's progress: what `spark_jobs.progress.lag` measures against."""
-        snapshot = self.present.open(from_seq=2**63)
+        snapshot = self.present.open(from_seq=NEWEST)
         return self._offset(snapshot, snapshot.last_seq)
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:

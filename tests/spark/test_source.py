@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from jetbroker.store.offline.reader import open_stream
+from spark_jobs.session import MICRO_BATCHES
 from spark_jobs.source import JetStreamDataSource
 from tests.support.stores import StreamWriter, write_store_marker
 
@@ -261,3 +262,7 @@ def test_a_store_that_grows_is_read_at_one_point(spark: Any, tmp_path: Path) -> 
 def test_what_the_session_helper_sets_reaches_the_jvm(spark: Any) -> None:
     for name, value in (("unsafe_memory_access", "true"), ("null_check_for_get", "false")):
         assert spark._jvm.java.lang.System.getProperty(f"arrow.enable_{name}") == value
+    for name, value in MICRO_BATCHES.items():
+        assert spark.conf.get(name) == value
+    # Spark loads it by its name when a streaming query starts
+    assert spark._jvm.java.lang.Class.forName(MICRO_BATCHES["spark.sql.streaming.checkpointFileManagerClass"])

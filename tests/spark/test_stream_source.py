@@ -134,6 +134,21 @@ def test_files_that_did_not_change_are_not_opened_again(tmp_path: Path, monkeypa
         assert len(opened) == number
 
 
+def test_the_newest_segment_alone_tells_where_the_stream_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(tmp_path)
+    opened = []
+
+    def noted(*where: Any) -> Any:
+        opened.append(open_stream(*where))
+        return opened[-1]
+
+    monkeypatch.setattr(streams, "open_stream", noted)
+    reader = reader_of(tmp_path, startingOffsets="latest")
+    reader.prepareForTriggerAvailableNow()
+    assert reader.initialOffset() == reader.latestOffset() == reader.reportLatestOffset()
+    assert [[part.first_seq for part in snapshot.parts] for snapshot in opened] == [[21]]
+
+
 @pytest.mark.parametrize(
     ("options", "first"),
     [
