@@ -12,20 +12,47 @@ import os
 import warnings
 import weakref
 from collections import deque
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from jetbroker.accounts.account import graph_of
+from jetbroker.config import start
+from jetbroker.daemon.broker import Broker
 from jetbroker.errors import JetbrokerError
+from jetbroker.jetstream.server import load_engine
 from jetbroker.logs.logger import Logger
+from jetbroker.monitor.loading import load as load_monitoring
 from jetbroker.testing.host import Host, tenants
 from jetbroker.testing.places import HOST, Folder, Port, ServerError, check_process
 
-if TYPE_CHECKING:
-    from jetbroker.config.options import Options
-    from jetbroker.daemon.broker import Broker
-
 _LOG_LINES: Final = 10_000
+
+# What a broker loads once its configuration asks for it, or in a thread behind its start. Who imports this waits for
+# all of it here, and for none of it in a start; and a fork during a start would leave the import locked.
+_LATER: Final = (
+    "encodings.idna",  # listening on a name
+    "jetbroker.accounts.client_info",
+    "jetbroker.accounts.graph",
+    "jetbroker.accounts.services",
+    "jetbroker.accounts.sharing",
+    "jetbroker.config.accounts",
+    "jetbroker.config.leafnodes",
+    "jetbroker.config.loader",
+    "jetbroker.config.operator",
+    "jetbroker.config.websocket",
+    "jetbroker.connections.tls",
+    "jetbroker.connections.tls_layer",
+    "jetbroker.connections.websocket",
+    "jetbroker.jetstream.host.advisories",
+    "jetbroker.leafnodes.server",
+    "jetbroker.monitor.monitor",
+)
+load_engine()
+load_monitoring()
+for _name in _LATER:
+    import_module(_name)
 
 
 def embedded(
@@ -153,18 +180,13 @@ class EmbeddedBroker:
             folder.close()
         self._port.close()
 
-    async def _started(self, log: Logger) -> "Broker":
-        from jetbroker.accounts.account import graph_of
-        from jetbroker.config import start
-        from jetbroker.daemon.broker import Broker
-
+    async def _started(self, log: Logger) -> Broker:
         folder = self._opened()
         flags: list[tuple[str, str | int | float | bool]] = [("host", HOST), ("port", self.port)]
         if self._jetstream:
             flags += [("jetstream.enabled", True), ("jetstream.store_dir", folder.store_dir)]
         loaded = start.load(folder.config_file, flags)
         options = loaded.options
-        load_now(options)
         log.debug_enabled, log.trace_enabled = options.debug, options.trace
         for notice in loaded.notices:
             log.warn(notice)
@@ -229,29 +251,14 @@ class EmbeddedBroker:
             raise
 
 
-def load_now(options: "Options") -> None:
-    """What a broker loads in threads once it is asked for it: a fork meanwhile would leave the import locked.
-
-    Not what these options do not ask for: a first start is all waiting for modules.
-    """
-    if options.jetstream.enabled:
-        from jetbroker.jetstream.server import load_engine
-
-        load_engine()
-    if options.http_port or options.https_port:
-        from jetbroker.monitor.loading import load
-
-        load()
-
-
-async def _ended(broker: "Broker", cut_off: bool) -> None:
+async def _ended(broker: Broker, cut_off: bool) -> None:
     if cut_off:
         for client in list(broker.clients.connected.values()):
             client.transport.abort()
     await broker.stop()
 
 
-async def _given_up(broker: "Broker", folder: Folder, port: Port) -> None:
+async def _given_up(broker: Broker, folder: Folder, port: Port) -> None:
     await _ended(broker, cut_off=True)
     folder.close()
     port.close()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import embedded
 from benchmarks.cases import Case, Row, all_cases
 from benchmarks.report import Results, machine_facts, table_rows, write_markdown
 from benchmarks.run import select_cases
@@ -111,3 +112,10 @@ def test_every_key_is_put_got_and_watched(loadgen: Path, broker: ServerProcess) 
 def test_a_fast_batch_is_committed(loadgen: Path, broker: ServerProcess) -> None:
     arguments = ["fastbatch", "--msgs", "2000", "--inflight", "500", "--batch", "250", "--size", "20"]
     assert run_loadgen(loadgen, broker.port, arguments, timeout_s=30)["msgs"] == 2000
+
+
+def test_starts_within_a_test_are_measured_in_new_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert embedded.main(["--processes", "1"]) in (0, 1)  # the bound may break on a busy machine
+    lines = capsys.readouterr().out.splitlines()
+    steps = ["ms,", "import", "first", "reset", "kill", "next", "first"]
+    assert [line.split()[0] for line in lines] == steps
