@@ -3,6 +3,7 @@
 # Between two looks for cycles, by generation: seldom, as a look costs throughput, but often enough that what a hundred
 # deleted streams leave is freed in about 10 ms.
 COLLECTED_AFTER = (2_000, 5, 5)
+LONG_LOOK_NS = 10_000_000  # through all objects; what a longer one has left is not walked again
 
 # --- wire ---
 MAX_CONTROL_LINE_BYTES = 4096  # nats-server's default

@@ -174,7 +174,7 @@ class Arrival(asyncio.BufferedProtocol):
     """A connection whose client may not speak yet.
 
     It goes through its steps in order: wait for a handshake that comes before INFO, read the PROXY header, tell TLS
-    from plain, do the handshake. `_on_data` takes what the client sends during a step, `_on_silence` ends it.
+    from plain, do the handshake. `_on_data` takes what the client sends during a step, `_on_end` its end.
     """
 
     __slots__ = (
@@ -185,7 +185,6 @@ class Arrival(asyncio.BufferedProtocol):
         "_listener",
         "_on_data",
         "_on_end",
-        "_on_silence",
         "_over",
         "_timer",
         "_transport",
@@ -203,7 +202,6 @@ class Arrival(asyncio.BufferedProtocol):
         self._header: ProxyHeader | None = None
         self._layer: TlsLayer | None = None
         self._on_data: Callable[[bytes], None] = self._nothing
-        self._on_silence: Callable[[], None] = self._decide
         self._on_end: Callable[[], None] = self._leave
         self._over = False  # the client stands alone
         self.greets_later = self._entrance.context is not None and self._entrance.handshake_first is not None
@@ -254,9 +252,15 @@ class Arrival(asyncio.BufferedProtocol):
     def _end(self, error: Exception | None) -> None:
         self._disarm()
         if not self._over:
-            self._over = True
+            self._be_over()
             self._listener.clients.tls_queue.end(self)
             self._client.connection_lost(error)
+            self._client.arrival = None  # a cycle less
+
+    def _be_over(self) -> None:
+        """No step is to come. The steps are this object's own: a cycle. It would keep the client."""
+        self._over = True
+        self._on_data, self._on_end = _no_data, _no_end
 
     def cut_off(self) -> None:
         """Others wait for a handshake, and this one has taken too long."""
@@ -370,7 +374,7 @@ class Arrival(asyncio.BufferedProtocol):
     def _admit(self, data: bytes) -> None:
         """No TLS: the client takes over."""
         self._disarm()
-        self._over = True
+        self._be_over()
         client = self._client
         client.arrival = None  # a cycle less
         self._transport.set_protocol(client)
@@ -421,7 +425,7 @@ class Arrival(asyncio.BufferedProtocol):
         clients, client, layer = self._listener.clients, self._client, cast("TlsLayer", self._layer)
         self._listener.clients.tls_queue.end(self)
         found = facts(layer.ssl, self.greets_later)
-        self._over = True
+        self._be_over()
         client.arrival = None
         layer.set_protocol(client)
         if self._entrance.pinned and not self._is_pinned(found.spki_sha256):
@@ -471,6 +475,14 @@ class Arrival(asyncio.BufferedProtocol):
     def _addresses(self) -> str:
         ours = of_socket(self._transport.get_extra_info("sockname"))
         return f"{ours}->{of_socket(self._transport.get_extra_info('peername'))}"
+
+
+def _no_data(data: bytes) -> None:
+    """Where no step is to come."""
+
+
+def _no_end() -> None:
+    """Where no step is to come."""
 
 
 class Inside(asyncio.BufferedProtocol):

@@ -125,6 +125,7 @@ class WebsocketStream:
         """The connection is gone."""
         self.inside.connection_lost(error)
         self._release()
+        self.transport.let_go()
 
     def cut_off(self) -> None:
         """Kept too much before its login."""
@@ -241,7 +242,7 @@ class WebsocketTransport(asyncio.Transport):
 
     def __init__(self, source: WebsocketStream, socket: asyncio.Transport, upgrade: Upgrade) -> None:
         super().__init__()
-        self._source = source
+        self._source: WebsocketStream | None = source  # None: the connection is gone
         self._socket = socket
         self._writer = FrameWriter(upgrade)
         self._masks = upgrade.masks
@@ -252,7 +253,7 @@ class WebsocketTransport(asyncio.Transport):
 
     def close(self) -> None:
         """Say why, send what is left, close."""
-        if self._socket.is_closing():
+        if self._socket.is_closing() or self._source is None:
             return
         reason = self._source.inside.close_reason or ""
         self._socket.write(self._source.last_words or frames.close_frame_for(reason, masked=self._masks))
@@ -268,11 +269,17 @@ class WebsocketTransport(asyncio.Transport):
 
     def pause_reading(self) -> None:
         """Keep further input back."""
-        self._source.pause()
+        if self._source is not None:
+            self._source.pause()
 
     def resume_reading(self) -> None:
         """Go on with it."""
-        self._source.go_on()
+        if self._source is not None:
+            self._source.go_on()
+
+    def let_go(self) -> None:
+        """The connection is gone. Who speaks inside keeps this, and would keep itself by it."""
+        self._source = None
 
     def get_write_buffer_size(self) -> int:
         """Bytes the kernel has not taken."""

@@ -5,7 +5,6 @@ then signals; then the way back: listeners closed, JetStream stopped and synced,
 """
 
 import asyncio
-import gc
 import hashlib
 import importlib
 import resource
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvloop
 
-from jetbroker import NATS_VERSION, __version__, limits
+from jetbroker import NATS_VERSION, __version__
 from jetbroker.accounts.account import Account, graph_of
 from jetbroker.auth.authenticator import Authenticator
 from jetbroker.auth.server_id import new_server_id
@@ -26,6 +25,7 @@ from jetbroker.config.durations import format_duration
 from jetbroker.config.options import GLOBAL_ACCOUNT, SYSTEM_ACCOUNT, AccountJetStreamOptions, Options
 from jetbroker.connections.clients import Clients
 from jetbroker.connections.info import ServerInfo
+from jetbroker.daemon.garbage import collect_rarely
 from jetbroker.daemon.listening import Listeners, fingerprint, monitoring_context
 from jetbroker.daemon.runfiles import RunFiles
 from jetbroker.errors import ConfigError, JetbrokerError, StoreOpenError
@@ -493,13 +493,6 @@ def allow_many_files() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def collect_rarely() -> None:
-    """Modules and streams found on disk stay: later collections of garbage need not walk them."""
-    gc.freeze()
-    gc.set_threshold(*limits.COLLECTED_AFTER)
-    gc.enable()
 
 
 def run(options: Options) -> int:

@@ -60,7 +60,7 @@ VARYING = frozenset(
 )
 NUMBERS = itertools.count()
 ROUNDS = 100
-ANSWER_TIMEOUT_S = 10.0
+ANSWER_TIMEOUT_S = 30.0
 KINDS = {int: "number", float: "number", str: "text"}
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tests.support.process import ServerProcess
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 30.0
 
 
 class Reply(NamedTuple):

@@ -14,7 +14,7 @@ from tests.support.certificates import Certificates
 from tests.support.daemon import Daemon
 from tests.support.process import find_nats_server
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 30.0
 HELLO = b'CONNECT {"verbose":false,"protocol":1,"lang":"x","name":"n"}\r\nPING\r\n'
 _SHOWN = ("auth_required", "client_ip", "connect_info", "tls_available", "tls_required", "tls_verify")
 
