@@ -102,6 +102,18 @@ def filter_messages(text: bytes) -> None:
     assert log.read_next(subject_filter(b"s.*.%d" % number for number in patterns), 1)[1] == 0
 
 
+def trim_subjects(text: bytes) -> None:
+    """As many subjects with three messages each, and the oldest of each goes."""
+    log = MemoryLog(Tick(cast(Any, SimpleNamespace(call_soon=lambda *args: None))), 1 << 30)
+    names = [b"s.%d" % number for number in range(len(text) // 2)]
+    for name in names * 3:
+        log.append_message(name, b"")
+    for name in names:
+        state = log.state_of(name)
+        assert log.remove(log.first_of(state))
+        assert log.first_of(state) == log.first_seq + len(names) - 1
+
+
 def pull_request(text: bytes) -> None:
     try:
         parse_pull_request(text, PullLimits())
@@ -209,6 +221,7 @@ CASES = {
     "filters with wildcards": (compare_filters, filled(b"", b"x", b"")),
     "transforms of sources": (compare_transforms, filled(b"", b"x", b"")),
     "messages and filters": (filter_messages, filled(b"", b"x", b"")),
+    "subjects of which the oldest message goes": (trim_subjects, filled(b"", b"x", b"")),
     "pull requests": (pull_request, filled(b'{"batch":1,"id":"', b"x", b'"} x')),
     "names of headers": (find_header, filled(b"NATS/1.0\r\n", b"A:b\r\n", b"\r\n")),
     "a header's blanks": (find_header, filled(b"NATS/1.0\r\nA:", b" ", b"\r\n\r\n")),

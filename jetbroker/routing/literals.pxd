@@ -1,19 +1,9 @@
 """The subscriptions to literal subjects, by the hash of the whole subject."""
 from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
-from libc.string cimport memcpy
 
+from jetbroker.hashing cimport hash_bytes
 from jetbroker.routing.subscription cimport Subscription
-
-cdef extern from *:
-    """
-    static inline unsigned long long fold_product(unsigned long long a, unsigned long long b) {
-        unsigned __int128 product = (unsigned __int128) a * b;
-        return (unsigned long long) product ^ (unsigned long long) (product >> 64);
-    }
-    """
-    uint64_t fold_product(uint64_t a, uint64_t b) noexcept nogil
-
 
 # Random, other ones in each process: nobody can choose subjects that meet in one place.
 cdef uint64_t hash_seed
@@ -21,18 +11,7 @@ cdef uint64_t hash_factor
 
 
 cdef inline uint64_t hash_subject(const char* p, Py_ssize_t n) noexcept nogil:
-    cdef uint64_t h = hash_seed ^ <uint64_t>n
-    cdef uint64_t word = 0
-    cdef Py_ssize_t at = 0
-    if n < 8:
-        memcpy(&word, p, n)
-        return fold_product(h ^ word, hash_factor)
-    while at < n - 8:
-        memcpy(&word, p + at, 8)
-        h = fold_product(h ^ word, hash_factor)
-        at += 8
-    memcpy(&word, p + n - 8, 8)  # the last ones, some of them for a second time
-    return fold_product(h ^ word, hash_factor)
+    return hash_bytes(p, n, hash_seed, hash_factor)
 
 
 cdef class Members:

@@ -2,6 +2,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from jetbroker.store.format.records cimport SIZE_HAS_HEADERS, SIZE_MASK
+from jetbroker.store.log.subject_index cimport SlotLinks, SubjectTable
 
 
 cdef class SubjectSet:
@@ -54,6 +55,9 @@ cdef class Segment:
     cdef Py_ssize_t subjects_capacity
     cdef Py_ssize_t text_capacity
     cdef bytes blob                   # owns the columns when they came from a footer
+    cdef Py_ssize_t searched          # slots and subjects that searches for one subject have gone through
+    cdef SubjectTable table           # None until that was more than the segment has slots
+    cdef SlotLinks links              # as `table`
 
     cdef uint64_t last_seq(self) noexcept nogil
     cdef bint loaded(self) noexcept nogil
@@ -63,7 +67,7 @@ cdef class Segment:
     cdef int push_empty(self, uint32_t offset) except -1   # offset: OFFSET_EMPTY or OFFSET_LOST
     cdef int truncate_slots(self, Py_ssize_t slots) except -1
     cdef uint32_t add_subject(self, const char* subject, Py_ssize_t n) except? 0xFFFFFFFF
-    cdef uint32_t find_subject(self, const char* subject, Py_ssize_t n) noexcept nogil   # SUBJECT_NONE: not here
+    cdef uint32_t find_subject(self, const char* subject, Py_ssize_t n) except? 0        # SUBJECT_NONE: not here
     cdef int mark_dead(self, Py_ssize_t slot) except -1    # bitmap only
     cdef void mark_live(self, Py_ssize_t slot) noexcept
     cdef int mark_lost(self, Py_ssize_t slot) except -1
@@ -77,8 +81,11 @@ cdef class Segment:
     cdef Py_ssize_t next_deleted(self, Py_ssize_t slot, Py_ssize_t end) except? -1
     cdef Py_ssize_t previous_live(self, Py_ssize_t slot) noexcept nogil                  # at or before slot
     cdef Py_ssize_t next_in(self, SubjectSet ids, Py_ssize_t slot, Py_ssize_t end) noexcept nogil
-    cdef Py_ssize_t next_of(self, uint32_t subject_id, Py_ssize_t slot, Py_ssize_t end) noexcept nogil
-    cdef Py_ssize_t previous_of(self, uint32_t subject_id, Py_ssize_t slot) noexcept nogil
+    # First live slot of the subject in [slot, end), the last one at or before slot; -1: none.
+    cdef Py_ssize_t next_of(self, uint32_t subject_id, Py_ssize_t slot, Py_ssize_t end) except? -1
+    cdef Py_ssize_t previous_of(self, uint32_t subject_id, Py_ssize_t slot) except? -1
+    cdef SlotLinks linked(self)                            # None: not yet
+    cdef size_t index_bytes(self) noexcept
     # live and live_bytes anew, from columns and dead slots; a message costs that much beside subject and content
     cdef int count(self, uint32_t message_cost, uint32_t headers_cost) except -1
     cdef Py_ssize_t count_live(self, Py_ssize_t start, Py_ssize_t end) noexcept nogil

@@ -12,11 +12,15 @@ from jetbroker.store.format.records cimport (
     KIND_MESSAGE, OFFSET_EMPTY, SUBJECT_NONE, FooterLayout, parse_footer, record_kind, record_seq, record_size_entry,
     record_subject, record_subject_len,
 )
+from jetbroker.store.log.subject_index cimport SlotLinks, SubjectTable
 
 cdef extern from *:
     int popcount "__builtin_popcountll"(unsigned long long) noexcept nogil
     int trailing_zeros "__builtin_ctzll"(unsigned long long) noexcept nogil
     int leading_zeros "__builtin_clzll"(unsigned long long) noexcept nogil
+
+# Searches for one subject go so far without an index.
+cdef Py_ssize_t NEAR = 256
 
 cdef uint64_t next_tag = 1
 
@@ -146,6 +150,9 @@ cdef class Segment:
         self.times = NULL
         self.text = NULL
         self.capacity = self.subjects_capacity = self.text_capacity = 0
+        self.table = None
+        self.links = None
+        self.searched = 0
 
     cdef int adopt_footer(self, bytes footer) except -1:
         cdef FooterLayout f
@@ -204,6 +211,7 @@ cdef class Segment:
         if self.lost is not None:
             self.lost = [s for s in self.lost if s < slots] or None
         self.slots = slots
+        self.links = None
         self.last_time = self.times[slots - 1] if slots else 0
         return 0
 
@@ -221,13 +229,20 @@ cdef class Segment:
         self.text_offsets[self.subjects] = <uint32_t>(at + n)
         return <uint32_t>(self.subjects - 1)
 
-    cdef uint32_t find_subject(self, const char* subject, Py_ssize_t n) noexcept nogil:
+    cdef uint32_t find_subject(self, const char* subject, Py_ssize_t n) except? 0:
         # from the end: a subject that came back after its last message went has a second entry, and only that lives
         cdef Py_ssize_t i
+        if self.table is None and self.searched > self.slots:
+            self.table = SubjectTable()
+        if self.table is not None:
+            self.table.cover(self.text_offsets, self.text, self.subjects)
+            return self.table.find(self.text_offsets, self.text, subject, n)
         for i in range(self.subjects - 1, -1, -1):
             if self.text_offsets[i + 1] - self.text_offsets[i] == n and \
                     memcmp(self.text + self.text_offsets[i], subject, n) == 0:
+                self.searched += self.subjects - i
                 return <uint32_t>i
+        self.searched += self.subjects
         return SUBJECT_NONE
 
     cdef int mark_dead(self, Py_ssize_t slot) except -1:
@@ -336,19 +351,63 @@ cdef class Segment:
                 return slot
             slot += 1
 
-    cdef Py_ssize_t next_of(self, uint32_t subject_id, Py_ssize_t slot, Py_ssize_t end) noexcept nogil:
-        while slot < end:
-            if self.ids[slot] == subject_id and not self.is_dead(slot):
-                return slot
-            slot += 1
-        return -1
+    cdef Py_ssize_t next_of(self, uint32_t subject_id, Py_ssize_t slot, Py_ssize_t end) except? -1:
+        cdef SlotLinks links = None
+        cdef Py_ssize_t at = slot
+        # where the last search ended, a message may have been removed since
+        cdef Py_ssize_t own = slot - 1 if slot and self.ids[slot - 1] == subject_id else -1
+        while at < end:
+            if self.ids[at] == subject_id:
+                if not self.is_dead(at):
+                    self.searched += at - slot
+                    return at
+                own = at
+            at += 1
+            if at == slot + NEAR:
+                links = self.linked()
+                if links is not None:
+                    break
+        if links is None:
+            self.searched += end - slot if end > slot else 0
+            return -1
+        own = links.behind(subject_id, own)
+        while own >= 0 and (own < at or self.is_dead(own)):
+            own = links.behind(subject_id, own)
+        return own if own < end else -1
 
-    cdef Py_ssize_t previous_of(self, uint32_t subject_id, Py_ssize_t slot) noexcept nogil:
-        while slot >= 0:
-            if self.ids[slot] == subject_id and not self.is_dead(slot):
-                return slot
-            slot -= 1
-        return -1
+    cdef Py_ssize_t previous_of(self, uint32_t subject_id, Py_ssize_t slot) except? -1:
+        cdef SlotLinks links = None
+        cdef Py_ssize_t at = slot
+        cdef Py_ssize_t found = -1
+        while at >= 0:
+            if self.ids[at] == subject_id and not self.is_dead(at):
+                self.searched += slot - at
+                return at
+            at -= 1
+            if at == slot - NEAR:
+                links = self.linked()
+                if links is not None:
+                    break
+        if links is None:
+            self.searched += slot + 1
+            return -1
+        slot = links.behind(subject_id, -1)
+        while 0 <= slot <= at:
+            if not self.is_dead(slot):
+                found = slot
+            slot = links.behind(subject_id, slot)
+        return found
+
+    cdef SlotLinks linked(self):
+        if self.links is None and self.searched > self.slots:
+            self.links = SlotLinks()
+        if self.links is not None:
+            self.links.cover(self.ids, self.slots, self.subjects)
+        return self.links
+
+    cdef size_t index_bytes(self) noexcept:
+        return ((self.table.size() if self.table is not None else 0)
+                + (self.links.size() if self.links is not None else 0))
 
     cdef int count(self, uint32_t message_cost, uint32_t headers_cost) except -1:
         cdef Py_ssize_t slot = self.next_live(0, self.slots)

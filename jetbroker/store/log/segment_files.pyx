@@ -26,9 +26,10 @@ cdef Py_ssize_t spare = limits.STORE_COLUMN_FILES  # what all logs together may 
 
 
 cdef Py_ssize_t column_bytes(FileSegment segment) noexcept:
+    cdef Py_ssize_t index = segment.index_bytes()
     if segment.blob is not None:
-        return PyBytes_GET_SIZE(segment.blob)
-    return segment.capacity * 20 + segment.subjects_capacity * 4 + segment.text_capacity
+        return index + PyBytes_GET_SIZE(segment.blob)
+    return index + segment.capacity * 20 + segment.subjects_capacity * 4 + segment.text_capacity
 
 
 cdef class FileSegment(Segment):
