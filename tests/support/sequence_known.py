@@ -35,6 +35,7 @@ def is_known(stream: dict[str, Any], done: Some[Step], places: Some[str], theirs
         or _gives_up_later(done, places)
         or _begins_behind_the_purge(done, places)
         or _takes_along_more(done, places, ours)
+        or _ignores_what_was_given_up(done, places, ours)
         or _removes_what_was_not_given(stream, done, places)
         or _is_last_per_subject(done, places)
         or _is_moved_back(done, theirs, ours)
@@ -95,16 +96,43 @@ def _gives_up_later(done: Some[Step], places: Some[str]) -> bool:
 
 
 def _begins_behind_the_purge(done: Some[Step], places: Some[str]) -> bool:
-    """A reset after a purge: nats-server begins behind what was purged, not behind the floor that it tells."""
-    return done[-1][:3:2] == ("reset", 0) and any(step[0] == "purge" for step in done) and _all_end(places, _BEGINS)
+    """A reset after a purge or a stricter limit: nats-server begins behind what went, not behind the floor it tells."""
+    removed = any(step[0] in ("purge", "update") for step in done)
+    return done[-1][:3:2] == ("reset", 0) and removed and _all_end(places, _BEGINS)
 
 
 def _takes_along_more(done: Some[Step], places: Some[str], ours: Any) -> bool:
-    """A consumer that waited for a later message than the last is deleted: nats-server looks elsewhere, or purges."""
+    """A consumer that waited for a later message than the last is deleted: nats-server looks elsewhere, or purges.
+
+    It counts then what is left for consumers of the last messages per subject, one message for each.
+    """
     if done[-1][0] != "drop" or not isinstance(ours, list):
         return False
-    start = _configs(done).get(done[-1][1], {}).get("opt_start_seq", 0)
-    return bool(start > ours[0]["state"]["last_seq"] + 1 and all(place.startswith("/0/state/") for place in places))
+    configs = _configs(done)
+    start = configs.get(done[-1][1], {}).get("opt_start_seq", 0)
+    counted = tuple(
+        f"/{number}/num_pending"
+        for number, name in enumerate(NAMES, 1)
+        if configs.get(name, {}).get("deliver_policy") == "last_per_subject"
+    )
+    return bool(
+        start > ours[0]["state"]["last_seq"] + 1
+        and all(place.startswith("/0/state/") or place in counted for place in places)
+    )
+
+
+def _ignores_what_was_given_up(done: Some[Step], places: Some[str], ours: Any) -> bool:
+    """Ack policy all, an ack of what was given up (max_deliver): nats-server's floor stays, and the message."""
+    step = done[-1]
+    if step[0] not in ("ack", "forged") or step[3] not in _FINISHING or not isinstance(ours, list):
+        return False
+    given_up = any(".max_deliver" in told for told in ours[_ADVISORIES])
+    floor = f"/{1 + NAMES.index(step[1])}/ack_floor/"
+    return bool(
+        given_up
+        and _configs(done).get(step[1], {}).get("ack_policy") == "all"
+        and all(place.startswith((floor, "/0/state/")) for place in places)
+    )
 
 
 def _removes_what_was_not_given(stream: dict[str, Any], done: Some[Step], places: Some[str]) -> bool:

@@ -253,7 +253,10 @@ cdef class AckTracker:
 
     cdef bint progress(self, uint64_t seq, int64_t now_ns) except -1:
         cdef PendingEntry* entry = self.pending.find(seq)
-        if entry == NULL or entry.flags & (ENTRY_EXHAUSTED | ENTRY_HELD | ENTRY_QUEUED):
+        if entry == NULL or entry.flags & (ENTRY_EXHAUSTED | ENTRY_HELD):
+            return False
+        if entry.flags & ENTRY_QUEUED:
+            self.active_ns = wall_clock_ns()       # it comes again all the same
             return False
         self._delay(entry, self.wait_after(entry.count), now_ns)
         return True
