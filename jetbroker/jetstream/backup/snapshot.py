@@ -6,8 +6,8 @@ the walk gets to them. The states of consumers are taken first: no consumer of t
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,10 +147,11 @@ class Snapshot:
         least = asyncio.get_running_loop().time() + _LEAST_SECONDS
         await outlet.await_interest()
         try:
-            async for piece in self._archive():
-                await outlet.send(piece)
-                if self._js.streams.get(self._stream.name) is not self._stream:
-                    raise _BrokenError(_DELETED)
+            async with aclosing(_one_ahead(self._archive())) as pieces:
+                async for piece in pieces:
+                    await outlet.send(piece)
+                    if self._js.streams.get(self._stream.name) is not self._stream:
+                        raise _BrokenError(_DELETED)
             await asyncio.sleep(least - asyncio.get_running_loop().time())
         except _BrokenError as broken:
             self._js.log.warn(f"Snapshot of stream {self._who} ended: {broken}")
@@ -199,6 +200,18 @@ class Snapshot:
             yield index, writer
 
 
+async def _one_ahead(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """The same pieces; while one is sent the next one is made."""
+    coming = asyncio.ensure_future(anext(pieces, None))
+    try:
+        while (piece := await coming) is not None:
+            coming = asyncio.ensure_future(anext(pieces, None))
+            yield piece
+    finally:
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
+
+
 def _framed_block(writer: BlockWriter, index: int, now_s: int) -> bytes:
     return framed(tar.member(documents.block_name(index), writer.finish(index), now_s), False)
 
@@ -224,7 +237,7 @@ class _Outlet:
         self._answers = f"$JS.SNAPSHOT.ACK.{stream}.{random_name(_NUID)}"
         receiver = CallbackReceiver(js.host.tick, self._on_answer)
         self._subscription = self._router.subscribe(receiver, f"{self._answers}.>".encode())
-        self._waiting = bytearray()
+        self._waiting = b""
         self._sent = 0
         self._heard = False  # somebody listened
         self._turn = Turn()
@@ -245,18 +258,18 @@ class _Outlet:
 
     async def send(self, piece: bytes) -> None:
         """Send what makes whole chunks. Raises _BrokenError."""
-        self._waiting += piece
+        waiting = self._waiting + piece
         at = 0
-        while len(self._waiting) - at >= self._chunk:
+        while len(waiting) - at >= self._chunk:
             await self._room()
-            chunk = bytes(self._waiting[at : at + self._chunk])
+            chunk = waiting[at : at + self._chunk]
             at += self._chunk
             self._free -= 1
             self._sent += 1
             reply = f"{self._answers}.{len(chunk)}.{self._sent}".encode()
             self._router.publish_bytes(self._subject, reply, b"", chunk)
             await self._turn.rest()
-        del self._waiting[:at]
+        self._waiting = waiting[at:]
 
     async def _room(self) -> None:
         """Wait until one more chunk may go."""
@@ -277,7 +290,7 @@ class _Outlet:
         """Send the rest, which nobody answers, and say that this was all, or why not."""
         if not status:
             if self._waiting:
-                self._router.publish_bytes(self._subject, None, b"", bytes(self._waiting))
+                self._router.publish_bytes(self._subject, None, b"", self._waiting)
             status = _DONE if self._sent else b""
         self._router.publish_bytes(self._subject, None, status, b"")
 

@@ -20,7 +20,7 @@ def member(name: str, content: bytes, time_s: int) -> bytes:
     info = tarfile.TarInfo(name)
     info.mode, info.uname, info.gname = 0o600, "nats", "nats"
     info.mtime, info.size = time_s, len(content)
-    return info.tobuf(tarfile.PAX_FORMAT) + content + bytes(-len(content) % BLOCK)
+    return b"".join((info.tobuf(tarfile.PAX_FORMAT), content, bytes(-len(content) % BLOCK)))
 
 
 class Begin(NamedTuple):
