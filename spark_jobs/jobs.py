@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from jetbroker.errors import JetbrokerError
+from spark_jobs.failures import sentence
 from spark_jobs.session import SparkMissingError
 from spark_jobs.streams import Streams
 
@@ -72,8 +73,13 @@ def run(name: str, work: Callable[[], int]) -> int:
     try:
         return work()
     except (JetbrokerError, SparkMissingError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        return FAILED
+        text = str(error)
+    except Exception as error:
+        text = sentence(error)
+        if not text:
+            raise
+    print(f"{name}: {text}", file=sys.stderr)
+    return FAILED
 
 
 def say(text: str) -> None:

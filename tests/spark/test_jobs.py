@@ -18,6 +18,7 @@ from nats.js.api import AckPolicy, ConsumerConfig, StreamConfig
 from spark_jobs import (
     consumer_lag,
     duplicates_audit,
+    jobs,
     latency_report,
     mirror_diff,
     replay,
@@ -83,6 +84,38 @@ def test_a_job_that_needs_no_spark_runs_where_there_is_no_java(store: Path, tmp_
     assert "ORDERS: 1 of 1 subjects, 98 messages" in done.stdout
     assert "orders.>" in done.stdout
     assert "this needs no Spark" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"stream": "NOPE"}, "no stream 'NOPE' of account '$G' in store "),
+        ({"stream": "ORDERS", "json": "n bigint", "mode": "failing"}, "stream 'ORDERS', sequence "),
+        ({"stream": "ORDERS", "columns": "nothing"}, "no column 'nothing'; there are stream, seq, "),
+    ],
+)
+def test_what_fails_inside_spark_is_one_sentence(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: dict[str, str], text: str
+) -> None:
+    writer = StreamWriter(tmp_path, "ORDERS")
+    writer.append(b"orders.eu", b"no JSON")
+    writer.close()
+
+    def work() -> int:
+        return len(spark.read.format("jetstream").options(**options).load(str(tmp_path)).collect())
+
+    assert jobs.run("report", work) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"report: {text}")
+    assert told.count("\n") == 1
+
+
+def test_what_spark_itself_refuses_is_its_first_line(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert jobs.run("report", lambda: int(spark.range(1).select("nothing").count())) == 2
+    told = capsys.readouterr().err.splitlines()[-1]  # before it stands a line of pyspark's own log
+    assert told.startswith("report: Spark failed: [UNRESOLVED_COLUMN")
+    with pytest.raises(ZeroDivisionError):  # a mistake of a job's own keeps its trace
+        jobs.run("report", lambda: 1 // 0)
 
 
 @pytest.mark.parametrize("job", [subject_report, consumer_lag, duplicates_audit, windowed_counts, mirror_diff])

@@ -300,7 +300,9 @@ def store_document(store_dir: str | os.PathLike[str]) -> tuple[Path, dict[str, A
         if marker.is_file():
             break
     else:
-        what = "no store of jetbroker (jetbroker.json is missing)" if given.is_dir() else "no such directory"
+        what = "no such directory: name the broker's store_dir, or its jetstream folder"
+        if given.is_dir():
+            what = "no store of jetbroker (jetbroker.json is missing): name the broker's store_dir, or copy all of it"
         raise StoreReadError(f"{os.fspath(store_dir)!r}: {what}")
     document = _json_document(marker)
     version = document.get("format", FORMAT_VERSION)

@@ -1,0 +1,22 @@
+"""What failed inside Spark, as one sentence: Spark's own text is a trace of Java around one of Python."""
+
+from __future__ import annotations
+
+import re
+
+OF_SPARK = ("pyspark", "py4j")
+OURS = re.compile(r"^\s*jetbroker\.errors\.\w+: (.+)$", re.MULTILINE)
+JAVA = re.compile(r"^(?::|Caused by:) [\w.$]+: (.+)$", re.MULTILINE)
+CALL = "An error occurred while calling"  # how py4j begins, before it says what
+
+
+def sentence(error: Exception) -> str:
+    """What the source said, or the first line of what Spark says; "" for an error that is not of Spark."""
+    if type(error).__module__.partition(".")[0] not in OF_SPARK:
+        return ""
+    text = str(error)
+    for pattern in (OURS, JAVA):
+        if found := pattern.findall(text):
+            return str(found[-1])
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(CALL)]
+    return f"Spark failed: {lines[0]}" if lines else f"Spark failed: {type(error).__name__}"
