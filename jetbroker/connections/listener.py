@@ -201,7 +201,7 @@ class Arrival(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._header: ProxyHeader | None = None
         self._layer: TlsLayer | None = None
-        self._on_data: Callable[[bytes], None] = self._nothing
+        self._on_data: Callable[[bytes], None] = _no_data
         self._on_end: Callable[[], None] = self._leave
         self._over = False  # the client stands alone
         self.greets_later = self._entrance.context is not None and self._entrance.handshake_first is not None
@@ -282,9 +282,6 @@ class Arrival(asyncio.BufferedProtocol):
             self._timer.cancel()
             self._timer = None
 
-    def _nothing(self, data: bytes) -> None:
-        """Input behind the last word: thrown away."""
-
     def _leave(self) -> None:
         """The input ended; the transport closes."""
 
@@ -343,7 +340,7 @@ class Arrival(asyncio.BufferedProtocol):
 
     def _refuse_header(self, why: str) -> None:
         self._disarm()
-        self._on_data = self._nothing
+        self._on_data = _no_data
         peer = of_socket(self._transport.get_extra_info("peername"))
         self._listener.log.warn(f"Error reading PROXY protocol header from {peer}: {why}")
         self._client.close("Protocol Violation")
@@ -478,7 +475,7 @@ class Arrival(asyncio.BufferedProtocol):
 
 
 def _no_data(data: bytes) -> None:
-    """Where no step is to come."""
+    """Input that no step is for, such as what comes behind the last word: thrown away."""
 
 
 def _no_end() -> None:
