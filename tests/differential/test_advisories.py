@@ -151,13 +151,19 @@ def left(value: Any) -> Any:
     return [left(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
+def told_while_closing(event: list[str]) -> bool:
+    """nats-server hands this to the loop of the stream that it ends at the same moment, and now and then loses it."""
+    return event[1].startswith("$JS.EVENT.ADVISORY.STREAM.DELETED.")
+
+
 @pytest.mark.parametrize("domain", ["", DOMAIN])
 def test_answers_and_advisories_of_every_action(pair_of: Callable[[str], Pair], domain: str) -> None:
     pair = pair_of(CONFIG.replace("DOMAIN", domain))
     answers, events = asyncio.run(played(pair.reference.port, ACTIONS))
     our_answers, our_events = asyncio.run(played(pair.broker.port, ACTIONS))
     assert_same(zip(ACTIONS, left(answers), left(our_answers), strict=True))
-    assert left(our_events) == left(events)
+    heard, ours = left(events), left(our_events)
+    assert [event for event in ours if event in heard or not told_while_closing(event)] == heard
     assert len(events) > len(ACTIONS)
 
 
