@@ -336,6 +336,14 @@ class Broker:
         self.files.remove_ports()
         self.log.info("Server Exiting..")
 
+    def release(self) -> None:
+        """After :meth:`stop`, in a process that lives on: timers and subscriptions keep it in memory no more."""
+        self.system.close()
+        for account in self.accounts.values():
+            account.router.close()
+        if self.loop.get_exception_handler() == self._internal_error:
+            self.loop.set_exception_handler(None)
+
     def _close_listeners(self) -> None:
         """Of clients."""
         self.listeners.close()

@@ -35,12 +35,18 @@ class Events(Witness):
         self._unheard: dict[str, int] = {}  # generation of the router at which nobody listened, by account
         self._changed: dict[str, None] = {}  # accounts whose numbers are to be told
         self._telling: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def attach(self, system: Account, accounts: list[Account]) -> None:
         """This is the system account now, and these are all of them."""
-        if self._router is None:
-            self._loop.call_later(limits.ACCOUNT_BEAT_SECONDS, self._beat)
+        if self._timer is None:
+            self._timer = self._loop.call_later(limits.ACCOUNT_BEAT_SECONDS, self._beat)
         self._router, self._accounts, self._unheard = system.router, accounts, {}
+
+    def close(self) -> None:
+        """The server has ended: nothing is told any more."""
+        if self._timer is not None:
+            self._timer.cancel()
 
     # --- of connections ---
 
@@ -125,7 +131,7 @@ class Events(Witness):
     # --- of accounts ---
 
     def _beat(self) -> None:
-        self._loop.call_later(limits.ACCOUNT_BEAT_SECONDS, self._beat)
+        self._timer = self._loop.call_later(limits.ACCOUNT_BEAT_SECONDS, self._beat)
         for account in self._accounts:
             if self._is_heard(account.name) and (account.connections or self._envelope.sources().links):
                 self._count(account.name)

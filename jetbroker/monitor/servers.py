@@ -74,6 +74,11 @@ class OtherServers:
         if self._router is not None and self._is_heard(what):
             self._router.publish_bytes(self._subject(what), None, b"", compact(self._envelope.server()))
 
+    def close(self) -> None:
+        """The server has ended: nothing is told any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
     def _subject(self, what: str) -> bytes:
         return f"$SYS.SERVER.{self._envelope.server_id}.{what}".encode()
 

@@ -90,6 +90,11 @@ class SystemServices:
                 self.events.attach(account, list(accounts))
                 self.others.attach(account)
 
+    def close(self) -> None:
+        """The server has ended: no timer keeps it, should the process live on."""
+        self.events.close()
+        self.others.close()
+
     def _subjects(self, is_system: bool) -> list[str]:
         if not is_system:
             return list(_IN_EVERY_ACCOUNT)

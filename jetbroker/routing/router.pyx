@@ -671,6 +671,15 @@ cdef class Router:
         (<Sublist>self.sublist).collect(offset, offset + count, found)
         return found
 
+    def close(self) -> None:
+        """Nobody asks any more: all interest is taken back, and nothing that was looked up is kept.
+
+        Python does not collect cycles through subscriptions, and a receiver may refer back to this.
+        """
+        for sub in self.subscription_list(0, self.subscriptions):
+            self.unsubscribe(sub)
+        self.replies = [None] * REPLY_ROUTES
+
     def publish_for(self, object origin, bytes subject not None, bytes reply, bytes headers, bytes payload) -> int:
         """:meth:`publish_bytes` of what `origin` published some time ago: its work is charged to it."""
         set_origin(origin)

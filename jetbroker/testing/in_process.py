@@ -194,7 +194,7 @@ class EmbeddedBroker:
         try:
             await broker.start()
         except BaseException:
-            await broker.stop()
+            await _ended(broker, cut_off=False)
             raise
         self._scheme = "nats" if options.tls is None else "tls"
         self._urls = {kind: addresses[0] for kind, addresses in broker.urls().items()}
@@ -256,6 +256,7 @@ async def _ended(broker: Broker, cut_off: bool) -> None:
         for client in list(broker.clients.connected.values()):
             client.transport.abort()
     await broker.stop()
+    broker.release()
 
 
 async def _given_up(broker: Broker, folder: Folder, port: Port) -> None:

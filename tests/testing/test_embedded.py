@@ -8,6 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
+import time
+import weakref
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -186,6 +188,34 @@ def test_a_broker_that_is_forgotten_ends_with_a_warning() -> None:
             while connection.recv(4096):
                 pass
         assert info(other.port)
+
+
+async def used(url: str) -> None:
+    client = await client_of(url)
+    context = client.jetstream()
+    await context.add_stream(name="S", subjects=["s"])
+    await context.publish("s", b"x")
+    consumer = await context.pull_subscribe("s", durable="d")
+    await (await consumer.fetch(1, timeout=SECONDS))[0].ack_sync(timeout=SECONDS)
+    own = await client.subscribe("own")
+    await client.publish("own", b"")
+    await own.next_msg(SECONDS)
+    await client.close()
+
+
+def test_brokers_that_were_closed_leave_the_memory_while_another_one_runs() -> None:
+    with embedded():
+        closed: list[weakref.ref[object]] = []
+        for _ in range(50):
+            with embedded() as broker:
+                asyncio.run(used(broker.url))
+                closed += [weakref.ref(broker), weakref.ref(broker._broker)]
+            del broker
+        left, until = len(closed), time.monotonic() + SECONDS
+        while left and time.monotonic() < until:  # a turn or two of the loop that they ran on
+            gc.collect()
+            left = sum(reference() is not None for reference in closed)
+        assert left == 0
 
 
 LEAKS = """
