@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from jetbroker.errors import StoreReadError
-from jetbroker.store.offline.reader import Query, StreamSnapshot, read_part
+from jetbroker.store.offline.reader import NewestSegment, Query, StreamSnapshot, read_part
 from spark_jobs.columns import arrow_schema, chosen_schema
 from spark_jobs.filters import narrowed
 from spark_jobs.options import check_names, check_role, count, flag, query_of
@@ -97,9 +97,9 @@ class StreamAndColumns(Streams):
         self.log_plan = flag(options, "logPlan", False)
         self.most = count(options, "maxMessagesPerPartition", None)
 
-    def open(self, from_seq: int = 1, stream: str = "") -> StreamSnapshot:
+    def open(self, from_seq: int = 1, stream: str = "", newest: NewestSegment | None = None) -> StreamSnapshot:
         """The stream's present state, see open_stream."""
-        snapshot = super().open(from_seq, stream)
+        snapshot = super().open(from_seq, stream, newest)
         if snapshot.domain is None and any(field.name == "domain" and not field.nullable for field in self.schema):
             raise StoreReadError(f"column 'domain' is NOT NULL, but store {self.path!r} names no domain")
         return snapshot

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from jetbroker.errors import StoreReadError
-from jetbroker.store.offline.reader import MAX_SEQ, Query, StreamSnapshot
+from jetbroker.store.offline.reader import MAX_SEQ, NewestSegment, Query, StreamSnapshot
 from spark_jobs.options import check_role, count, flag, query_of, sequence, time_ns
 from spark_jobs.source import StreamAndColumns, lost_error
 
@@ -160,7 +160,7 @@ class Present:
     """The stream's state, opened anew only when its files have changed.
 
     Spark asks a hundred times a second whether there is something new, and several times in each batch. Opening walks
-    all of the segment that is being written.
+    what is new in the segment that is being written.
     """
 
     def __init__(self, source: StreamAndColumns) -> None:
@@ -168,12 +168,13 @@ class Present:
         self._files: Hashable = None
         self._from_seq = 0
         self._snapshot: StreamSnapshot | None = None
+        self._newest = NewestSegment()
 
     def open(self, from_seq: int) -> StreamSnapshot:
         """As the source opens it; it may begin with an earlier sequence."""
         files = self.source.files()  # first: what comes while it is opened is seen the next time
         if self._snapshot is None or files is None or files != self._files or from_seq < self._from_seq:
-            self._snapshot = self.source.open(from_seq)
+            self._snapshot = self.source.open(from_seq, newest=self._newest)
             self._files, self._from_seq = files, from_seq
         return self._snapshot
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from pathlib import Path
 
 from jetbroker.errors import StoreReadError
-from jetbroker.store.offline.reader import StreamSnapshot
+from jetbroker.store.offline.reader import NewestSegment, StreamSnapshot
 from jetbroker.store.offline.stores import consumer_logs, files_of, list_streams, open_stream
 from spark_jobs.options import store_path
 from spark_jobs.patterns import named_by
@@ -23,9 +23,9 @@ class Streams:
         if not self.stream:
             raise StoreReadError('the option "stream" is missing: the name of the stream to read')
 
-    def open(self, from_seq: int = 1, stream: str = "") -> StreamSnapshot:
+    def open(self, from_seq: int = 1, stream: str = "", newest: NewestSegment | None = None) -> StreamSnapshot:
         """The present state of one of them, see open_stream."""
-        return open_stream(self.path, stream or self.stream, self.account, self.domain, from_seq)
+        return open_stream(self.path, stream or self.stream, self.account, self.domain, from_seq, newest)
 
     def files(self) -> Hashable:
         """Equal as long as no message is stored or removed; None: nobody knows."""

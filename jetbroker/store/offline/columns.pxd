@@ -12,6 +12,7 @@ cdef class SlotArrays:
     cdef int64_t* times
     cdef uint32_t* sizes
     cdef Py_ssize_t count, capacity
+    cdef int begin(self, Py_ssize_t slots) except -1
     cdef int put(self, Py_ssize_t slot, uint32_t offset, int64_t time_ns, uint32_t size) except -1
 
 
@@ -38,6 +39,7 @@ cdef class SegmentColumns:
     cdef Py_ssize_t slots
     cdef SlotArrays walked
     cdef int64_t last_time                 # of the messages walked so far
+    cdef bint unsure                       # what comes next may change what the last records mean
     cdef Py_ssize_t subjects
     cdef const uint32_t* subject_offsets
     cdef const char* subject_text
@@ -50,7 +52,9 @@ cdef class SegmentColumns:
 
     cdef bint _use_footer(self) except -1
     cdef int _need(self, Py_ssize_t start, Py_ssize_t count) except -1
-    cdef int _walk(self, Py_ssize_t start, Py_ssize_t limit) except -1
+    cdef bint _is_at(self, uint64_t seq, Py_ssize_t offset, Py_ssize_t limit) noexcept nogil
+    cdef bint _only_erased(self) except -1
+    cdef int _walk(self, Py_ssize_t limit) except -1
     cdef int _walk_message(self, Py_ssize_t pos, bint after_damage) except -1
     cdef int _walk_other(self, Py_ssize_t pos, bint after_damage, list deletions) except -1
     cdef Py_ssize_t _resume(self, Py_ssize_t pos, Py_ssize_t limit) noexcept nogil

@@ -19,8 +19,16 @@ class SegmentColumns:
     row_count: int
     size: int  # bytes of the plain form
     def __init__(
-        self, data: bytes | mmap, stream_id: int, first_seq: int, start: int, limit: int | None = None
+        self,
+        data: bytes | mmap,
+        stream_id: int,
+        first_seq: int,
+        start: int,
+        limit: int | None = None,
+        mark: tuple[int, int, int] | None = None,
     ) -> None: ...
+    def mark_of(self, seq: int) -> tuple[int, int, int] | None: ...
+    def grow(self, data: bytes | mmap, from_seq: int) -> bool: ...
     def select(
         self,
         deleted: bytes = b"",

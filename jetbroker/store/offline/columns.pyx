@@ -51,11 +51,26 @@ cdef void* _resized(void* block, size_t size) except NULL:
     return resized
 
 
+cdef void* _cleared(size_t count, size_t size) except NULL:
+    cdef void* block = calloc(count if count else 1, size)
+    if block == NULL:
+        raise MemoryError(f"no memory for {count} slots")
+    return block
+
+
 cdef class SlotArrays:
     def __dealloc__(self):
         free(self.offsets)
         free(self.times)
         free(self.sizes)
+
+    cdef int begin(self, Py_ssize_t slots) except -1:
+        """So many empty slots come first; nothing is written for them."""
+        self.offsets = <uint32_t*>_cleared(slots, sizeof(uint32_t))
+        self.times = <int64_t*>_cleared(slots, sizeof(int64_t))
+        self.sizes = <uint32_t*>_cleared(slots, sizeof(uint32_t))
+        self.count = self.capacity = slots
+        return 0
 
     cdef int put(self, Py_ssize_t slot, uint32_t offset, int64_t time_ns, uint32_t size) except -1:
         """Fills `slot` (>= count); slots jumped over stay empty."""
@@ -82,9 +97,10 @@ cdef class SegmentColumns:
 
     `data` is the file's content (a memory map will do) from its first byte; its records begin at `start`.  `limit` is
     the byte where they end; None: the footer says so, and without a good footer they are walked to the end of `data`.
+    `mark` is what `mark_of` gave for a sequence: what is before it is not looked at when its record is still there.
     """
 
-    def __init__(self, data, uint64_t stream_id, uint64_t first_seq, Py_ssize_t start, limit=None):
+    def __init__(self, data, uint64_t stream_id, uint64_t first_seq, Py_ssize_t start, limit=None, mark=None):
         self.view = data
         self.size = self.view.shape[0]
         self.data = <const char*>&self.view[0] if self.size else NULL
@@ -103,7 +119,15 @@ cdef class SegmentColumns:
             return
         if self.image is not None:
             self.image.unpack_all()
-        self._walk(start, self.size if limit is None else <Py_ssize_t>min(<object>self.size, limit))
+        end = self.size if limit is None else <Py_ssize_t>min(<object>self.size, limit)
+        self.walked = SlotArrays()
+        self.batches = BatchWalk()
+        self.valid_end = start
+        if mark is not None and self._is_at(mark[0], mark[1], end):
+            self.walked.begin(<Py_ssize_t>(<uint64_t>mark[0] - first_seq))
+            self.valid_end = mark[1]
+            self.last_time = mark[2]
+        self._walk(end)
 
     def __dealloc__(self):
         free(self.rows)
@@ -148,15 +172,63 @@ cdef class SegmentColumns:
                 self.damaged.append((self.first_seq + slot, self.first_seq + slot))
         return True
 
-    cdef int _walk(self, Py_ssize_t start, Py_ssize_t limit) except -1:
-        """Finds the records of [start, limit): damaged ones are skipped, a torn end is no damage."""
+    cdef bint _is_at(self, uint64_t seq, Py_ssize_t offset, Py_ssize_t limit) noexcept nogil:
+        """The whole record of this message is at this byte."""
+        cdef const char* record = self.data + offset
+        return (0 < offset < limit and seq >= self.first_seq and record_is_valid(record, limit - offset, self.seed)
+                and record_kind(record) == KIND_MESSAGE and record_seq(record) == seq)
+
+    def mark_of(self, uint64_t seq):
+        """(sequence, offset, time of what is before) of a message of a segment that was walked; None for any other."""
+        cdef Py_ssize_t slot, before
+        if self.walked is None or not self.first_seq < seq <= self.last_seq:
+            return None
+        slot = before = <Py_ssize_t>(seq - self.first_seq)
+        while before > 0 and self.offsets[before - 1] == OFFSET_EMPTY:
+            before -= 1
+        if before == 0 or self.offsets[slot] == OFFSET_EMPTY:
+            return None
+        return seq, self.offsets[slot], self.times[before - 1]
+
+    def grow(self, data, uint64_t from_seq):
+        """Go on where the last walk of the file ended, `data` is what it holds now; False: it has to be walked anew.
+
+        What was walked only changes when a message is overwritten, and a deletion that is appended then says so. The
+        messages from `from_seq` on are still checked.
+        """
+        cdef const unsigned char[::1] view = data
+        cdef Py_ssize_t slot, last = self.slots - 1
+        if self.walked is None or self.image is not None or self.unsure or last < 0 or view.shape[0] < self.valid_end:
+            return False
+        if decode_trailer(view[max(0, view.shape[0] - TRAILER_BYTES):]) is not None:
+            return False
+        if self.batches.torn or not self._only_erased():
+            return False        # what could not be read may be there by now
+        self.view = view
+        self.data = <const char*>&view[0]
+        self.size = view.shape[0]
+        slot = <Py_ssize_t>min(<uint64_t>last, max(from_seq, self.first_seq) - self.first_seq)
+        while slot <= last:
+            if (slot == last or self.offsets[slot] != OFFSET_EMPTY) and not self._readable(slot):
+                return False
+            slot += 1
+        self._walk(self.size)
+        return True
+
+    cdef bint _only_erased(self) except -1:
+        """Whatever is damaged was deleted."""
+        if not self.damaged:
+            return True
+        deleted = merge_ranges(self.deletions)
+        return all([ranges_cover(deleted, first, last) for first, last in self.damaged])
+
+    cdef int _walk(self, Py_ssize_t limit) except -1:
+        """Finds the records of [valid_end, limit): damaged ones are skipped, a torn end is no damage."""
         cdef const char* record
-        cdef Py_ssize_t pos = start
+        cdef Py_ssize_t pos = self.valid_end
         cdef bint after_damage = False
-        cdef list deletions = []
-        self.walked = SlotArrays()
-        self.batches = BatchWalk()
-        self.valid_end = start
+        cdef list deletions = [self.deletions]
+        self.unsure = False
         while pos < limit:
             record = self.data + pos
             if not record_is_valid(record, limit - pos, self.seed):
@@ -169,10 +241,12 @@ cdef class SegmentColumns:
                 after_damage = self._walk_other(pos, after_damage, deletions)
             pos += record_length(record)
             self.valid_end = pos
+            self.unsure = after_damage
         if self.batches.first_seq:
             # a batch that is being written, or that a crash cut short
             self.walked.count = <Py_ssize_t>(self.batches.first_seq - self.first_seq)
             self.valid_end = self.batches.start
+            self.unsure = True
         self.deletions = b"".join(deletions)
         self.offsets = self.walked.offsets
         self.times = self.walked.times

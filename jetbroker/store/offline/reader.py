@@ -72,7 +72,7 @@ class SegmentPart:
 
     `limit` is where its records end; None: its footer says so. `deleted` are the merged ranges that touch it, `torn`
     those of batches that never were whole. A segment of a shipped store is a file of `file_bytes` with this `sha256`,
-    which `path` may name by URL.
+    which `path` may name by URL. `mark` is that of the sequence from which the stream was opened, see SegmentColumns.
     """
 
     path: str
@@ -92,6 +92,7 @@ class SegmentPart:
     torn: bytes = b""
     sha256: str = ""
     file_bytes: int = 0
+    mark: tuple[int, int, int] | None = None
 
 
 @dataclass
@@ -131,13 +132,13 @@ class StreamSnapshot:
             and (query.include_deleted or (part.first_ns <= query.end_ns and part.last_ns >= query.start_ns))
         ]
         if query.subject:
-            planned = [part for part in planned if _select(part, _open_part(part), query) > 0]
+            planned = [part for part in planned if _select(part, _open_part(part, query), query) > 0]
         return planned
 
     def nth_seq(self, query: Query, count: int) -> int | None:
         """The sequence of the count-th message (from 1) that the query takes; None when it takes fewer."""
         for part in self.plan(replace(query, subject="")):
-            segment = _open_part(part)
+            segment = _open_part(part, query)
             rows = _select(part, segment, query)
             if rows >= count:
                 return segment.seq_of(count - 1)
@@ -183,7 +184,7 @@ def read_part(
     """The messages of one part as batches of this schema; unreadable ones are skipped, logged, added to `damaged`."""
     from jetbroker.store.offline.arrow import record_batch, wanted
 
-    segment = _open_part(part)
+    segment = _open_part(part, query)
     rows = _select(part, segment, query)
     known = len(segment.damaged)
     want = wanted(schema)
@@ -210,13 +211,36 @@ def list_streams(store_dir: str | os.PathLike[str]) -> list[tuple[str, str]]:
     return sorted(_stream_directories(_store(store_dir)[0]))
 
 
+class NewestSegment:
+    """The segment that is being written, kept by who opens a stream again and again: only what is new is walked."""
+
+    def __init__(self) -> None:
+        self._of: tuple[int, int, SegmentHeader] | None = None  # device, inode and header of its file
+        self._segment: SegmentColumns | None = None
+
+    def columns(self, entry: _Listed, stream_id: int, from_seq: int) -> SegmentColumns:
+        """Of messages before `from_seq` it may say what was so at an earlier time."""
+        data, file = _mapped_file(entry.path)
+        of = None if entry.header is None else (*file, entry.header)
+        if of is None or of != self._of or self._segment is None or not self._segment.grow(data, from_seq):
+            start = entry.header.header_len if entry.header else 0
+            self._segment = SegmentColumns(data, stream_id, entry.first_seq, start)
+            self._of = of
+        return self._segment
+
+
 def open_stream(
-    store_dir: str | os.PathLike[str], stream: str, account: str = "$G", domain: str = "", from_seq: int = 1
+    store_dir: str | os.PathLike[str],
+    stream: str,
+    account: str = "$G",
+    domain: str = "",
+    from_seq: int = 1,
+    newest: NewestSegment | None = None,
 ) -> StreamSnapshot:
     """Fixes the present state of a stream for reading. `store_dir`: as configured, or its `jetstream` folder.
 
     With a `domain`, only the store of this JetStream domain will do. What a reader that needs nothing before `from_seq`
-    can spare is not opened: the snapshot then begins with the segment of that sequence.
+    can spare is not opened: the snapshot then begins with the segment of that sequence. `newest` keeps what was walked.
     Raises StoreReadError when there is no such store or stream, StoreVersionError for a store of a newer release.
     """
     root, named = _store(store_dir)
@@ -232,7 +256,7 @@ def open_stream(
         raise StoreReadError(f"stream {stream!r} has memory storage: its messages are in no file")
     for _ in range(LISTING_ATTEMPTS):
         try:
-            return _snapshot(directory, stream, account, named, document, from_seq)
+            return _snapshot(directory, stream, account, named, document, from_seq, newest or NewestSegment())
         except FileNotFoundError:
             if not directory.is_dir():
                 raise StoreReadError(f"stream {stream!r} was deleted while it was opened") from None
@@ -253,8 +277,9 @@ def part_columns(part: SegmentPart, query: Query | None = None) -> SegmentColumn
 
     Raises StoreReadError when it is gone.
     """
-    segment = _open_part(part)
-    _select(part, segment, query or Query())
+    query = query or Query()
+    segment = _open_part(part, query)
+    _select(part, segment, query)
     return segment
 
 
@@ -429,7 +454,13 @@ def _listing(directory: Path, stream: str, document: dict[str, Any], from_seq: i
 
 
 def _snapshot(
-    directory: Path, stream: str, account: str, domain: str | None, document: dict[str, Any], from_seq: int
+    directory: Path,
+    stream: str,
+    account: str,
+    domain: str | None,
+    document: dict[str, Any],
+    from_seq: int,
+    newest: NewestSegment,
 ) -> StreamSnapshot:
     """Newest segment first: what deletes a message stands in its own segment or in a newer one.
 
@@ -444,7 +475,10 @@ def _snapshot(
         header = entry.header
         limit = _valid_before(entry, newer)
         start = header.header_len if header else 0
-        segment = SegmentColumns(_mapped(entry.path), stream_id, entry.first_seq, start, limit)
+        if newer is None:
+            segment = newest.columns(entry, stream_id, from_seq)
+        else:
+            segment = SegmentColumns(_mapped(entry.path), stream_id, entry.first_seq, start, limit)
         deleted = merge_ranges(deleted + segment.deletions)
         own = clip_ranges(deleted, entry.first_seq, segment.last_seq)
         damage = list(segment.damaged)
@@ -461,7 +495,8 @@ def _snapshot(
         limit = None if segment.sealed else segment.valid_end
         parts.append(
             SegmentPart(entry.path, stream, domain, stream_id, entry.first_seq, segment.last_seq, start, limit,
-                        messages, size, first_ns, last_ns, own, account, merge_ranges(packed_ranges(torn)))
+                        messages, size, first_ns, last_ns, own, account, merge_ranges(packed_ranges(torn)),
+                        mark=segment.mark_of(from_seq))
         )  # fmt: skip
         deleted = clip_ranges(deleted, 0, entry.first_seq - 1) if entry.first_seq else b""
         newer = entry
@@ -519,14 +554,19 @@ def without(first: int, last: int, deleted: bytes) -> list[tuple[int, int]]:
 
 def _mapped(path: str) -> mmap.mmap | bytes:
     """The file's content; a segment that is being made may still be empty."""
+    return _mapped_file(path)[0]
+
+
+def _mapped_file(path: str) -> tuple[mmap.mmap | bytes, tuple[int, int]]:
+    """The same, with the device and the inode of the file."""
     with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            return b""
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        about = os.fstat(file.fileno())
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if about.st_size else b""
+        return content, (about.st_dev, about.st_ino)
 
 
-def _open_part(part: SegmentPart) -> SegmentColumns:
-    """The segment as it was planned; raises StoreReadError when it is gone."""
+def _open_part(part: SegmentPart, query: Query) -> SegmentColumns:
+    """What a query needs of the segment as it was planned; raises StoreReadError when it is gone."""
     gone = SegmentGoneError(
         f"segment {part.path} of stream {part.stream!r} was removed after this read was planned (retention, purge or "
         "deletion of the stream); start the read again"
@@ -539,7 +579,8 @@ def _open_part(part: SegmentPart) -> SegmentColumns:
         raise gone from None
     if header is not None and header.stream_id != part.stream_id:
         raise gone
-    segment = SegmentColumns(data, part.stream_id, part.first_seq, part.records_start, part.limit)
+    mark = part.mark if part.mark is not None and query.start_seq >= part.mark[0] else None
+    segment = SegmentColumns(data, part.stream_id, part.first_seq, part.records_start, part.limit, mark)
     if part.limit is not None and segment.size < part.limit:
         raise StoreReadError(f"segment {part.path} of stream {part.stream!r} was cut after this read was planned")
     if part.limit is None and not segment.sealed:

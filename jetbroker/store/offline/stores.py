@@ -10,7 +10,7 @@ from jetbroker.errors import StoreReadError
 from jetbroker.store.format.hash_chain import FILE_NAME
 from jetbroker.store.offline import reader, shipped
 from jetbroker.store.offline.places import local_folder
-from jetbroker.store.offline.reader import StreamSnapshot
+from jetbroker.store.offline.reader import NewestSegment, StreamSnapshot
 
 
 def list_streams(store: str | os.PathLike[str]) -> list[tuple[str, str]]:
@@ -21,12 +21,17 @@ def list_streams(store: str | os.PathLike[str]) -> list[tuple[str, str]]:
 
 
 def open_stream(
-    store: str | os.PathLike[str], stream: str, account: str = "$G", domain: str = "", from_seq: int = 1
+    store: str | os.PathLike[str],
+    stream: str,
+    account: str = "$G",
+    domain: str = "",
+    from_seq: int = 1,
+    newest: NewestSegment | None = None,
 ) -> StreamSnapshot:
     """A stream's present state, see reader.open_stream. `store`: a `store_dir`, or where one was shipped to."""
     if shipped.is_shipped(store):
         return shipped.open_stream(store, stream, account, domain, from_seq)
-    return reader.open_stream(local_folder(store), stream, account, domain, from_seq)
+    return reader.open_stream(local_folder(store), stream, account, domain, from_seq, newest)
 
 
 def files_of(store: str | os.PathLike[str], stream: str, account: str = "$G") -> Hashable:
