@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nats
 import pytest
 import yaml
 
 from jetbroker.config import loader
-from jetbroker.testing import embedded
+from jetbroker.testing import Server, embedded
 from tests.support import dockerfile
 from tools.metrics import metrics
 
@@ -28,6 +32,7 @@ METRIC = re.compile(r"\b(?:gnatsd|jetstream|jetbroker)_\w+")
 LABEL = re.compile(r"\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}")
 OF_PROMETHEUS = {"instance", "job"}  # labels that every sample gets
 ENVIRONMENT = {"APP_PASSWORD": "a", "LEAF_PASSWORD": "b", "LEAF_NAME": "north", "HUB_URL": "nats-leaf://l:b@hub:7422"}
+SECONDS = 20.0
 
 Labels = dict[str, set[str]]
 
@@ -75,6 +80,50 @@ def test_a_broker_takes_the_configurations(path: Path) -> None:
     options = loader.load_file(str(path), ENVIRONMENT).options
     assert options.jetstream.store_dir == "/data"
     assert (options.port, options.http_port) == (4222, 8222)
+
+
+PASSWORD = re.compile(r"\$\{(\w+_PASSWORD):\?[^}]*\}")
+
+
+def of_service(name: str, password: str) -> dict[str, str]:
+    """What compose puts into the environment of a service of the hub and its leaves."""
+    service = yaml.safe_load((DOCKER / "compose.leafnodes.yaml").read_text())["services"][name]
+    return {key: PASSWORD.sub(lambda found: password, value) for key, value in service["environment"].items()}
+
+
+@pytest.mark.parametrize("password", ["sesame", "12345", 'a:/@?#%b c"\\{$x', "true"])
+async def test_leaves_log_in_at_the_hub_whatever_the_password(
+    password: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = yaml.safe_load((DOCKER / "compose.leafnodes.yaml").read_text())["services"]
+    here = {"0.0.0.0:4222": "127.0.0.1:-1", "0.0.0.0:8222": "127.0.0.1:-1", "0.0.0.0:7422": "127.0.0.1:-1"}
+    texts = {}
+    for name in ("hub", "leaf"):
+        texts[name] = (DOCKER / f"{name}.conf").read_text().replace("/data", str(tmp_path / name))
+        for address, instead in here.items():
+            texts[name] = texts[name].replace(address, instead)
+    for key, value in of_service("hub", password).items():
+        monkeypatch.setenv(key, value)
+    async with embedded(config=texts["hub"], jetstream=False) as hub:
+        (place,) = re.findall(r"Listening for leafnode connections on (\S+)", "\n".join(hub.log))
+        for key, value in (of_service("north", password) | {"HUB": place}).items():
+            monkeypatch.setenv(key, value)
+        _tini, _, _python, isolated, script = services["north"]["entrypoint"]
+        monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+        leaf = Server(config=texts["leaf"], command=[sys.executable, isolated, str(DOCKER / Path(script).name)])
+        at_hub = await nats.connect(hub.url, user="app", password=password)
+        heard = await at_hub.subscribe("readings")
+        await at_hub.flush()
+        with leaf:
+            at_leaf = await nats.connect(leaf.url)
+            until = time.monotonic() + SECONDS
+            while not heard.pending_msgs and time.monotonic() < until:
+                await at_leaf.publish("readings", b"21.5")
+                await at_leaf.flush()
+                await asyncio.sleep(0.05)
+            assert (await heard.next_msg(SECONDS)).data == b"21.5", leaf.log
+            await at_leaf.close()
+        await at_hub.close()
 
 
 @pytest.fixture(scope="module")
