@@ -7,6 +7,7 @@ fetch of one message with its ack. A file counts when one of its functions was c
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -131,6 +132,7 @@ def told(broker: subprocess.Popen[str], command: str) -> list[str]:
 
 def main() -> None:
     """Print the files of each case."""
+    argparse.ArgumentParser(prog="python -m benchmarks.crossed", description=__doc__).parse_args()
     build()
     with socket.socket() as free, tempfile.TemporaryDirectory(prefix="jetbroker-") as store:
         free.bind(("127.0.0.1", 0))
