@@ -11,6 +11,12 @@ from jetbroker.daemon.flags import FLAGS
 
 COMMANDS = ("check", "completion", "init", "passwd", "replay", "store", "top")
 """The words that are no flags of a start."""
+SECOND = {
+    "check": ("config",),
+    "completion": ("bash", "fish", "zsh"),
+    "store": ("cat", "export", "infer", "info", "ls", "restore", "ship", "verify"),
+}
+"""What comes behind one of them."""
 _FILES = frozenset("c config P pid l log tlscert tlskey tlscacert sd store_dir ports_file_dir".split())
 
 
@@ -38,6 +44,10 @@ def _dashed(name: str) -> str:
 
 def _bash(program: str) -> str:
     files = "|".join(_dashed(name) for name in sorted(_FILES))
+    second = [
+        f'        "2 {first}") COMPREPLY=( $(compgen -W "{" ".join(words)}" -- "$word") );;'
+        for first, words in SECOND.items()
+    ]
     return f"""\
 _{_word(program)}() {{
     local word="${{COMP_WORDS[COMP_CWORD]}}"
@@ -45,9 +55,12 @@ _{_word(program)}() {{
         {files}) COMPREPLY=( $(compgen -f -- "$word") ); return;;
     esac
     case "$word" in
-        -*) COMPREPLY=( $(compgen -W "{" ".join(_flags())}" -- "$word") );;
-        *) if [ "$COMP_CWORD" -eq 1 ]; then COMPREPLY=( $(compgen -W "{" ".join(COMMANDS)}" -- "$word") )
-           else COMPREPLY=( $(compgen -f -- "$word") ); fi;;
+        -*) COMPREPLY=( $(compgen -W "{" ".join(_flags())}" -- "$word") ); return;;
+    esac
+    case "$COMP_CWORD ${{COMP_WORDS[1]}}" in
+        "1 "*) COMPREPLY=( $(compgen -W "{" ".join(COMMANDS)}" -- "$word") );;
+{chr(10).join(second)}
+        *) COMPREPLY=( $(compgen -f -- "$word") );;
     esac
 }}
 complete -o filenames -F _{_word(program)} {program}
@@ -55,11 +68,16 @@ complete -o filenames -F _{_word(program)} {program}
 
 
 def _zsh(program: str) -> str:
+    second = [
+        f'    elif [[ "$CURRENT $words[2]" == "3 {first}" ]]; then compadd -- {" ".join(words)}'
+        for first, words in SECOND.items()
+    ]
     return f"""\
 #compdef {program}
 _{_word(program)}() {{
     if [[ "$PREFIX" == -* ]]; then compadd -- {" ".join(_flags())}
     elif (( CURRENT == 2 )); then compadd -- {" ".join(COMMANDS)}
+{chr(10).join(second)}
     else _files; fi
 }}
 if [ "$funcstack[1]" = "_{_word(program)}" ]; then _{_word(program)} "$@"; else compdef _{_word(program)} {program}; fi
@@ -68,6 +86,9 @@ if [ "$funcstack[1]" = "_{_word(program)}" ]; then _{_word(program)} "$@"; else 
 
 def _fish(program: str) -> str:
     lines = [f"complete -c {program} -n __fish_use_subcommand -f -a '{' '.join(COMMANDS)}'"]
+    for first, words in SECOND.items():
+        line = f"complete -c {program} -n '__fish_seen_subcommand_from {first}; and __fish_is_nth_token 2'"
+        lines.append(f"{line} -f -a '{' '.join(words)}'")
     for flag in _flags():
         kind = "l" if flag.startswith("--") else "s" if len(flag) == 2 else "o"
         lines.append(f"complete -c {program} -{kind} {flag.lstrip('-')}{' -r' if flag.lstrip('-') in _FILES else ''}")

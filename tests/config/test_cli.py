@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from jetbroker.auth.passwords import fits_hash
 from jetbroker.config.hints import did_you_mean
 from jetbroker.config.loader import load_file
-from jetbroker.daemon import cli, flags, signals
+from jetbroker.daemon import cli, completion, flags, signals
 from tests.support.process import jetbroker
 
 CONFIGS = Path(__file__).resolve().parent.parent.parent / "configs"
@@ -242,15 +242,30 @@ def test_bash_completes_flags_and_commands() -> None:
     if bash is None:
         pytest.skip("there is no bash here")
     script = run("completion", "bash").stdout
-    asked = "COMP_WORDS=(jetbroker {}); COMP_CWORD=1; _jetbroker; echo ${{COMPREPLY[*]}}\n"
-    done = subprocess.run(
-        [bash, "-c", script + asked.format("--store_") + asked.format("pas")],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.stdout == "--store_dir\npasswd\n"
+    asked = "COMP_WORDS=(jetbroker {}); COMP_CWORD=$(({} - 1)); _jetbroker; echo ${{COMPREPLY[*]}}\n"
+    for words in ("--store_", "pas", "store ver", "completion z", "check c", "-c pyproject.t", "store ls pyproject.t"):
+        script += asked.format(words, len(words.split()) + 1)
+    done = subprocess.run([bash, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.split() == [
+        "--store_dir", "passwd", "verify", "zsh", "config", "pyproject.toml", "pyproject.toml",
+    ]  # fmt: skip
+
+
+def test_fish_completes_flags_and_commands() -> None:
+    fish = shutil.which("fish")
+    if fish is None:
+        pytest.skip("there is no fish here")
+    script = run("completion", "fish").stdout
+    for words in ("--store_", "pas", "store ver", "completion z", "check c"):
+        script += f"complete -C 'jetbroker {words}'\n"
+    done = subprocess.run([fish, "--no-config", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.split() == ["--store_dir", "passwd", "verify", "zsh", "config"]
+
+
+def test_completed_words_are_those_that_the_commands_know() -> None:
+    for command, words in completion.SECOND.items():
+        refused = run(command, "nope").stderr
+        assert sorted(re.findall(r"\w+", refused.partition("choose from")[2])) == sorted(words)
 
 
 @pytest.mark.parametrize(
