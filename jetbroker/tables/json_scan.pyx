@@ -5,6 +5,7 @@ A payload is read once, strictly. Whatever is rare or wrong (an escape in a want
 another type, no JSON at all) is left to the RowDecoder, which judges it: here is no second rule, only a quick way to
 the same values.
 """
+cimport cython
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
@@ -24,6 +25,7 @@ cdef extern from *:
     """
     const uint64_t ONES
     const uint64_t HIGH_BITS
+    int first_bit "__builtin_ctzll"(uint64_t word) noexcept
 
 cdef extern from "Python.h":
     double PyOS_string_to_double(const char* s, char** endptr, object overflow_exception) except? -1.0
@@ -82,6 +84,7 @@ def takes(fields):
             and not inner.intersection(paths) and max(tops.values(), default=0) <= MAX_KEYS)
 
 
+@cython.final
 cdef class Column:
     """One column of a batch: Arrow's buffers of it, a row after the other."""
     cdef Kind kind
@@ -187,6 +190,7 @@ cdef class Column:
         return self.put(row, &found)
 
 
+@cython.final
 cdef class Node:
     """Keys of an object, and what is below them."""
     cdef list keys                   # UTF-8
@@ -216,6 +220,7 @@ cdef class Node:
         return -1
 
 
+@cython.final
 cdef class JsonScanner:
     """Payloads to columns, as the RowDecoder's `decode` gives them, for fields that `takes` agrees to."""
     cdef tuple fields
@@ -328,11 +333,12 @@ cdef class JsonScanner:
                                      or self.p[0] == c'\t'):
             self.p += 1
 
-    cdef bint _comes(self, char wanted) noexcept:
+    cdef inline bint _comes(self, char wanted) noexcept:
         """Is it next, behind white space? Then it is taken."""
-        self._space()
         if self.p == self.end or self.p[0] != wanted:
-            return False
+            self._space()
+            if self.p == self.end or self.p[0] != wanted:
+                return False
         self.p += 1
         return True
 
@@ -554,7 +560,7 @@ cdef inline const char* next_special(const char* p, const char* end) noexcept:
         special = ((quotes - ONES) & ~quotes | (backslashes - ONES) & ~backslashes | (word - ONES * 0x20) & ~word)
         special &= HIGH_BITS
         if special:
-            break
+            return p + (first_bit(special) >> 3)     # a match may only leave wrong marks behind itself
         p += 8
     while p < end and p[0] != c'"' and p[0] != c'\\' and <unsigned char>p[0] >= 0x20:
         p += 1
