@@ -176,3 +176,42 @@ async def test_a_reset_after_a_purge_begins_behind_the_floor_it_tells(played: Pl
     assert (await played.info())["ack_floor"]["stream_seq"] == 3
     assert (await played.on_reset("A", 0))["reset_seq"] == 4
     assert await played.bodies(1) == ["m4"]
+
+
+async def test_what_a_first_pass_leaves_out_goes_when_the_others_have_acked_it(played: Played) -> None:
+    await played.begin("interest")
+    await played.on_create("A", EXPLICIT)
+    for token in "cbb":
+        await played.on_publish(token, {})
+    await played.on_create("B", {**EXPLICIT, "deliver_policy": "last_per_subject", "filter_subject": "S.>"})
+    assert await played.bodies(2) == ["m1", "m2"]
+    await played.on_ack("A", 0, "+ACK", True)
+    state = (await played.api("STREAM.INFO.S", {"deleted_details": True}))["state"]
+    assert state["deleted"] == [2]
+    assert await played.bodies(2, "B") == ["m1", "m3"]
+
+
+async def test_what_another_consumers_start_leaves_out_goes_with_a_deleted_consumer(played: Played) -> None:
+    await played.begin("interest")
+    later = {"deliver_policy": "by_start_sequence", "opt_start_seq": 4}
+    await played.on_create("B", {**EXPLICIT, **later})
+    await played.on_create("A", {**EXPLICIT, "filter_subject": "S.b.x"})
+    for token in ("b.x", "b", "a"):
+        await played.on_publish(token, {})
+    await played.on_fetch("A", 2)  # finds one, and looks to the end
+    await played.on_ack("A", 0, "+ACK", True)
+    assert (await played.api("STREAM.INFO.S"))["state"]["messages"] == 2
+    await played.on_drop("A")
+    assert (await played.api("STREAM.INFO.S"))["state"]["messages"] == 0
+
+
+async def test_an_ack_of_what_was_given_up_moves_the_floor(played: Played) -> None:
+    await played.begin("interest")
+    await played.on_create("A", {"ack_policy": "all", "max_deliver": 1, "ack_wait": 1_000_000})
+    await played.on_publish("a", {})
+    assert await played.bodies(1) == ["m1"]
+    while not played.advisories:
+        await played.info()
+    await played.on_ack("A", 0, "+ACK", True)
+    assert (await played.info())["ack_floor"]["stream_seq"] == 1
+    assert (await played.api("STREAM.INFO.S"))["state"]["messages"] == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence as Some
 from typing import Any
 
@@ -29,13 +30,14 @@ def is_known(stream: dict[str, Any], done: Some[Step], places: Some[str], theirs
     step = done[-1]
     return (
         _keeps_one(step, places)
-        or _leaves_its_first(stream, step, places, ours)
+        or _leaves_its_first(stream, step, places, theirs, ours)
         or _forgets_an_idle_purge(stream, done, places, ours)
         or _passes_what_it_looked_at(step, places, theirs, ours)
         or _gives_up_later(done, places)
         or _begins_behind_the_purge(done, places)
         or _takes_along_more(done, places, ours)
-        or _ignores_what_was_given_up(done, places, ours)
+        or _ignores_what_was_given_up(stream, done, places, theirs, ours)
+        or _keeps_what_nobody_gets(stream, done, places, theirs, ours)
         or _removes_what_was_not_given(stream, done, places)
         or _is_last_per_subject(done, places)
         or _is_moved_back(done, theirs, ours)
@@ -47,22 +49,39 @@ def _all_end(places: Some[str], ends: tuple[str, ...]) -> bool:
     return all(place.endswith(ends) for place in places)
 
 
+def _all_begin(places: Some[str], begin: str) -> bool:
+    return all(place.startswith(begin) for place in places)
+
+
+def _takes_last_per_subject(config: dict[str, Any]) -> bool:
+    return config.get("deliver_policy") == "last_per_subject"
+
+
 def _keeps_one(step: Step, places: Some[str]) -> bool:
     """A purge that keeps some, or a roll-up of all, removes one: nats-server counts it still, tells of it or not."""
     keeps = (step[0] == "purge" and "keep" in step[1]) or (step[0] == "publish" and step[2].get("Nats-Rollup") == "all")
     return bool(keeps and _all_end(places, _MISCOUNTED))
 
 
-def _leaves_its_first(stream: dict[str, Any], step: Step, places: Some[str], ours: Any) -> bool:
-    """A purge up to a sequence empties a stream in files: nats-server may name a removed message as the first one."""
-    return bool(
+def _leaves_its_first(stream: dict[str, Any], step: Step, places: Some[str], theirs: Any, ours: Any) -> bool:
+    """A purge up to a sequence empties a stream in files: nats-server may name a removed message as the first one.
+
+    A consumer that was given removed messages waits for their acks then, where ours is done with them.
+    """
+    if not (
         step[0] == "purge"
         and stream["storage"] == "file"
         and step[1].get("seq", 0) > 1
         and isinstance(ours, list)
         and ours[0]["state"]["messages"] == 0
-        and _all_end(places, _FIRST)
+    ):
+        return False
+    waiting = tuple(
+        f"/{at}/ack_floor/last_active"
+        for at in range(1, _ADVISORIES)
+        if theirs[at].get("num_ack_pending", 0) > ours[at].get("num_ack_pending", 0)
     )
+    return all(place in waiting or place.endswith(_FIRST) for place in places)
 
 
 def _forgets_an_idle_purge(stream: dict[str, Any], done: Some[Step], places: Some[str], ours: Any) -> bool:
@@ -121,17 +140,47 @@ def _takes_along_more(done: Some[Step], places: Some[str], ours: Any) -> bool:
     )
 
 
-def _ignores_what_was_given_up(done: Some[Step], places: Some[str], ours: Any) -> bool:
-    """Ack policy all, an ack of what was given up (max_deliver): nats-server's floor stays, and the message."""
+def _ignores_what_was_given_up(
+    stream: dict[str, Any], done: Some[Step], places: Some[str], theirs: Any, ours: Any
+) -> bool:
+    """Ack policy all, an ack of what was given up (max_deliver): nats-server's floor stays, and the message.
+
+    Our floor is the message then. An interest stream removes what nobody else waits for.
+    """
     step = done[-1]
     if step[0] not in ("ack", "forged") or step[3] not in _FINISHING or not isinstance(ours, list):
         return False
-    given_up = any(".max_deliver" in told for told in ours[_ADVISORIES])
-    floor = f"/{1 + NAMES.index(step[1])}/ack_floor/"
+    at = 1 + NAMES.index(step[1])
+    told = [json.loads(each) for each in ours[_ADVISORIES]]
+    given_up = [each["stream_seq"] for each in told if each["consumer"] == step[1] and "max_deliver" in each["type"]]
+    left, right = theirs[at].get("ack_floor", {}), ours[at].get("ack_floor", {})
+    forgiven = [f"/{at}/ack_floor/"]
+    if stream["retention"] == "interest" and theirs[0]["state"]["messages"] > ours[0]["state"]["messages"]:
+        forgiven.append("/0/state/")
     return bool(
-        given_up
-        and _configs(done).get(step[1], {}).get("ack_policy") == "all"
-        and all(place.startswith((floor, "/0/state/")) for place in places)
+        ours[at].get("config", {}).get("ack_policy") == "all"
+        and right["stream_seq"] in given_up
+        and left["stream_seq"] < right["stream_seq"]
+        and all(place.startswith(tuple(forgiven)) for place in places)
+    )
+
+
+def _keeps_what_nobody_gets(
+    stream: dict[str, Any], done: Some[Step], places: Some[str], theirs: Any, ours: Any
+) -> bool:
+    """An interest stream, and what a consumer never gives out: nats-server keeps it when the others are done with it.
+
+    That is what the first pass for the last messages per subject leaves out. Once a consumer is deleted it is also what
+    another one's start leaves out.
+    """
+    if stream["retention"] != "interest" or not isinstance(ours, list) or not _all_begin(places, "/0/state/"):
+        return False
+    left, right = theirs[0]["state"], ours[0]["state"]
+    configs = [each["config"] for each in ours[1:_ADVISORIES] if "config" in each]
+    starts = [each.get("opt_start_seq", 0) for each in configs if done[-1][0] == "drop"]
+    return bool(
+        left["messages"] > right["messages"]
+        and (left["first_seq"] < max(starts, default=0) or any(map(_takes_last_per_subject, configs)))
     )
 
 
@@ -166,12 +215,17 @@ def _is_last_per_subject(done: Some[Step], places: Some[str]) -> bool:
 
 
 def _is_moved_back(done: Some[Step], theirs: Any, ours: Any) -> bool:
-    """At a restart nats-server moves a consumer that waits for a later sequence back to the end of the stream."""
+    """At a restart nats-server moves a consumer that waits for a later sequence back to the end of the stream.
+
+    What it counts for another one with the last messages per subject is known besides.
+    """
     if done[-1][0] != "restart" or not (isinstance(theirs, list) and isinstance(ours, list)):
         return False
     last = ours[0]["state"]["last_seq"]
     for left, right in zip(theirs[1:_ADVISORIES], ours[1:_ADVISORIES], strict=True):
-        if left != right and not (
+        if left == right or _takes_last_per_subject(right.get("config", {})):
+            continue
+        if not (
             right["delivered"]["stream_seq"] > last == left["delivered"]["stream_seq"] and left["num_pending"] == 0
         ):
             return False

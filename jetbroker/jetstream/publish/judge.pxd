@@ -83,6 +83,10 @@ cdef class Judge:
     cdef int remember(self, Candidate stored, int64_t now_ns) except -1
     # What was stored from first_lost on is gone.
     cdef int forget_from(self, uint64_t first_lost) except -1
+    # The Nats-Msg-Id of the last message, b"" when it has none.
+    cdef bytes id_of_last(self)
+    # Sequences without messages follow: the id that was asked for just before stays that of the last message.
+    cdef int skipped(self) noexcept
 
     # The single rules: what forbids it, None: nothing. Each notes what the headers ask for.
     cdef object features(self, Candidate asked)
@@ -95,7 +99,6 @@ cdef class Judge:
     # A counter's next total becomes its payload. `staged`: the totals of the same batch by subject, None: no batch.
     cdef object counter(self, Candidate asked, dict staged)
     cdef object _is_lone_increment(self, Candidate asked)
-    cdef bytes _id_of_last(self)
 
 
 cdef Candidate candidate_of(SubjectEntry entry, bytes headers, const char* payload, Py_ssize_t payload_len)

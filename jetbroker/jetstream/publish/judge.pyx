@@ -148,6 +148,10 @@ cdef class Judge:
             self.last_id_seq = 0       # the sequence is given out again
         return self.dedup.forget_from(first_lost)
 
+    cdef int skipped(self) noexcept:
+        self.last_id_seq = self.log.last_seq
+        return 0
+
     # --- rules ---
 
     cdef object features(self, Candidate asked):
@@ -248,13 +252,12 @@ cdef class Judge:
         cdef bytes last
         if not expected.n:
             return None
-        last = self._id_of_last()
+        last = self.id_of_last()
         if expected.p[:expected.n] == last:
             return None
         return api_error("stream_wrong_last_msg_id", id=last.decode("utf-8", "replace"))
 
-    cdef bytes _id_of_last(self):
-        """The Nats-Msg-Id of the last message, b"" when it has none."""
+    cdef bytes id_of_last(self):
         cdef StoredMessage stored
         cdef const char* value = NULL
         cdef Py_ssize_t value_len = 0

@@ -303,9 +303,12 @@ cdef class Stream(LogObserver):
         cdef bint moves = everything and self.log.last_seq + 1 < seq
         if moves and seq > limits.STREAM_SKIP_SEQUENCE:
             raise SequenceError(f"sequence {seq} is beyond {limits.STREAM_SKIP_SEQUENCE}")
+        if moves:
+            self.ingest.judge.id_of_last()
         purged = self.log.purge(pattern.encode(), seq, keep)
         if moves:
             self.log.skip_to(seq)      # "below seq" holds for sequences to come, too
+            self.ingest.judge.skipped()
         if everything and seq != 1:
             self._first_is_known()
         self.ingest.interest.recount(purged != 1 or everything)

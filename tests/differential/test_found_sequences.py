@@ -1,0 +1,57 @@
+"""Short sequences that random ones have led to: each shows a rule of nats-server that both servers follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.differential.conftest import Pair
+from tests.support.sequence_runs import play_all
+from tests.support.sequence_steps import Sequence, Step
+
+pytestmark = pytest.mark.differential
+
+LIMITS = {"retention": "limits", "storage": "file", "allow_direct": True}
+WITH_ID = {"Nats-Msg-Id": "id1"}
+AFTER_ID = {"Nats-Expected-Last-Msg-Id": "id1"}
+AFTER_OTHER = {"Nats-Expected-Last-Msg-Id": "id0"}
+FOUND: list[tuple[str, dict[str, Any], tuple[Step, ...]]] = [
+    (
+        "a purge beyond the end: the id of the last message is known on",
+        LIMITS,
+        (
+            ("publish", "a", WITH_ID),
+            ("purge", {"seq": 9}),
+            ("publish", "a", AFTER_OTHER),
+            ("publish", "a", AFTER_ID),
+            ("publish", "a", AFTER_ID),
+        ),
+    ),
+    (
+        "a purge beyond the end: the last message had no id",
+        LIMITS,
+        (
+            ("publish", "a", WITH_ID),
+            ("publish", "a", {}),
+            ("purge", {"seq": 9}),
+            ("publish", "a", AFTER_OTHER),
+            ("publish", "a", AFTER_ID),
+        ),
+    ),
+    (
+        "a restart, a purge beyond the end: the id of the last message is known on",
+        LIMITS,
+        (("publish", "a", WITH_ID), ("restart",), ("purge", {"seq": 9}), ("publish", "a", AFTER_OTHER)),
+    ),
+]
+
+
+@pytest.mark.parametrize(("stream", "steps"), [each[1:] for each in FOUND], ids=[each[0] for each in FOUND])
+async def test_both_servers_do_the_same(
+    pair_of: Callable[[str], Pair], stream: dict[str, Any], steps: tuple[Step, ...]
+) -> None:
+    pair = pair_of("jetstream { store_dir: STORE }")
+    different = await play_all((pair.reference, pair.broker), [Sequence(0, stream, steps)])
+    assert not different, "\n\n".join(map(str, different))
