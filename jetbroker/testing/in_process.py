@@ -97,8 +97,8 @@ class EmbeddedBroker:
         self._tenant = object()
         self._broker: Broker | None = None
         self._urls: dict[str, str] = {}
-        self._port = Port(port)
         self._folder: Folder | None = Folder(config, store_dir)
+        self._port = Port(port)
         self._scheme = "nats"
 
     @property

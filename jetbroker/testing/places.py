@@ -50,6 +50,8 @@ class Folder:
     """A broker's files: its configuration when that was given as a text, and its store."""
 
     def __init__(self, config: str | os.PathLike[str], store_dir: str | os.PathLike[str]) -> None:
+        if isinstance(config, str) and config.endswith(".conf") and not any(map(str.isspace, config)):
+            raise ServerError(f"config={config!r} is a text, and looks like the name of a file: pass it as a Path")
         path = tempfile.mkdtemp(prefix="jetbroker-")
         self._remove = weakref.finalize(self, _remove, path, os.getpid())
         self._is_own = not store_dir

@@ -74,8 +74,8 @@ class Server:
         self._leak: weakref.finalize[[subprocess.Popen[str], int], Server] | None = None  # ends what nobody closes
         self._reader: threading.Thread | None = None
         self._output = _Output()
-        self._place = Port(port)
         self._folder = Folder(config, store_dir)
+        self._place = Port(port)
         self.store_dir = self._folder.store_dir if jetstream else ""
         self._owner = os.getpid()
         self._command = [*command, "-a", HOST, "-p", str(self.port)]

@@ -177,6 +177,11 @@ def test_what_cannot_be_is_told(tmp_path: Path) -> None:
         assert next_one.port == broker.port
 
 
+def test_the_name_of_a_file_is_no_configuration() -> None:
+    with pytest.raises(ServerError, match="pass it as a Path"):
+        embedded(config="/etc/broker.conf")
+
+
 def test_a_broker_that_is_forgotten_ends_with_a_warning() -> None:
     with embedded() as other:  # keeps the thread
         broker = made().start()
