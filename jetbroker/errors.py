@@ -1,8 +1,12 @@
 """The error taxonomy: whose fault it is decides who hears of it."""
 
+from collections.abc import Sequence
+
 
 class JetbrokerError(Exception):
-    """Base of all errors the broker raises on purpose."""
+    """Base of all errors the broker raises on purpose. `hints`: lines that say what may have been meant."""
+
+    hints: Sequence[str] = ()
 
 
 class ConfigError(JetbrokerError):

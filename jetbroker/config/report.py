@@ -23,7 +23,7 @@ _UNKNOWN_FIELD = "unknown field {}"
 
 
 class ConfigErrors(ConfigError):
-    """Everything that is wrong with a configuration, one line each. `hints`: what may have been meant."""
+    """Everything that is wrong with a configuration, one line each."""
 
     def __init__(self, lines: list[str], hints: Sequence[str] = ()) -> None:
         super().__init__("".join(f"{line}\n" for line in lines))

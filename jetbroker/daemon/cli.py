@@ -116,6 +116,8 @@ def _main(words: Sequence[str], program: str) -> int:
         return _run(line, program)
     except JetbrokerError as error:
         print(f"{program}: {error}", file=sys.stderr)
+        for hint in error.hints if program != NATS_SERVER else ():
+            print(f"{program}: {hint}", file=sys.stderr)
         return 1
 
 

@@ -171,6 +171,12 @@ def test_a_wrong_flag_is_told_with_what_may_have_been_meant() -> None:
     assert run("pasword").stderr == 'jetbroker: unrecognized command: "pasword", did you mean "passwd"?\n'
 
 
+def test_under_the_name_of_nats_server_only_its_own_words_are_told(tmp_path: Path) -> None:
+    (tmp_path / "bad").write_text("prot: 1\n")
+    told = as_nats_server("-t", "-c", str(tmp_path / "bad")).stderr
+    assert told.count("\n") == 2 and told.endswith('unknown field "prot"\n\n')
+
+
 def test_under_the_name_of_nats_server_a_wrong_flag_shows_the_usage_and_succeeds() -> None:
     result = as_nats_server("-nope")
     assert (result.returncode, result.stderr) == (0, "flag provided but not defined: -nope\n")
@@ -216,6 +222,10 @@ def test_a_check_tells_all_faults_and_what_may_have_been_meant(tmp_path: Path) -
         'jetbroker: bad:1:0: did you mean "max_payload"?',
         'jetbroker: bad:3:13: did you mean "domain"?',
     ]
+    for words in (["-t", "-c", "bad"], ["-c", "bad"]):
+        told = run(*words, cwd=tmp_path)
+        assert told.returncode == 1
+        assert told.stderr.splitlines()[-2:] == result.stderr.splitlines()[-2:]
     (tmp_path / "unset").write_text("port: $NOWHERE_SET\n")
     result = run("check", "config", "unset", cwd=tmp_path)
     assert result.returncode == 1 and "NOWHERE_SET" in result.stderr and "unset" in result.stderr
