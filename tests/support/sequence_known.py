@@ -49,8 +49,8 @@ def _all_end(places: Some[str], ends: tuple[str, ...]) -> bool:
     return all(place.endswith(ends) for place in places)
 
 
-def _all_begin(places: Some[str], begin: str) -> bool:
-    return all(place.startswith(begin) for place in places)
+def _all_begin(places: Some[str], begins: tuple[str, ...]) -> bool:
+    return all(place.startswith(begins) for place in places)
 
 
 def _takes_last_per_subject(config: dict[str, Any]) -> bool:
@@ -111,7 +111,7 @@ def _gives_up_later(done: Some[Step], places: Some[str]) -> bool:
     pauses = [each[2] for each in done if each[:2] == ("pause", step[1])]
     own = f"/{1 + NAMES.index(step[1])}/"
     counts = (f"{own}num_ack_pending", f"{own}num_redelivered", f"/{_ADVISORIES}")
-    return bool(pauses and pauses[-1] and all(place.startswith(counts) for place in places))
+    return bool(pauses and pauses[-1] and _all_begin(places, counts))
 
 
 def _begins_behind_the_purge(done: Some[Step], places: Some[str]) -> bool:
@@ -161,7 +161,7 @@ def _ignores_what_was_given_up(
         ours[at].get("config", {}).get("ack_policy") == "all"
         and right["stream_seq"] in given_up
         and left["stream_seq"] < right["stream_seq"]
-        and all(place.startswith(tuple(forgiven)) for place in places)
+        and _all_begin(places, tuple(forgiven))
     )
 
 
@@ -173,7 +173,7 @@ def _keeps_what_nobody_gets(
     That is what the first pass for the last messages per subject leaves out. Once a consumer is deleted it is also what
     another one's start leaves out.
     """
-    if stream["retention"] != "interest" or not isinstance(ours, list) or not _all_begin(places, "/0/state/"):
+    if stream["retention"] != "interest" or not isinstance(ours, list) or not _all_begin(places, ("/0/state/",)):
         return False
     left, right = theirs[0]["state"], ours[0]["state"]
     configs = [each["config"] for each in ours[1:_ADVISORIES] if "config" in each]
@@ -192,7 +192,7 @@ def _removes_what_was_not_given(stream: dict[str, Any], done: Some[Step], places
         and step[3] in _FINISHING
         and stream["retention"] != "limits"
         and any(each[:2] in (("drop", step[1]), ("reset", step[1])) for each in done)
-        and all(place.startswith("/0/state/") for place in places)
+        and _all_begin(places, ("/0/state/",))
     )
 
 
@@ -207,11 +207,11 @@ def _is_last_per_subject(done: Some[Step], places: Some[str]) -> bool:
     found = [
         (number, name)
         for number, name in enumerate(NAMES, 1)
-        if _configs(done).get(name, {}).get("deliver_policy") == "last_per_subject"
+        if _takes_last_per_subject(_configs(done).get(name, {}))
         and (restarted or any(each[:2] == ("reset", name) for each in done))
     ]
     counted = tuple(f"/{number}/" for number, _ in found)
-    return all(place.startswith(counted) for place in places) or any(step[1:2] == (name,) for _, name in found)
+    return _all_begin(places, counted) or any(step[1:2] == (name,) for _, name in found)
 
 
 def _is_moved_back(done: Some[Step], theirs: Any, ours: Any) -> bool:
