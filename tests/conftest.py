@@ -27,6 +27,7 @@ settings.register_profile("nightly", max_examples=3000, deadline=None)
 
 # nats-server's own goroutines race: now and then it loses an advisory or answers late, and a comparison with it
 # would fail without a fault of ours. These tests fail when they fail twice; the report names each that ran again.
+# Some stand beside what they are about; they have the marker.
 COMPARED = "tests/differential/"
 
 # Few tests that take long: they begin first, or one worker would still be at them when the others have ended.
@@ -40,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The order in which workers take files: long ones, then those of many tests."""
     counts = Counter(_file(item.nodeid) for item in items)
     for item in items:
-        if item.nodeid.startswith(COMPARED):
+        if item.nodeid.startswith(COMPARED) or item.get_closest_marker("differential"):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
     def rank(item: pytest.Item) -> tuple[int, int, str]:

@@ -83,6 +83,7 @@ class WebsocketClient:
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=STOP_TIMEOUT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.port: int = self.socket.getsockname()[1]  # our end's
         self.head = b""
         self.info = b""
         self.closed = False

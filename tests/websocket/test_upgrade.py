@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import pytest
 
@@ -97,7 +98,11 @@ def answer(daemon: Daemon, sent: bytes) -> tuple[str, str, list[str]]:
         client.send(sent)
         first = client.read_head()
         if b"101" in first and b"/leafnode" not in sent:
-            return normalised(first + client.until(b"\r\n")), "", log_of(daemon, after, "Client connection created")
+            return (
+                normalised(first + client.until(b"\r\n")),
+                "",
+                log_of(daemon, client, after, "Client connection created"),
+            )
         if first.startswith(b"HTTP/1.1") and b"101" not in first and b"Connection: close" not in first:
             client.send(request(Connection="close"))
             awaited = "header 'Connection'"
@@ -107,7 +112,7 @@ def answer(daemon: Daemon, sent: bytes) -> tuple[str, str, list[str]]:
             awaited = "handshake error"
         rest = client.raw_to_end()
     # the same line for both requests may be there once or twice when it is looked at
-    return normalised(first), normalised(rest), list(dict.fromkeys(log_of(daemon, after, awaited)))
+    return normalised(first), normalised(rest), list(dict.fromkeys(log_of(daemon, client, after, awaited)))
 
 
 def normalised(data: bytes) -> str:
@@ -120,12 +125,20 @@ def normalised(data: bytes) -> str:
     return re.sub(r"(?s)(\x82~..INFO|INFO|\xc2~).*", "INFO", text)
 
 
-def log_of(daemon: Daemon, after: int, awaited: str) -> list[str]:
-    """The log lines about a connection without what differs each time, once there is one with `awaited`."""
+def log_of(daemon: Daemon, client: WebsocketClient, after: int, awaited: str) -> list[str]:
+    """The client's log lines without what differs each time, once there is one with `awaited`.
+
+    A server may write the last line of another client meanwhile: lines with another port do not count.
+    """
+
+    def own(lines: Sequence[str]) -> list[str]:
+        ports = ((line, re.search(r"127\.0\.0\.1:(\d+) - ", line)) for line in lines[after:])
+        return [line for line, port in ports if port is None or int(port[1]) == client.port]
+
     if awaited:
-        daemon.wait_for(awaited, after)
+        daemon.wait_until(lambda lines: any(awaited in line for line in own(lines)), awaited)
     found = []
-    for line in daemon.log[after:]:
+    for line in own(daemon.log):
         text = re.sub(r"^.*?\[(INF|ERR|DBG|WRN)\] ", "", line)
         text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:P", re.sub(r"wid:\d+", "wid:N", text))
         # what Go says of itself when it answers on a connection it has given away
