@@ -8,25 +8,31 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Protocol
 from urllib.parse import unquote, urlparse
 
 from jetbroker.errors import JetbrokerError, PlaceError
+from jetbroker.store.offline.place_errors import S3, said
 
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")
 FILE = "file"
-SAME = {"s3a": "s3", "s3n": "s3"}  # as Hadoop and Spark call them
+SAME = {"s3a": S3, "s3n": S3}  # as Hadoop and Spark call them
 PACKAGES = {
-    "s3": "'jetbroker[ship]'",
+    S3: "'jetbroker[ship]'",
     **dict.fromkeys(("gs", "gcs"), "gcsfs"),
     **dict.fromkeys(("abfs", "abfss", "az", "adl"), "adlfs"),
 }
 BLOCK_BYTES = 8 * 1024 * 1024  # of an upload or download: what is held in memory, and a part of a multipart upload
 CHUNK_BYTES = 1024 * 1024
-REASON_CHARACTERS = 300
+# An endpoint that is down is told within seconds; by itself the library goes on for a quarter of a minute, and for
+# minutes where nothing answers at all
+S3_CONNECT_S = 3
+S3_ATTEMPTS = 3
+S3_ATTEMPTS_ENV = "AWS_MAX_ATTEMPTS"  # who sets it decides
+S3_ROUNDS = 2  # of so many attempts, where an answer does not come or is cut short
 
 Paced = Callable[[int], None]  # called with the bytes that were read; may wait
 
@@ -142,14 +148,17 @@ class RemotePlace:
         found = SCHEME.match(url)
         if found is None:
             raise PlaceError(f"{url}: this is no URL")
-        scheme = found[1]
-        self.text = f"{SAME.get(scheme.lower(), scheme)}://{url[found.end() :].rstrip('/')}"
+        self._scheme = SAME.get(found[1].lower(), found[1].lower())
+        self.text = f"{self._scheme}://{url[found.end() :].rstrip('/')}"
         try:
             import fsspec
         except ImportError:
             raise PlaceError(f"{url}: this needs fsspec: pip install 'jetbroker[ship]'") from None
         with self._told(""):
-            self._files, self._root = fsspec.core.url_to_fs(self.text, use_listings_cache=False)
+            options = _s3_options(fsspec.config.conf) if self._scheme == S3 else {}
+            self._files, self._root = fsspec.core.url_to_fs(self.text, use_listings_cache=False, **options)
+            if self._scheme == S3:
+                self._files.retries = S3_ROUNDS
 
     def address(self, name: str) -> str:
         return f"{self.text}/{name}" if name else self.text
@@ -214,11 +223,19 @@ class RemotePlace:
         except JetbrokerError:
             raise
         except ImportError as error:
-            package = PACKAGES.get(self.text.partition(":")[0].lower())
+            package = PACKAGES.get(self._scheme)
             advice = "" if package is None else f": pip install {package}"
-            raise PlaceError(f"{self.address(name)}: {_reason(error)}{advice}") from None
+            raise PlaceError(f"{self.address(name)}: {said(error, self._scheme)}{advice}") from None
         except Exception as error:
-            raise PlaceError(f"{self.address(name)}: {_reason(error)}") from None
+            raise PlaceError(f"{self.address(name)}: {said(error, self._scheme)}") from None
+
+
+def _s3_options(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """How long to try; what fsspec's own settings say stands above."""
+    calls: dict[str, Any] = {"connect_timeout": S3_CONNECT_S}
+    if S3_ATTEMPTS_ENV not in os.environ:
+        calls["retries"] = {"total_max_attempts": S3_ATTEMPTS}
+    return {"config_kwargs": calls | settings.get(S3, {}).get("config_kwargs", {})}
 
 
 def sync_folder(folder: Path) -> None:
@@ -243,9 +260,3 @@ def _bounded(data: bytes, most: int, address: str) -> bytes:
     if len(data) > most:
         raise PlaceError(f"{address}: {len(data)} bytes, at most {most} are taken")
     return data
-
-
-def _reason(error: Any) -> str:
-    """One line of what a library says."""
-    lines = str(error.strerror if isinstance(error, OSError) and error.strerror else error).split("\n")
-    return (lines[0] or type(error).__name__)[:REASON_CHARACTERS]

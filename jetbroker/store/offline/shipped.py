@@ -24,6 +24,7 @@ def read_marker(place: Place) -> tuple[str, int, str | None]:
     """Epoch, format and domain of the store that was shipped here. Raises PlaceError, StoreVersionError."""
     data = place.read(form.MARKER, form.MARKER_BYTES)
     if data is None:
+        place.names(form.MANIFESTS)  # which tells when there is no such bucket
         raise StoreReadError(f"{place.text!r}: no shipped store ({form.MARKER} is missing)")
     return form.decode_marker(data, place.address(form.MARKER))
 
