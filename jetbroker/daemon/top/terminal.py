@@ -61,17 +61,20 @@ class Terminal:
         return _ARROWS.get(pressed, pressed[:1].decode("ascii", "replace"))
 
 
+def _told(number: int, frame: FrameType | None) -> None:
+    """The number is in the pipe: what is being written is written first."""
+
+
 @contextmanager
 def taken() -> Iterator[Terminal]:
     """The terminal, until the end of the block: then it is as it was before."""
     keys = sys.stdin.fileno()
     before = termios.tcgetattr(keys)
     signals, tell = os.pipe()
-
-    def end(number: int, frame: FrameType | None) -> None:  # at any moment: what is being written is written first
-        os.write(tell, bytes((number,)))
-
-    handlers = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    os.set_blocking(tell, False)
+    # not the handler: one that comes just before the wait, or to another thread, would run behind the wait only
+    wakes = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+    handlers = {number: signal.signal(number, _told) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     handlers[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # nobody would give the screen back
     try:
         tty.setcbreak(keys)
@@ -82,5 +85,6 @@ def taken() -> Iterator[Terminal]:
             termios.tcsetattr(keys, termios.TCSADRAIN, before)
         for number, handler in handlers.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(wakes)
         os.close(signals)
         os.close(tell)
