@@ -120,8 +120,9 @@ def weigh_shadow(Shadow shadow not None) -> None:
 
 
 def remove_shadow(Shadow shadow not None) -> None:
-    """Take its subscription back."""
+    """Take its subscription back. Nobody asks it any more: Python does not collect cycles through subscriptions."""
     shadow.exporter.unsubscribe(shadow.own)
+    shadow.own = None
 
 
 def shadow_subject(bytes subscribed not None, object stream) -> bytes | None:

@@ -194,13 +194,16 @@ class Broker:
     def apply_accounts(self, graph: "Graph", only: set[str] | None = None) -> None:
         """For a reload: the accounts of `options`, which has been brought up to date, and what they give each other.
 
-        An account that stays keeps its clients, subscriptions and streams. Clients of one that is gone are closed by
-        whoever judges their logins next. `only`: nothing has changed but these accounts.
+        An account that stays keeps its clients, subscriptions and streams. Clients of one that is gone hear nothing
+        more, and are closed by whoever judges their logins next. `only`: nothing has changed but these accounts.
         """
         accounts = make_accounts(self.options, self.tick, self.accounts)
+        gone = set(self.accounts.values()) - set(accounts.values())
         self.accounts.clear()
         self.accounts.update(accounts)
         self._share(graph, only)
+        for account in gone:  # its subscriptions would keep it in memory
+            account.router.close()
         self._attach_services()
         self.follow_interest()
 

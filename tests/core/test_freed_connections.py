@@ -15,6 +15,7 @@ from typing import Any
 import nats
 import pytest
 
+from jetbroker.accounts.streams import Shadow
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.listener import Arrival
 from jetbroker.connections.tls_layer import TlsLayer
@@ -23,7 +24,7 @@ from jetbroker.testing import EmbeddedBroker, embedded
 from tests.support import certificates
 
 SECONDS = 30.0
-KINDS = (Arrival, ClientProtocol, TlsLayer, WebsocketStream, WebsocketTransport)
+KINDS = (Arrival, ClientProtocol, Shadow, TlsLayer, WebsocketStream, WebsocketTransport)
 
 
 @pytest.fixture
@@ -87,6 +88,22 @@ async def test_websockets(uncollected: None) -> None:
         before = len(instances())
         for _ in range(3):
             await used_and_closed(websocket(broker))
+        await all_freed(before)
+
+
+IMPORTS = """
+accounts {
+  A { users: [{user: a, password: p}], exports: [{stream: a.>}] }
+  B { users: [{user: b, password: p}], imports: [{stream: {account: A, subject: a.>}}] }
+}
+"""
+
+
+async def test_connections_that_subscribe_to_what_another_account_gives(uncollected: None) -> None:
+    with embedded(config=IMPORTS, jetstream=False) as broker:
+        before = len(instances())
+        for _ in range(3):
+            await used_and_closed(broker.url, user="b", password="p")
         await all_freed(before)
 
 
