@@ -42,9 +42,10 @@ cdef class BlockCache:
             if offset <= block.offset + block.length + PROBE_BYTES:
                 before = block
         block = before if before != NULL else oldest
-        want = BLOCK_BYTES if before != NULL else PROBE_BYTES
-        if want < n:
-            want = n
+        # a jump to somewhere else may be for this record alone
+        want = n
+        if before != NULL:
+            want = max(n, PROBE_BYTES if before.length < PROBE_BYTES else BLOCK_BYTES)
         if offset + want > end:
             want = end - offset
         if block.capacity < want or (block.capacity > 4 * BLOCK_BYTES and want <= BLOCK_BYTES):
