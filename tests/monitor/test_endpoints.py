@@ -19,7 +19,7 @@ from tests.conftest import settle
 from tests.support.http import get, get_json, monitor_port
 from tests.support.process import ServerProcess, jetbroker
 
-EVENT_TIMEOUT_S = 10.0
+EVENT_TIMEOUT_S = 20.0
 
 
 @pytest.fixture(scope="module")

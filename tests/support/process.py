@@ -19,7 +19,7 @@ from benchmarks.servers import find_nats_server as find_nats_server
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 READY_TIMEOUT_S = 30.0
-STOP_TIMEOUT_S = 10.0
+STOP_TIMEOUT_S = 20.0
 # Below the ports that the kernel gives to outgoing connections, which could take one between the look and its use.
 LOWEST_PORT = 10_000
 PORTS_PER_WORKER = 2500

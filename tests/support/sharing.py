@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True)
