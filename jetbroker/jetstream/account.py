@@ -48,7 +48,7 @@ from jetbroker.store.log.staging import Staging
 from jetbroker.store.log.statelog import StateLog
 from jetbroker.store.log.stream_log import SubjectFilter, subject_filter_steps
 from jetbroker.store.store import RecoveredConsumer, RecoveredStream, Store
-from jetbroker.turns import Steps, at_once, in_turns
+from jetbroker.turns import Steps, Turn, at_once, in_turns
 
 DELETED = "Consumer Deleted"  # what pulls that wait are told
 SHUTDOWN = "Server Shutdown"
@@ -335,7 +335,10 @@ class JetStream:
         stream = Stream(self.host, self.usage, config, staging.log, created_ns, own_subjects, origins)
         try:
             await enforce_limits(stream)  # the configuration may be another one than that of the archive
-            made = [await self._arrived(stream, staging, arrived) for arrived in consumers]
+            made, turn = [], Turn()
+            for arrived in consumers:
+                made.append(await self._arrived(stream, staging, arrived))
+                await turn.rest()
             await self.store.publish_stream(staging)
         except BaseException:
             stream.stop()

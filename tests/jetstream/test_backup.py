@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 from nats.aio.msg import Msg
 
+from jetbroker import limits
+from jetbroker.jetstream.backup.archive.blocks import ArchiveError
+from jetbroker.jetstream.backup.archive.tar import Begin, TarReader
 from tests.support import process
 from tests.support.backups import (
     ERASED,
@@ -320,6 +323,16 @@ HOSTILE: dict[str, tuple[list[Any], str]] = {
 async def test_what_is_no_archive_of_the_stream_is_refused(streams: Streams, name: str) -> None:
     files, why = HOSTILE[name]
     assert (await refused(streams, archive_of(files))).startswith(why)
+
+
+def test_an_archive_of_a_million_files_is_refused_at_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "JS_ARCHIVE_MEMBERS", 10_240)
+    block = tarfile.TarInfo("x").tobuf(tarfile.USTAR_FORMAT) * 128
+    reader, read = TarReader(), 0
+    with pytest.raises(ArchiveError, match="more than 10240 files"):
+        for _ in range(1_000_000 // 128):
+            read += sum(isinstance(part, Begin) for part in reader.read(block))
+    assert read == 10_240
 
 
 async def test_a_damaged_or_torn_stream_of_chunks_is_refused(streams: Streams) -> None:

@@ -80,7 +80,10 @@ class Arrival:
         if head.name != self._config.name:
             raise ArchiveError("stream names do not match")
         self._check_sum(self._config.name, "", meta)
-        consumers = [await self._consumer(name) for name in sorted({of for of, _ in self._documents if of})]
+        consumers, turn = [], Turn()
+        for name in sorted({of for of, _ in self._documents if of}):
+            consumers.append(await self._consumer(name))
+            await turn.rest()
         staging = await self._stage()
         staging.log.meta["created"] = head.created_ns or staging.log.meta["created"]
         stream = await self._js.adopt_stream(self._config, staging, consumers)
