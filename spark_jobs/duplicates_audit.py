@@ -76,12 +76,10 @@ def found_by_spark(args: argparse.Namespace) -> list[jobs.Row]:
     """The same by Spark."""
     from pyspark.sql import functions as f
 
-    from spark_jobs.session import local_session
-
     options = {"stream": args.stream, "account": args.account, "domain": args.domain}
     options |= {"subject": args.subject} if args.subject else {}
     options["columns"] = "headers,subject,seq,time" if args.by == "id" else "data,subject,seq,time"
-    frame = local_session("duplicates audit").read.format("jetstream").options(**options).load(args.store)
+    frame = jobs.session_of(args, "duplicates audit").read.format("jetstream").options(**options).load(args.store)
     key: Any = f.col("headers")[MSG_ID][0] if args.by == "id" else f.sha2("data", 256)
     keyed = frame.select(key.alias("key"), "subject", "seq", f.unix_micros("time").alias("time")).where(
         "key IS NOT NULL"

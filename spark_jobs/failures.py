@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 OF_SPARK = ("pyspark", "py4j")
-OURS = re.compile(r"^\s*jetbroker\.errors\.\w+: (.+)$", re.MULTILINE)
+OURS = re.compile(r"(?<![\w.])(?:jetbroker|spark_jobs)(?:\.\w+)*\.\w+Error: (.+)$", re.MULTILINE)
 JAVA = re.compile(r"^(?::|Caused by:) [\w.$]+: (.+)$", re.MULTILINE)
 CALL = "An error occurred while calling"  # how py4j begins, before it says what
 

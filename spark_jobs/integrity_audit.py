@@ -14,7 +14,6 @@ from jetbroker.errors import StorageError
 from jetbroker.store.offline.integrity import Chain, Found, Verdict, check_part, read_chain, verdict_of
 from jetbroker.store.offline.reader import SegmentPart
 from spark_jobs import jobs
-from spark_jobs.session import local_session
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -24,6 +23,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "/var/lib/jetbroker ORDERS",
     )
     parser.add_argument("--head", default="", metavar="SEQ:HASH", help="what STREAM.INFO has shown at some time")
+    jobs.add_master(parser)
     return parser.parse_args(argv)
 
 
@@ -43,7 +43,7 @@ def audit(args: argparse.Namespace) -> Verdict:
         raise StorageError(f"stream {args.stream!r} has no hash chain")
     found = Found()
     if snapshot.parts:
-        context = local_session("integrity audit").sparkContext
+        context = jobs.session_of(args, "integrity audit").sparkContext
         work = [(part, part_of(chain, part)) for part in snapshot.parts]
         for one in context.parallelize(work, len(work)).map(lambda pair: check_part(*pair)).collect():
             found.add(one)

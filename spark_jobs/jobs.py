@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import HEAVY_HEAD
 from rich.console import Console
@@ -15,8 +15,11 @@ from rich.table import Table
 
 from jetbroker.errors import JetbrokerError
 from spark_jobs.failures import sentence
-from spark_jobs.session import SparkMissingError
+from spark_jobs.session import SparkMissingError, local_session
 from spark_jobs.streams import Streams
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PLAIN_WIDTH = 120  # where the output is no terminal
 SMALL_MESSAGES = 2_000_000  # up to here this process is done before Spark has started
@@ -45,6 +48,18 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     """The flag of a job that starts Spark only for what is large."""
     text = "who counts: this process for what is small and Spark for what is large (auto), or always the same"
     parser.add_argument("--engine", choices=("auto", "local", "spark"), default="auto", help=text)
+    add_master(parser)
+
+
+def add_master(parser: argparse.ArgumentParser) -> None:
+    """The flag of a job that may start Spark."""
+    text = "where Spark runs: spark://host:7077, local[8], … (default: local[2], or what spark-submit was given)"
+    parser.add_argument("--master", default="", metavar="URL", help=text)
+
+
+def session_of(args: argparse.Namespace, name: str) -> SparkSession:
+    """Spark, started where the job is told to."""
+    return local_session(name, {"spark.master": args.master} if args.master else {})
 
 
 def without_spark(args: argparse.Namespace, small: bool, size: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MIN_JAVA = 17
+STANDALONE = "spark://"
+MASTER_S = 5  # to connect
 GATEWAY = "PYSPARK_GATEWAY_PORT"  # set by spark-submit for what it starts
 SHUFFLE_PARTITIONS = 4  # for two cores; Spark's default of 200 costs more than the jobs themselves
 # Arrow's checks of each value that Spark takes out of a batch: what a scan costs in the JVM is a tenth less without
@@ -33,7 +36,7 @@ MICRO_BATCHES = {
 }
 # what the Java side says at every start, before its log settings are read
 CHATTER = ("WARNING: Using incubator modules", "Setting default log level to", "To adjust logging level use")
-# Spark's own messages only when something fails
+# Spark's own messages only when something fails, and without traces of Java: what failed reaches Python as well
 LOG4J = """
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -41,7 +44,7 @@ appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%throwable{none}
 """
 
 
@@ -66,6 +69,35 @@ def java_version() -> int:
     if int(found[1]) < MIN_JAVA:
         raise SparkMissingError(f"{java} is version {found[1]}; {advice}")
     return int(found[1])
+
+
+def check_master(url: str) -> None:
+    """Raises SparkMissingError when the master of a Spark cluster does not listen; Spark would try for a minute."""
+    if not url.startswith(STANDALONE):
+        return
+    reasons = []
+    for address in url.removeprefix(STANDALONE).split(","):
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal():
+            return  # Spark says what is wrong with it
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), MASTER_S).close()
+            return
+        except (OSError, OverflowError) as error:
+            reasons.append(getattr(error, "strerror", None) or str(error))
+    raise SparkMissingError(
+        f"Spark's master {url} cannot be reached: {reasons[-1]}; see that it runs and that this is its URL, or leave "
+        "--master out"
+    )
+
+
+def _submitted_to() -> str:
+    """The master that spark-submit was given."""
+    if GATEWAY not in os.environ:
+        return ""
+    from pyspark.java_gateway import launch_gateway
+
+    return str(launch_gateway().jvm.System.getProperty("spark.master"))  # type: ignore[no-untyped-call]
 
 
 @contextmanager
@@ -126,6 +158,8 @@ def local_session(name: str, settings: Mapping[str, str] | None = None) -> Spark
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     with tempfile.NamedTemporaryFile("w", suffix=".properties", delete=False) as file:
         file.write(LOG4J)
+    settings = dict(settings or {})
+    check_master(settings.get("spark.master") or _submitted_to())
     builder = (
         configure(SparkSession.builder)
         .appName(name)
@@ -136,7 +170,7 @@ def local_session(name: str, settings: Mapping[str, str] | None = None) -> Spark
         .config("spark.sql.session.timeZone", "UTC")
     )
     of_its_own = {} if GATEWAY in os.environ else {"spark.master": "local[2]", **MICRO_BATCHES}
-    for key, value in (of_its_own | dict(settings or {})).items():
+    for key, value in (of_its_own | settings).items():
         builder = builder.config(key, value)
     try:
         with _without_chatter():

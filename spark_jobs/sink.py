@@ -19,6 +19,7 @@ from jetbroker.client.server import Server
 from jetbroker.store.offline.reader import is_literal
 from spark_jobs.options import check_role, count
 from spark_jobs.publisher import Publisher, PublishError
+from spark_jobs.workers import in_one_sentence
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -162,6 +163,7 @@ def _task() -> TaskContext:
     return task
 
 
+@in_one_sentence
 class JetStreamWriter(DataSourceArrowWriter):
     """One write of a batch; its id is made once, on the driver, so that all attempts of its tasks share it."""
 
@@ -175,6 +177,7 @@ class JetStreamWriter(DataSourceArrowWriter):
         return self.rows.publish(iterator, f"{self.id}:0:{_task().partitionId()}")
 
 
+@in_one_sentence
 class JetStreamStreamWriter(DataSourceStreamArrowWriter):
     """One streaming query; the id of the query comes from its checkpoint, so that it outlives restarts."""
 

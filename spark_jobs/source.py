@@ -24,7 +24,7 @@ from spark_jobs.partitions import SegmentsPartition, joined
 from spark_jobs.plan_text import plan_text
 from spark_jobs.streams import Streams
 from spark_jobs.typed_options import TypedColumns
-from spark_jobs.workers import keep_loaded
+from spark_jobs.workers import in_one_sentence, keep_loaded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+@in_one_sentence
 class JetStreamDataSource(DataSource):
     """Spark's entry point; see the module's text."""
 
@@ -136,6 +137,7 @@ def lost_error(stream: str, ranges: Iterable[tuple[int, int]], why: str) -> Stor
     )
 
 
+@in_one_sentence
 class JetStreamReader(DataSourceReader):
     """Plans and reads. Pickled to the tasks after planning; what they read is fixed by their partition."""
 

@@ -114,12 +114,10 @@ def counted_by_spark(args: argparse.Namespace, interval: int) -> Counted:
     """In one pass over the stream."""
     from pyspark.sql import functions as f
 
-    from spark_jobs.session import local_session
-
     options = {"stream": args.stream, "account": args.account, "domain": args.domain, "columns": READ_COLUMNS}
     if args.subject:
         options["subject"] = args.subject
-    frame = local_session("stream report").read.format("jetstream").options(**options).load(args.store)
+    frame = jobs.session_of(args, "stream report").read.format("jetstream").options(**options).load(args.store)
     start = (f.floor(f.unix_timestamp("time") / interval) * interval).alias("start")
     totals = frame.groupBy("subject", start).agg(
         f.count("*").alias("messages"), f.sum("size").alias("bytes"), f.max(f.unix_timestamp("time")).alias("last")

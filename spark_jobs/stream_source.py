@@ -18,6 +18,7 @@ from jetbroker.errors import StoreReadError
 from jetbroker.store.offline.reader import MAX_SEQ, NewestSegment, Query, StreamSnapshot
 from spark_jobs.options import check_role, count, flag, query_of, sequence, time_ns
 from spark_jobs.source import StreamAndColumns, lost_error
+from spark_jobs.workers import in_one_sentence
 
 _Limits: Any = None  # before Spark 4.2 a query cannot limit its batches
 _AvailableNow: Any = object
@@ -39,6 +40,7 @@ EARLIEST, LATEST = "earliest", "latest"
 NEWEST = MAX_SEQ  # as from_seq: only the newest segment is opened
 
 
+@in_one_sentence
 class JetStreamStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
     """See the module's text."""
 

@@ -29,6 +29,7 @@ from spark_jobs import view_rows
 from spark_jobs.columns import arrow_schema, chosen_schema
 from spark_jobs.options import OF_SPARK, check_role, query_of
 from spark_jobs.streams import Streams
+from spark_jobs.workers import in_one_sentence
 
 if TYPE_CHECKING:
     from jetbroker.store.offline.reader import Query
@@ -87,6 +88,7 @@ def _types(options: Mapping[str, str]) -> dict[str, DataType]:
     return VIEWS[view]
 
 
+@in_one_sentence
 class ViewReader(DataSourceReader):
     """One task for each stream."""
 

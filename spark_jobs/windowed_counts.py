@@ -79,9 +79,7 @@ def counted_by_spark(args: argparse.Namespace) -> Counted:
     """The same by Spark."""
     from pyspark.sql import functions as f
 
-    from spark_jobs.session import local_session
-
-    frame = frame_of(args, local_session("windowed counts").read)
+    frame = frame_of(args, jobs.session_of(args, "windowed counts").read)
     start = f.floor(f.unix_micros("at") / (args.window * 10**6)) * args.window
     grouped = frame.groupBy(start.alias("start"), "subject").count()
     return Counter({(row["start"], row["subject"]): row["count"] for row in grouped.collect()})
