@@ -31,14 +31,14 @@ Row = tuple[int, str, bytes, int]
 
 async def consumed(client: Client, stream: str) -> list[Row]:
     """What a consumer gets: sequence, subject, payload, time in microseconds."""
-    js = client.jetstream()
+    js = client.jetstream(timeout=30)
     there = (await js.stream_info(stream)).state.messages
     found: list[Row] = []
     subscription = await js.pull_subscribe(
         "", stream=stream, config=ConsumerConfig(ack_policy=AckPolicy.NONE, deliver_policy=DeliverPolicy.ALL)
     )
     while there and len(found) < there:
-        for message in await subscription.fetch(500, timeout=20):
+        for message in await subscription.fetch(500, timeout=30):
             tokens = message.reply.split(".")  # nats-py rounds the time
             found.append((int(tokens[5]), message.subject, message.data, int(tokens[7]) // 1000))
     await subscription.unsubscribe()

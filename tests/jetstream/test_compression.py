@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 
 import nats
@@ -16,15 +15,9 @@ from nats.js.errors import NotFoundError
 
 from jetbroker.store.format.records import decode_header
 from jetbroker.store.offline.reader import open_stream
-from tests.support.process import ServerProcess
+from tests.support.process import ServerProcess, small_segments
 
-SCRIPT = Path(__file__).resolve().parent.parent / "support" / "killed_broker.py"
 SEGMENT_BYTES = 50_000
-
-
-def small_segments(store: Path) -> ServerProcess:
-    """With small segments, so that a few messages fill some."""
-    return ServerProcess([sys.executable, str(SCRIPT), "0", str(SEGMENT_BYTES)], ("-js", "-sd", str(store)))
 
 
 def message(i: int) -> bytes:
@@ -73,7 +66,7 @@ async def connected(server: ServerProcess) -> tuple[Client, JetStreamContext]:
 async def test_a_compressed_stream_takes_less_disk_and_reads_the_same(tmp_path: Path) -> None:
     config = StreamConfig(name="S", subjects=["s.*"], compression=StoreCompression.S2, allow_direct=True)
     expected = [message(i) for i in range(3000)]
-    with small_segments(tmp_path) as server:
+    with small_segments(tmp_path, SEGMENT_BYTES) as server:
         client, js = await connected(server)
         info = await js.add_stream(config)
         assert info.config.compression == StoreCompression.S2
@@ -85,7 +78,7 @@ async def test_a_compressed_stream_takes_less_disk_and_reads_the_same(tmp_path: 
             await js.get_msg("S", 100)
         await client.close()
         server.kill()
-    with small_segments(tmp_path) as server:
+    with small_segments(tmp_path, SEGMENT_BYTES) as server:
         client, js = await connected(server)
         info = await js.stream_info("S")
         assert info.config.compression == StoreCompression.S2
@@ -99,7 +92,7 @@ async def test_a_compressed_stream_takes_less_disk_and_reads_the_same(tmp_path: 
 
 
 async def test_an_update_compresses_what_is_stored_already(tmp_path: Path) -> None:
-    with small_segments(tmp_path) as server:
+    with small_segments(tmp_path, SEGMENT_BYTES) as server:
         client, js = await connected(server)
         config = StreamConfig(name="S", subjects=["s.*"])
         info = await js.add_stream(config)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from jetbroker.testing import embedded
-from tests.support.every_reader import Step, compare
+from tests.support.every_reader import SEGMENT_BYTES, Step, compare
+from tests.support.process import small_segments
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(540)]
 HISTORY: list[Step] = [
@@ -20,5 +20,6 @@ HISTORY: list[Step] = [
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_batches_streams_and_shipped_stores_give_what_a_consumer_gets(spark: Any, tmp_path: Path, packed: bool) -> None:
-    with embedded(store_dir=tmp_path / "store") as broker:
-        asyncio.run(compare(broker, tmp_path, HISTORY, packed, "parquet", spark))
+    with small_segments(tmp_path / "store", SEGMENT_BYTES) as broker:
+        segments = asyncio.run(compare(broker, tmp_path / "store", tmp_path, HISTORY, packed, "parquet", spark))
+    assert segments and set(segments) == {packed}

@@ -14,16 +14,18 @@ from nats.js.api import StoreCompression, StreamConfig
 from nats.js.client import JetStreamContext
 from nats.js.errors import APIError, NotFoundError
 
+from jetbroker.store.format.records import decode_header
 from jetbroker.store.offline.places import place_of
 from jetbroker.store.shipping.shipper import Shipper
-from jetbroker.testing import EmbeddedBroker
 from spark_jobs import export_table
 from tests.daemon.test_store_shipping import Row, consumed, scanned
 from tests.support.open_tables import read
+from tests.support.process import ServerProcess
 
 COLUMNS = "seq,subject,data,time"
 TYPED = {"json": "n bigint, text string", "columns": "seq,n,text"}
 FORMS = ("parquet", "iceberg", "delta")
+SEGMENT_BYTES = 20_000  # a history fills several
 NUMBERS = itertools.count(1)
 Step = tuple[str, int, int]
 Typed = tuple[int, int | None, str | None]
@@ -146,27 +148,39 @@ async def expired(js: JetStreamContext, stream: str) -> None:
         await asyncio.sleep(0.1)
 
 
+def sealed(store: Path, stream: str) -> list[bool]:
+    """Of each sealed segment: is it packed?"""
+    files = sorted((store / "jetstream" / "%24G" / stream).glob("*.seg"))
+    headers = [decode_header(file.read_bytes()) for file in files[:-1]]
+    return [header is not None and header.packed for header in headers]
+
+
 async def compare(
-    broker: EmbeddedBroker, folder: Path, history: list[Step], packed: bool, form: str, spark: Any = None
-) -> None:
-    """Plays a history and compares. `spark`: a session whose queries have to agree, too."""
+    broker: ServerProcess, store: Path, folder: Path, history: list[Step], packed: bool, form: str, spark: Any = None
+) -> list[bool]:
+    """Plays a history and compares. `spark`: a session whose queries have to agree, too.
+
+    Returns of each segment that was sealed in the end: is it packed?
+    """
     stream = f"S{next(NUMBERS)}"
     rng = random.Random(str(history))
-    client = await nats.connect(broker.url)
+    client = await nats.connect(broker.url, connect_timeout=30)
     js = client.jetstream(timeout=30)
     config = StreamConfig(stream, subjects=[f"{stream}.>"], max_msgs=120, allow_atomic=True, allow_msg_ttl=True)
     config.compression = StoreCompression.S2 if packed else StoreCompression.NONE
     await js.add_stream(config)
-    readers = Readers(Path(broker.store_dir), stream, folder, form)
+    readers = Readers(store, stream, folder, form)
     for step in [("publish", 3, 2), *history]:
         if step[0] == "read":
             await asyncio.gather(asyncio.to_thread(readers.read), play(js, stream, ("publish", 10, 3), rng))
         else:
             await play(js, stream, step, rng)
     await expired(js, stream)
+    while packed and not all(sealed(store, stream)):
+        await asyncio.sleep(0.05)
     await asyncio.to_thread(readers.read)
     served = await consumed(client, stream)
-    assert scanned(broker.store_dir, stream) == served
+    assert scanned(store, stream) == served
     assert rows_of(readers.batch()) == served
     assert scanned(folder / "place", stream) == served
     assert readers.exported() == served
@@ -179,5 +193,7 @@ async def compare(
     if spark is not None:
         found = await asyncio.to_thread(readers.by_spark, spark)
         assert found == {"stream": served, "batch": served, "shipped": served}
+    found_sealed = sealed(store, stream)
     await js.delete_stream(stream)
     await client.close()
+    return found_sealed

@@ -156,6 +156,12 @@ def jetbroker(*arguments: str) -> ServerProcess:
     return ServerProcess([sys.executable, "-m", "jetbroker"], arguments)
 
 
+def small_segments(store: Path, segment_bytes: int) -> ServerProcess:
+    """A jetbroker process with JetStream, not started yet, in which a few messages fill a segment."""
+    script = Path(__file__).with_name("killed_broker.py")
+    return ServerProcess([sys.executable, str(script), "0", str(segment_bytes)], ("-js", "-sd", str(store)))
+
+
 def nats_server(*arguments: str) -> ServerProcess:
     """A nats-server process, not started yet. Raises FileNotFoundError when there is none on this machine."""
     program = find_nats_server()

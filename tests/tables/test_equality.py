@@ -11,13 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jetbroker.testing import EmbeddedBroker, embedded
-
 pytest.importorskip("pyspark")
 pytest.importorskip("pyiceberg")
 pytest.importorskip("deltalake")
 
-from tests.support.every_reader import FORMS, Step, compare
+from tests.support.every_reader import FORMS, SEGMENT_BYTES, Step, compare
+from tests.support.process import ServerProcess, small_segments
+
+pytestmark = pytest.mark.timeout(300)
 
 IS_DEEP = settings.default is not None and settings.default.max_examples > 100  # `make test-deep`
 HISTORY: list[Step] = [
@@ -38,16 +39,22 @@ steps = st.one_of(
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
-    with embedded(store_dir=tmp_path_factory.mktemp("store")) as running:
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(scope="module")
+def broker(store: Path) -> Iterator[ServerProcess]:
+    with small_segments(store, SEGMENT_BYTES) as running:
         yield running
 
 
 @pytest.mark.parametrize(("packed", "form"), [(False, "parquet"), (True, "iceberg"), (False, "delta")])
 def test_every_reader_gives_what_a_consumer_gets_of_one_history(
-    broker: EmbeddedBroker, tmp_path: Path, packed: bool, form: str
+    broker: ServerProcess, store: Path, tmp_path: Path, packed: bool, form: str
 ) -> None:
-    asyncio.run(compare(broker, tmp_path, HISTORY, packed, form))
+    segments = asyncio.run(compare(broker, store, tmp_path, HISTORY, packed, form))
+    assert len(segments) > 1 and set(segments) == {packed}
 
 
 @pytest.mark.skipif(not IS_DEEP, reason="for make test-deep; the history above is played by every run")
@@ -58,6 +65,7 @@ def test_every_reader_gives_what_a_consumer_gets_of_one_history(
 )
 @given(history=st.lists(steps, min_size=4, max_size=10), packed=st.booleans(), form=st.sampled_from(FORMS))
 def test_every_reader_gives_what_a_consumer_gets(
-    broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory, history: list[Any], packed: bool, form: str
-) -> None:
-    asyncio.run(compare(broker, tmp_path_factory.mktemp("readers"), history, packed, form))
+    broker: ServerProcess, store: Path, tmp_path_factory: pytest.TempPathFactory, history: list[Any], packed: bool,
+    form: str,
+) -> None:  # fmt: skip
+    asyncio.run(compare(broker, store, tmp_path_factory.mktemp("readers"), history, packed, form))

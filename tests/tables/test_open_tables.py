@@ -29,6 +29,7 @@ from pyiceberg.table import StaticTable  # noqa: E402
 from spark_jobs import export_table  # noqa: E402
 from spark_jobs.open_table import keeper, layout  # noqa: E402
 
+pytestmark = pytest.mark.timeout(300)  # the libraries of tables load slowly on a busy machine
 FORMS = ("parquet", "iceberg", "delta")
 START_S = 1_772_323_200  # 2026-03-01T00:00:00Z
 SUBJECTS = (b"orders.eu.new", b"orders.us", b"returns", b"orders.a/b.=%.x y")
