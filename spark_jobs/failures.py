@@ -7,6 +7,7 @@ import re
 OF_SPARK = ("pyspark", "py4j")
 OURS = re.compile(r"(?<![\w.])(?:jetbroker|spark_jobs)(?:\.\w+)*\.\w+Error: (.+)$", re.MULTILINE)
 JAVA = re.compile(r"^(?::|Caused by:) [\w.$]+: (.+)$", re.MULTILINE)
+STOPPED = "Cannot call methods on a stopped SparkContext"  # all that Spark says when a master never answered
 CALL = "An error occurred while calling"  # how py4j begins, before it says what
 
 
@@ -15,6 +16,11 @@ def sentence(error: Exception) -> str:
     if type(error).__module__.partition(".")[0] not in OF_SPARK:
         return ""
     text = str(error)
+    if STOPPED in text:
+        return (
+            "Spark has stopped: its master does not answer, or has ended this application; see that --master names a "
+            "running Spark master of the same release"
+        )
     for pattern in (OURS, JAVA):
         if found := pattern.findall(text):
             return str(found[-1])

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 PERCENTILES = (50, 90, 99, 99.9)
 NAMES = tuple(f"p{str(percent).replace('.', '_')}_ms" for percent in PERCENTILES)
 COLUMNS = ("start", "messages", "min_ms", *NAMES, "max_ms")
+FAR_US = 10 * 365 * 86_400 * 1_000_000  # an event so far from its storing was in another unit
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -167,6 +168,11 @@ def report(args: argparse.Namespace) -> int:
     shown = rows if args.json else [*rows, {first: "all", **total}] if rows else []
     jobs.show(args, f"{args.stream}: from event to disk, {told}", shown, (first, *COLUMNS[1:]), more)
     jobs.say(f"took {time.perf_counter() - started:.1f} s; this needs no Spark")
+    if whole.count and abs(whole.percentile(50)) > FAR_US:
+        jobs.say(
+            "latency_report: most events are years away from the storing of their messages; numbers were taken for "
+            f"{args.unit} since 1970: --unit says otherwise"
+        )
     late = args.max_p99 is not None and whole.count > 0 and whole.percentile(99) > args.max_p99 * 1000
     return jobs.FOUND if late else jobs.OK
 

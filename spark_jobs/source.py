@@ -184,6 +184,8 @@ class JetStreamReader(DataSourceReader):
         ]
         if lost and self.fail_on_loss:
             raise lost_error(snapshot.stream, lost, "cannot be read")
+        if snapshot.missing_end and self.fail_on_loss and self.query.end_seq > snapshot.last_seq:
+            raise StoreReadError(f"{snapshot.missing_end}; the option failOnDataLoss=false reads what is there")
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield from self.source.read(partition, self.fail_on_loss)

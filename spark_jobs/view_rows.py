@@ -73,7 +73,10 @@ def consumer_rows(snapshot: StreamSnapshot, logs: Sequence[Path]) -> Iterator[Ro
 
 
 def lost_rows(snapshot: StreamSnapshot, verify: bool) -> Iterator[Row]:
-    """(stream, first_seq, last_seq, messages, segment); with `verify` every record is read and checked"""
+    """(stream, first_seq, last_seq, messages, segment); with `verify` every record is read and checked.
+
+    What is missing behind the last message has no last one.
+    """
     damaged = set(snapshot.damaged)
     found: list[tuple[int, int]] = []
     if verify:
@@ -85,6 +88,8 @@ def lost_rows(snapshot: StreamSnapshot, verify: bool) -> Iterator[Row]:
         holding = (part for part in [*snapshot.parts, *snapshot.dead_parts] if part.first_seq <= first <= part.last_seq)
         segment = next((part.path for part in holding), None)
         yield snapshot.stream, first, last, last - first + 1, segment
+    if snapshot.missing_end:
+        yield snapshot.stream, snapshot.last_seq + 1, None, None, None
 
 
 def key_value_batches(snapshot: StreamSnapshot, query: Query) -> Iterator[pa.RecordBatch]:

@@ -42,7 +42,11 @@ def since_ns(text: str, what: str) -> int:
     try:
         return time.time_ns() - parse_duration(text.encode())
     except ValueError:
+        pass
+    try:
         return moment_ns(text, what)
+    except StoreReadError as error:
+        raise StoreReadError(f"{error}, nor a duration before now (90s, 2h, 7d)") from None
 
 
 def as_text(time_ns: int) -> str:

@@ -72,7 +72,7 @@ def scan(
         account: who owns the stream.
         domain: only the store of this JetStream domain will do.
         verify: check every record's CRC, also where footers alone answer.
-        fail_on_data_loss: a damaged message is an error, not a warning in the log.
+        fail_on_data_loss: a damaged message, or a missing newest segment, is an error, not a warning in the log.
 
     Raises StoreReadError for a store, stream, column or value that makes no sense (reading raises it, too), and
     StoreVersionError for a store of a newer release.
@@ -140,6 +140,8 @@ class Rows:
         damaged = self.damaged
         damaged += [pair for pair in self.snapshot.damaged if self._asked(*pair)]
         self._lost(damaged)
+        if self.misses_end and self.fail_on_data_loss:
+            raise StoreReadError(f"{self.snapshot.missing_end}; fail_on_data_loss=False reads what is there")
         read = self.schema if self.typed is None else stored(self.typed.needed(self.schema.names))
         # subjects are looked for in each segment once, when it is read
         for part in self.snapshot.plan(replace(self.query, subject="")):
@@ -148,6 +150,11 @@ class Rows:
                 if decoded.num_rows:
                     yield decoded
             self._lost(damaged)
+
+    @property
+    def misses_end(self) -> bool:
+        """Are messages missing behind the last one, of those that are asked for?"""
+        return bool(self.snapshot.missing_end) and self.query.end_seq > self.snapshot.last_seq
 
     def _asked(self, first: int, last: int) -> bool:
         return first <= self.query.end_seq and last >= self.query.start_seq

@@ -233,6 +233,19 @@ def test_latencies_from_an_event_to_the_disk(store: Path, run: Any) -> None:
     assert (code, [row["subject"] for row in found["rows"]]) == (1, ["orders.eu.>", "orders.us.>"])
 
 
+@pytest.mark.parametrize(("unit", "told"), [("ms", True), ("s", False)])
+def test_events_in_another_unit_are_told(
+    unit: str, told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer = StreamWriter(tmp_path, "ORDERS")
+    for number in range(3):
+        writer.append(b"orders.eu", b'{"created": %d}' % (START_S + number), b"", (START_S + 5) * 10**9)
+    writer.close()
+    words = [str(tmp_path), "ORDERS", "--field", "created", "--unit", unit]
+    assert latency_report.main(words) == 0
+    assert ("--unit says otherwise" in capsys.readouterr().err) == told
+
+
 def test_percentiles_are_those_of_a_sorted_list() -> None:
     values = [((number * 7919) % 10_007) ** 2 - 500 for number in range(3000)]
     found = latency_report.Latencies()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jetbroker.errors import JetbrokerError
-from spark_jobs import stream_report, workers
+from spark_jobs import failures, stream_report, workers
 from spark_jobs.session import SparkMissingError, check_master, java_version
 from tests.support.process import ROOT, free_port
 from tests.support.s3 import LOGIN
@@ -111,6 +111,21 @@ def test_a_master_that_is_not_there_is_told(tmp_path: Path, capfd: pytest.Captur
         f"stream_report: Spark's master {url} cannot be reached: Connection refused; see that it runs and that this is "
         "its URL, or leave --master out",
     ]
+
+
+def test_a_master_that_never_answers_is_told() -> None:
+    """Spark's own text, after it has tried for two minutes."""
+
+    class OfPy4J(Exception):
+        __module__ = "py4j.protocol"
+
+    told = failures.sentence(
+        OfPy4J(
+            "An error occurred while calling o1.collect.\n: java.lang.IllegalStateException: "
+            "Cannot call methods on a stopped SparkContext.\nThis stopped SparkContext …"
+        )
+    )
+    assert "its master does not answer" in told and "\n" not in told and "java" not in told
 
 
 @pytest.mark.parametrize("url", ["local[2]", "yarn", "spark://nonsense", ""])

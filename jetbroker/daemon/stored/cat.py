@@ -59,7 +59,7 @@ def run(asked: argparse.Namespace, program: str) -> int:
         return 1
     if rows.damaged:
         print(f"{program}: these messages cannot be read: {showing.ranges(sorted(rows.damaged))}", file=sys.stderr)
-    return int(bool(rows.damaged))
+    return int(bool(rows.damaged or rows.misses_end))
 
 
 class _Table:

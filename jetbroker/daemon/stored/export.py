@@ -84,7 +84,7 @@ def run(asked: argparse.Namespace, program: str) -> int:
         print(f"{messages} messages, {showing.size(target.stat().st_size)}: {showing.safe(asked.file)}")
     if rows.damaged:
         print(f"{program}: these messages cannot be read: {showing.ranges(sorted(rows.damaged))}", file=sys.stderr)
-    return int(bool(rows.damaged))
+    return int(bool(rows.damaged or rows.misses_end))
 
 
 def _interrupt(*_: object) -> None:

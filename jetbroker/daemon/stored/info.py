@@ -56,7 +56,7 @@ def run(asked: argparse.Namespace, program: str) -> int:
         print(f"{program}: {line}", file=sys.stderr)
     if snapshot.damaged:
         print(f"{program}: these messages cannot be read: {showing.ranges(snapshot.damaged)}", file=sys.stderr)
-    return int(bool(damage or snapshot.damaged))
+    return int(bool(damage or snapshot.damaged or snapshot.missing_end))
 
 
 def _subjects(snapshot: StreamSnapshot, check: bool) -> Counter[str]:

@@ -29,13 +29,13 @@ def run(asked: argparse.Namespace, program: str) -> int:
         if asked.account and account != asked.account:
             continue
         try:
-            summary = summary_of(open_stream(asked.store, stream, account))
+            snapshot = open_stream(asked.store, stream, account)
         except StorageError as error:
             print(f"{program}: {error}", file=sys.stderr)
             code = 1
             continue
-        found.append(summary)
-        code = max(code, int(bool(summary["damaged"])))
+        found.append(summary_of(snapshot))
+        code = max(code, int(bool(snapshot.damaged or snapshot.missing_end)))
     if asked.json:
         showing.show_json(found)
         return code

@@ -17,7 +17,8 @@ INTACT, BROKEN, UNKNOWN = 0, 1, 2
 
 _DESCRIPTION = """\
 Checks streams whose metadata asks for a hash chain (jetbroker.hash_chain). The broker may be running or not, and is
-not asked. Exit code 0: every chain is intact. 1: one is not. 2: something could not be checked.
+not asked. Exit code 0: every chain is intact. 1: one is not. 2: something could not be checked. To look for damage in
+other streams, use store info with --check.
 """
 
 
@@ -45,6 +46,12 @@ def run(asked: argparse.Namespace, program: str) -> int:
         elif asked.stream:
             print(f"{program}: stream {stream!r} has no hash chain", file=sys.stderr)
             code = UNKNOWN
+    if not verdicts and code == INTACT:
+        print(
+            f"{program}: no stream of this store has a hash chain; `jetbroker store info STORE STREAM --check` reads "
+            "every message of a stream and looks for damage",
+            file=sys.stderr,
+        )
     if asked.json:
         print(json.dumps([verdict.to_json() for verdict in verdicts], indent=2))
     else:

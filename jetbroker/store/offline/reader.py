@@ -100,7 +100,8 @@ class StreamSnapshot:
     """A stream at one point: `messages` live messages of `size` bytes (headers and payload), in `parts`.
 
     `dead_parts` are segments without any live message. `domain` is what its store names, None for none. `damaged` lists
-    the (first, last) sequences that cannot be read, as far as known: reading adds to it.
+    the (first, last) sequences that cannot be read, as far as known: reading adds to it. `missing_end` is a
+    sentence when the newest segment is missing, as in a copy that is not whole, else "".
     """
 
     stream: str
@@ -115,6 +116,7 @@ class StreamSnapshot:
     damaged: list[tuple[int, int]] = field(default_factory=list)
     stream_id: int = 0
     dead_parts: list[SegmentPart] = field(default_factory=list)
+    missing_end: str = ""
 
     def plan(self, query: Query) -> list[SegmentPart]:
         """The parts that may hold what is asked."""
@@ -189,16 +191,18 @@ def read_part(
     known = len(segment.damaged)
     want = wanted(schema)
     start = 0
-    while start < rows:
-        # what was overwritten still stands in the footer
-        decoded = segment.batch(start, batch_rows, want, query.verify or query.include_deleted)
-        start += decoded[0]
-        if decoded[1]:
-            yield record_batch(schema, part, decoded)
-    for first, last in [pair for ends in segment.damaged[known:] for pair in without(*ends, part.deleted)]:
-        log.warning("stream %r: the record of sequence %d in %s is damaged, skipped", part.stream, first, part.path)
-        if damaged is not None:
-            damaged.append((first, last))
+    try:
+        while start < rows:
+            # what was overwritten still stands in the footer
+            decoded = segment.batch(start, batch_rows, want, query.verify or query.include_deleted)
+            start += decoded[0]
+            if decoded[1]:
+                yield record_batch(schema, part, decoded)
+    finally:  # also for those who have enough before the end
+        for first, last in [pair for ends in segment.damaged[known:] for pair in without(*ends, part.deleted)]:
+            log.warning("stream %r: the record of sequence %d in %s is damaged, skipped", part.stream, first, part.path)
+            if damaged is not None:
+                damaged.append((first, last))
 
 
 def is_literal(subject: str) -> bool:
@@ -256,7 +260,10 @@ def open_stream(
         raise StoreReadError(f"stream {stream!r} has memory storage: its messages are in no file")
     for _ in range(LISTING_ATTEMPTS):
         try:
-            return _snapshot(directory, stream, account, named, document, from_seq, newest or NewestSegment())
+            snapshot = _snapshot(directory, stream, account, named, document, from_seq, newest or NewestSegment())
+            if snapshot.missing_end:
+                log.warning("%s", snapshot.missing_end)
+            return snapshot
         except FileNotFoundError:
             if not directory.is_dir():
                 raise StoreReadError(f"stream {stream!r} was deleted while it was opened") from None
@@ -470,6 +477,7 @@ def _snapshot(
     parts: list[SegmentPart] = []
     damaged: list[tuple[int, int]] = []
     deleted = b""
+    missing_end = ""
     newer: _Listed | None = None
     for entry in reversed(listed):
         header = entry.header
@@ -477,6 +485,8 @@ def _snapshot(
         start = header.header_len if header else 0
         if newer is None:
             segment = newest.columns(entry, stream_id, from_seq)
+            if segment.sealed and not _has_successor(entry.path):
+                missing_end = _without_end(directory, stream, segment.last_seq)
         else:
             segment = SegmentColumns(_mapped(entry.path), stream_id, entry.first_seq, start, limit)
         deleted = merge_ranges(deleted + segment.deletions)
@@ -516,7 +526,21 @@ def _snapshot(
         sorted(damaged),
         stream_id,
         [part for part in parts if not part.messages],
+        missing_end,
     )
+
+
+def _without_end(directory: Path, stream: str, last_seq: int) -> str:
+    return (
+        f"stream {stream!r}: the newest segment is missing in {str(directory)!r}, and with it all messages behind "
+        f"sequence {last_seq}: copy the store again, all of it"
+    )
+
+
+def _has_successor(path: str) -> bool:
+    """Is there a newer segment? A log makes the file of the next one before it seals the one before."""
+    name = os.path.basename(path)
+    return any(os.path.basename(other) > name for other in _segment_paths(Path(path).parent))
 
 
 def _valid_before(entry: _Listed, newer: _Listed | None) -> int | None:
