@@ -19,6 +19,7 @@ _FIRST = (
     "/ack_floor/consumer_seq",
     "/num_ack_pending",
 )
+_DELIVERED = ("/delivered/consumer_seq", "/delivered/stream_seq", "/delivered/last_active")
 _BEGINS = ("/reset_seq", "/delivered/stream_seq", "/ack_floor/stream_seq")
 _FINISHING = ("", "+ACK", "+OK", "+TERM", "+TERM why", "+NXT")
 
@@ -37,6 +38,8 @@ def is_known(stream: dict[str, Any], done: Some[Step], places: Some[str], theirs
         or _begins_behind_the_purge(done, places)
         or _takes_along_more(done, places, ours)
         or _ignores_what_was_given_up(stream, done, places, theirs, ours)
+        or _keeps_what_was_given_up(stream, step, places, theirs, ours)
+        or _tells_of_earlier_deliveries(step, places, theirs, ours)
         or _keeps_what_nobody_gets(stream, done, places, theirs, ours)
         or _removes_what_was_not_given(stream, done, places)
         or _is_last_per_subject(done, places)
@@ -151,8 +154,7 @@ def _ignores_what_was_given_up(
     if step[0] not in ("ack", "forged") or step[3] not in _FINISHING or not isinstance(ours, list):
         return False
     at = 1 + NAMES.index(step[1])
-    told = [json.loads(each) for each in ours[_ADVISORIES]]
-    given_up = [each["stream_seq"] for each in told if each["consumer"] == step[1] and "max_deliver" in each["type"]]
+    given_up = _given_up(step[1], ours)
     left, right = theirs[at].get("ack_floor", {}), ours[at].get("ack_floor", {})
     forgiven = [f"/{at}/ack_floor/"]
     if stream["retention"] == "interest" and theirs[0]["state"]["messages"] > ours[0]["state"]["messages"]:
@@ -163,6 +165,35 @@ def _ignores_what_was_given_up(
         and left["stream_seq"] < right["stream_seq"]
         and _all_begin(places, tuple(forgiven))
     )
+
+
+def _given_up(name: str, state: Any) -> list[int]:
+    """What advisories say that this consumer gave up."""
+    told = [json.loads(each) for each in state[_ADVISORIES]]
+    return [each["stream_seq"] for each in told if each["consumer"] == name and "max_deliver" in each["type"]]
+
+
+def _keeps_what_was_given_up(stream: dict[str, Any], step: Step, places: Some[str], theirs: Any, ours: Any) -> bool:
+    """Ack policy all, an ack of what lies behind a message that was given up: nats-server may keep that one."""
+    if step[0] not in ("ack", "forged") or step[3] not in _FINISHING or not isinstance(ours, list):
+        return False
+    told = ours[1 + NAMES.index(step[1])]
+    return bool(
+        stream["retention"] == "interest"
+        and told.get("config", {}).get("ack_policy") == "all"
+        and any(seq < told["ack_floor"]["stream_seq"] for seq in _given_up(step[1], ours))
+        and theirs[0]["state"]["messages"] > ours[0]["state"]["messages"]
+        and _all_begin(places, ("/0/state/",))
+    )
+
+
+def _tells_of_earlier_deliveries(step: Step, places: Some[str], theirs: Any, ours: Any) -> bool:
+    """A reset right behind a delivery: nats-server may note the delivery after the reset, and show it on."""
+    if step[0] != "reset" or not _all_end(places, _DELIVERED):
+        return False
+    at = 1 + NAMES.index(step[1])
+    left, right = (theirs[at], ours[at]) if isinstance(ours, list) else (theirs, ours)
+    return bool(left["delivered"]["consumer_seq"] > right["delivered"]["consumer_seq"] == 0)
 
 
 def _keeps_what_nobody_gets(
