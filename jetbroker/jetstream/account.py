@@ -679,13 +679,19 @@ class JetStream:
         most = stream.config.max_consumers
         if most <= 0 or 0 < self.usage.limits.max_consumers < most:
             most = self.usage.limits.max_consumers  # of each stream, as in nats-server
+        if most <= 0:
+            return
+        from_origins = config.direct or config.sourcing
+        count = len(stream.consumers) + len(stream.offline)
+        if not from_origins and count < most:
+            return  # without a look at each of them
         others = [other.config for other in stream.consumers.values()]
         sourcing = sum(other.direct or other.sourcing for other in others)
-        if config.direct or config.sourcing:
-            if most > 0 and sourcing >= limits.JS_SOURCING_CONSUMERS:
-                raise api_error("maximum_consumers_limit")
-            return
-        if 0 < most <= len(others) - sourcing + len(stream.offline):
+        if from_origins:
+            full = sourcing >= limits.JS_SOURCING_CONSUMERS
+        else:
+            full = count - sourcing >= most
+        if full:
             raise api_error("maximum_consumers_limit")
 
     def _check_consumer_limits(self, stream: Stream, config: StreamConfig) -> None:
