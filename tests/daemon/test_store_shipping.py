@@ -231,7 +231,11 @@ def test_damage_is_told_and_shipped_as_it_is(tmp_path: Path, run: Run) -> None:
         (("ship", "store", "place", "--rate", "fast"), 2, "--rate: 'fast' is no size: use 500000, 50MB or 2GB"),
         (("ship", "store", "place", "--rate", "0"), 2, "--rate: nothing moves at 0 bytes a second"),
         (("ship", "store", "place", "--every", "soon"), 2, "argument --every: invalid"),
-        (("ship", "store", "nothing://x"), 2, "nothing://x: Protocol not known: nothing"),
+        (
+            ("ship", "store", "nothing://x"),
+            2,
+            "nothing://x: Protocol not known: nothing; name a folder, s3://…, or a URL",
+        ),
         (("ship", "store", "s3://bucket/x"), 2, "s3://bucket/x/shipped.json: "),
         (("ship", "store", "store/jetstream/copy"), 2, "store/jetstream/copy is within the store: ship it elsewhere"),
         (("ship", "store", "file"), 2, "file/shipped.json: Not a directory"),

@@ -306,7 +306,7 @@ def newer_format(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "error", "said"),
     [
-        (half_copied, PlaceError, "No such file or directory"),
+        (half_copied, PlaceError, "No such file or directory[:;] it is half copied; ship it again with --check"),
         (cut_off, PlaceError, "half copied|is damaged: its checksum is not that of its manifest"),
         (without_marker, StoreReadError, "no shipped store|no store of jetbroker"),
         (torn_manifest, PlaceError, "is damaged or half copied: ship the store again"),

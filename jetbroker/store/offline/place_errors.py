@@ -4,6 +4,8 @@ from __future__ import annotations
 
 REASON_CHARACTERS = 300
 NO_BUCKET = "NoSuchBucket"
+HALF_COPIED = "it is half copied; ship it again with --check"
+NO_PROTOCOL = "Protocol not known"
 # by name, since each library has classes of its own, and none of them has to be installed
 UNREACHABLE = {"ConnectionError", "HTTPClientError", "TimeoutError", "ClientConnectionError", "gaierror"}
 NO_LOGIN = {"PermissionError", "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"}
@@ -28,6 +30,10 @@ def _advice(error: Exception, scheme: str) -> str:
         if scheme == S3:
             return "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, to a login that may use the bucket"
         return "see that there are credentials, and that they may use it"
+    if "FileNotFoundError" in kinds:
+        return HALF_COPIED
+    if str(error).startswith(NO_PROTOCOL):
+        return "name a folder, s3://…, or a URL of another package of fsspec that is installed"
     if kinds & UNREACHABLE:
         endpoint = ", and that AWS_ENDPOINT_URL is right (not set: Amazon's)" if scheme == S3 else ""
         return f"see that it runs and can be reached from this machine{endpoint}"

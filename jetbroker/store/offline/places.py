@@ -15,7 +15,7 @@ from typing import IO, Any, Protocol
 from urllib.parse import unquote, urlparse
 
 from jetbroker.errors import JetbrokerError, PlaceError
-from jetbroker.store.offline.place_errors import S3, said
+from jetbroker.store.offline.place_errors import HALF_COPIED, S3, said
 
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")
 FILE = "file"
@@ -137,6 +137,8 @@ class FolderPlace:
     def _told(self, name: str) -> Iterator[None]:
         try:
             yield
+        except FileNotFoundError as error:
+            raise PlaceError(f"{self.address(name)}: {error.strerror}: {HALF_COPIED}") from None
         except OSError as error:
             raise PlaceError(f"{self.address(name)}: {error.strerror or error}") from None
 

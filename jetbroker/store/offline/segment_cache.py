@@ -15,6 +15,7 @@ from pathlib import Path
 
 from jetbroker.errors import PlaceError, StoreReadError
 from jetbroker.forms.sizes import parse_bytes
+from jetbroker.store.offline.place_errors import HALF_COPIED
 from jetbroker.store.offline.places import is_elsewhere, place_of
 
 FOLDER, SIZE = "JETBROKER_CACHE", "JETBROKER_CACHE_SIZE"
@@ -29,11 +30,9 @@ def file_of(address: str, sha256: str, size: int) -> str:
         try:
             there = os.stat(address).st_size
         except OSError as error:
-            raise PlaceError(f"{address}: {error.strerror}: it is half copied; ship it again with --check") from None
+            raise PlaceError(f"{address}: {error.strerror}: {HALF_COPIED}") from None
         if there != size:
-            raise PlaceError(
-                f"{address}: {there} bytes instead of {size}: it is half copied; ship it again with --check"
-            )
+            raise PlaceError(f"{address}: {there} bytes instead of {size}: {HALF_COPIED}")
         return address
     path = cache_folder() / sha256[:2] / sha256
     try:
