@@ -4,7 +4,6 @@ Each reader takes the key (lower case, for the message) and the value, and raise
 :class:`~jetbroker.errors.ConfigError` when it is not of its type.
 """
 
-import re
 from datetime import datetime
 
 from jetbroker.bounds import INT64_MAX
@@ -14,6 +13,7 @@ from jetbroker.config.parser import Place, Value
 from jetbroker.errors import ConfigError
 from jetbroker.forms.sizes import parse_bytes
 from jetbroker.forms.strconv import out_of_range, parse_int
+from jetbroker.forms.versions import components
 from jetbroker.limits import SHIP_URL_CHARACTERS
 
 MAP = "map[string]interface {}"
@@ -24,11 +24,6 @@ _SUBJECT_TOKENS_MAX = 255
 _YEAR_SECONDS = 365 * 24 * 3600
 _MIN_LAME_DUCK_SECONDS = 30.0
 _LOWEST_LEAF_VERSION = (2, 8, 0)
-_NUMBER = r"(0|[1-9][0-9]{0,17})"  # as many digits as 64 bits hold for certain
-_WORD = r"(?:0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)"
-_VERSION = re.compile(
-    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-{_WORD}(?:\.{_WORD})*)?(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?"
-)
 _STORAGE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 # errors name these so, whichever of its names a key has in the file
 _STORAGE_NAMES = {
@@ -230,10 +225,10 @@ def write_timeout(key: str, value: Value) -> str:
 def leaf_version(key: str, value: Value) -> str:
     """The lowest version of servers that may link: there is none below 2.8.0."""
     version = string(key, value)
-    found = _VERSION.fullmatch(version)
+    found = components(version)
     if found is None:
         raise ConfigError("invalid leafnode's minimum version: invalid semver")
-    if tuple(map(int, found.groups())) < _LOWEST_LEAF_VERSION:
+    if found < _LOWEST_LEAF_VERSION:
         raise ConfigError("the minimum version should be at least 2.8.0")
     return version
 

@@ -58,16 +58,14 @@ class Greeting:
             fields["compression"] = "off"
         return info_line(fields)
 
-    def after_connect(self, link: Link, account: Account, *, renewed: bool = False) -> bytes:
-        """Its login was good: what it may do, and whose it is here. `renewed`: not what it was told before."""
-        user = link.remote.permissions or PermissionsOptions()
+    def after_connect(self, link: Link, account: Account, permissions: PermissionsOptions | None) -> bytes:
+        """Its login was good: what it may do, and whose it is here."""
+        user = permissions or PermissionsOptions()
         fields = self._of(link)
         for name, rules in (("import", user.subscribe), ("export", user.publish)):
             found = rules_as_json(rules)
             if found is not None:
                 fields[name] = found
-            elif renewed:
-                fields[name] = {"allow": [">"]}
         fields |= {"remote_account": account.name, "connect_info": True}
         if account.is_system:
             fields["acc_is_sys"] = True

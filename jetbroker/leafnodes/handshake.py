@@ -66,6 +66,7 @@ class LinkConnect:
     password: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
     domain: str = ""
+    jetstream: bool = False  # its account has it
     server: str = ""
     is_hub: bool = False
     cluster: str = ""
@@ -115,6 +116,7 @@ def decode_link_connect(raw: bytes) -> LinkConnect:
         password=given.get("pass", ""),
         token=given.get("auth_token", ""),
         domain=given.get("domain", ""),
+        jetstream=given.get("jetstream", False),
         server=given.get("name", ""),
         is_hub=given.get("is_hub", False),
         cluster=given.get("cluster", ""),

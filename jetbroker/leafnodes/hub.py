@@ -12,12 +12,12 @@ from jetbroker.config.options import RANDOM_PORT, Options
 from jetbroker.connections.identity import REDACTED
 from jetbroker.errors import LoginRefused, ProtocolError
 from jetbroker.forms.gotext import quoted
+from jetbroker.forms.versions import is_at_least
 from jetbroker.leafnodes.greeting import Greeting
 from jetbroker.leafnodes.handshake import LinkConnect, decode_link_connect
 from jetbroker.leafnodes.leafs import CLUSTER_WITH_BLANKS, OLD, SAME_CLUSTER, Leafs
 from jetbroker.leafnodes.link import Link
 from jetbroker.leafnodes.peer import Peer, Stage
-from jetbroker.leafnodes.versions import is_at_least
 from jetbroker.logs.logger import Logger
 
 if TYPE_CHECKING:
@@ -138,7 +138,8 @@ class Hub:
         named = login.nkey or login.user if login.token is None else login.token.claims.subject
         peer.user = said.nkey or said.user or named or None
         self._check_server(link, said)
-        peer.server, peer.cluster, peer.domain = said.server, said.cluster, said.domain
+        peer.server, peer.cluster = said.server, said.cluster
+        peer.domain, peer.jetstream = said.domain, said.jetstream
         peer.remote_account, peer.version = said.remote_account, said.version
         peer.compression = said.compression or "not supported"
         peer.denied = said.deny_publish
@@ -161,7 +162,7 @@ class Hub:
             raise ProtocolError(text, "Wrong Gateway", "wrong gateway")
         least = self.options.leafnodes.min_version
         if least and not is_at_least(said.version, least) and link.remote.account is not None:
-            link.send(self.greeting.after_connect(link, link.remote.account))
+            link.send(self.greeting.after_connect(link, link.remote.account, link.remote.permissions))
             text = f"{OLD} {quoted(least.encode())}"
             raise ProtocolError(text, "Minimum Version Required", text + link.remote.label)
 

@@ -425,7 +425,7 @@ class Leafs:
             replaced.close(text, text)
             self.log.warn(f"{self.who(link)} - Replacing connection from same server")
         if peer.dialled is None:
-            link.send(self.greeting.after_connect(link, account))
+            link.send(self.greeting.after_connect(link, account, peer.permissions))
         link.begin(account.router, self._ledger(account), self._rules(peer), peer.is_spoke)
         first = min(FIRST_PING_SECONDS, self.options.ping_interval) * random.uniform(1.0, 1.2)
         peer.ping_due = self._loop.time() + first
@@ -438,7 +438,11 @@ class Leafs:
         before, peer.login = peer.permissions, login
         if account is None or peer.permissions == before:
             return
-        link.send(self.greeting.after_connect(link, account, renewed=True))
+        if account.is_system or not peer.jetstream:
+            link.close("Kicked")  # only the spoke knows what it denies by itself
+            return
+        told = rules.told_again(peer.permissions, peer.domain, self.options.jetstream.domain)
+        link.send(self.greeting.after_connect(link, account, told))
         link.apply_rules(self._rules(peer))
 
     def _ledger(self, account: Account) -> Ledger:

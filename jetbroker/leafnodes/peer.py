@@ -40,6 +40,7 @@ class Peer:
     server: str = ""
     cluster: str = ""
     domain: str = ""
+    jetstream: bool = False  # its account has it, as it said when it dialled us
     remote_account: str = ""
     version: str = ""
     compression: str = "not supported"

@@ -85,6 +85,19 @@ def of_solicited(
     )
 
 
+def told_again(user: PermissionsOptions | None, spoke: str, hub: str) -> PermissionsOptions:
+    """What a spoke with JetStream is told of its `user` while the link lives, by both domains.
+
+    nats-server takes it in the place of all that it denies, so it has to name what a spoke denies by itself.
+    """
+    user = user or PermissionsOptions()
+    outgoing = (f"$JS.{spoke}.API.>",) if spoke and spoke != hub else ()
+    return PermissionsOptions(
+        publish=_with_denied(user.publish, (*_OF_CLIENTS, *outgoing)),
+        subscribe=_with_denied(user.subscribe, _OF_CLIENTS),
+    )
+
+
 def domains_of(
     own: str,
     remote: str,

@@ -90,7 +90,15 @@ PLAIN = [
     Conversation("silence", [leaf(until=END)]),
     Conversation("too old", [leaf(connect(version="2.9.0"))]),
     Conversation("no version", [leaf(connect(version=None))]),
-    Conversation("no number", [leaf(connect(version="x"))]),
+    *(
+        Conversation(f"version {version!r}", [leaf(connect(version=version), until="INFO"), leaf()])
+        for version in (
+            *"x 2.9.9 2.10 2.10.0-RC.1 2.10.0+b v2.10.0 2.10.0.1 2.10.x 02.10.0 2.10.0- 3 3.0.0 -1.2.3".split(),
+            "99999999999999999999.1.1",
+            "2.10.0 ",
+            "",
+        )
+    ),
     Conversation("same cluster", [leaf(connect(cluster="same"))]),
 ]
 

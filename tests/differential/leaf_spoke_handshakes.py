@@ -9,6 +9,11 @@ from tests.support import jwts
 from tests.support.leaf_conversations import END, NOTHING, Conversation
 from tests.support.nkeys import UserKey
 
+OTHER_HUBS: dict[str, list[object]] = {
+    "version": ["", "x", "1.0.0", "v2.10.0", 5, None],
+    "proto": [-1, 0, 1, 2, 4, 2**31],
+    "api_lvl": [-1, 0, 1, 99, "x", None],
+}
 HANDSHAKES = [
     Conversation("right", UP),
     Conversation("a user in the URL", UP, login="USER:p%40@"),
@@ -45,6 +50,14 @@ HANDSHAKES = [
             client("SUB foo 1"),
             hub("LMSG foo 2", "hi"),
         ],
+    ),
+    *(
+        Conversation(
+            f"a hub whose {key} is {value!r}",
+            [first({key: value}), second({key: value}), client("SUB foo 1"), hub("LMSG foo 2", "hi")],
+        )
+        for key, values in OTHER_HUBS.items()
+        for value in values
     ),
     Conversation("a hub with a domain", [first(domain="d", jetstream=True), second(domain="d", jetstream=True)]),
     Conversation("a hub with a cluster", [first(cluster="c"), second(cluster="c")]),

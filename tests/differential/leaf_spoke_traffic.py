@@ -182,6 +182,19 @@ MESSAGES = [
             hub("LMSG deliver $JS.ACK.s.c@x 2", "hi"),
         ],
     ),
+    *(
+        Conversation(f"{verb} with {arguments!r}", [*UP, client("SUB foo 1", "SUB > 2"), hub(line % arguments), hub()])
+        for verb, line, cases in (
+            ("LMSG", b"LMSG %b\r\nhi\r\n", b";foo;foo x;foo -1;foo re ply 2;foo xx q 2;foo.* 2;foo 3;foo 1048577"),
+            (
+                "HMSG",
+                b"HMSG %b\r\nNATS/1.0\r\n\r\nhi\r\n",
+                b";foo;foo 14;foo 12 14;foo 15 14;foo x 14;foo 12 x;foo -1 14;foo x q 12 14;foo 5 14;foo 12 1048577",
+            ),
+            ("LS-", b"LS- %b\r\n", b";nobody;nobody q;foo q 1;foo.."),
+        )
+        for arguments in cases.split(b";")
+    ),
     Conversation("an unknown verb", [*UP, hub("FOO", until=END)]),
     Conversation("a message cut off", [*UP, hub(b"LMSG foo 10\r\nhi", until=NOTHING)]),
     Conversation("a line that does not end", [*UP, hub(b"LS+ " + b"x" * 4096 * 17, until=END)]),

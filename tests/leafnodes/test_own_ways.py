@@ -41,6 +41,16 @@ HUBS = [
     Conversation("interest before its time", [first(), hub("LS+ foo", until=END)]),
     Conversation("a message before its time", [client("SUB foo 1"), first(), hub("LMSG foo 1", "x"), second()]),
     Conversation(
+        "denied imports, sent",
+        [
+            first(),
+            second({"import": {"deny": ["foo"]}}),
+            hub("LS+ >"),
+            client("PUB foo 1", "x", "PUB bar 1", "y"),
+            hub("LMSG foo 1", "x"),
+        ],
+    ),
+    Conversation(
         "other permissions",
         [
             *UP,
@@ -95,6 +105,10 @@ def test_a_link_that_may_answer_answers_once(played: dict[str, Outcome]) -> None
 def test_a_hub_that_asks_before_the_link_is_made_is_left(played: dict[str, Outcome]) -> None:
     assert said(played, "interest before its time", "hub") == ["-ERR 'Authorization Violation'", "closed"]
     assert said(played, "a message before its time", "client") == []
+
+
+def test_what_a_spoke_may_not_receive_it_may_send(played: dict[str, Outcome]) -> None:
+    assert said(played, "denied imports, sent", "hub") == ["LMSG foo 1|x", "LMSG bar 1|y"]
 
 
 def test_interest_follows_permissions_that_change(played: dict[str, Outcome]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 from contextlib import suppress
@@ -11,12 +12,14 @@ from typing import Any
 import nats
 import pytest
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
 from tests.support.daemon import CONNECT, Daemon, Raw
-from tests.support.origins import connected
+from tests.support.origins import Streams, connected, flood
 from tests.support.pairs import JETBROKER, NATS_SERVER, Pair, told
 
 PONG = b"PONG\r\n"
+LOGIN = b'CONNECT {"user":"leaf","pass":"secret","name":"l","version":"2.14.5"%b}\r\n'
 OPEN, CLOSED = "permissions: {}", "{subscribe: {deny: down.a}, publish: {deny: up.a}}"
 HUB = """
 jetstream { store_dir: "STORE/hub", domain: hub }
@@ -59,7 +62,7 @@ def test_a_link_is_told_and_held_to_it(tmp_path: Path) -> None:
         client.exchange(b"")  # INFO comes behind the first PONG
         port = int(hub.wait_for("Listening for leafnode connections").rpartition(":")[2])
         with Raw(port) as leaf:
-            leaf.send(b'CONNECT {"user":"leaf","pass":"secret","name":"l","version":"2.14.5"}\r\n')
+            leaf.send(LOGIN % b',"jetstream":true,"domain":"l"')
             leaf.exchange(b"LS+ down.a\r\nLS+ down.b\r\n")
             heard = []
             for permissions, said in ((CLOSED, b""), ("{}", b"LMSG up.a 1\r\n3\r\n")):
@@ -72,11 +75,28 @@ def test_a_link_is_told_and_held_to_it(tmp_path: Path) -> None:
             assert b'Permissions Violation for Publish to "up.a"' in leaf.to_end()
             assert client.exchange(b"") == PONG
     down = b"LMSG down.a 1\r\n1\r\n", b"LMSG down.b 1\r\n2\r\n"
-    everything = {"allow": [">"]}
+    apart = ["$JS.API.>", "$KV.>", "$OBJ.>"]  # a spoke may forget what it denied by itself
     assert heard == [
-        ({"deny": ["down.a"]}, {"deny": ["up.a"]}, down[1] + PONG, PONG),
-        (everything, everything, b"".join(down) + PONG, b"MSG up.a 1 1\r\n3\r\n" + PONG),
+        ({"deny": ["down.a", *apart]}, {"deny": ["up.a", *apart, "$JS.l.API.>"]}, down[1] + PONG, PONG),
+        ({"deny": apart}, {"deny": [*apart, "$JS.l.API.>"]}, b"".join(down) + PONG, b"MSG up.a 1 1\r\n3\r\n" + PONG),
     ]
+
+
+def test_a_link_that_denies_we_know_not_what_comes_anew(tmp_path: Path) -> None:
+    """Its account has no JetStream: what keeps both ends apart depends on its configuration."""
+    config = tmp_path / "conf"
+    config.write_text(HUB.replace("STORE", str(tmp_path)).replace("{leaf_port}", "-1"))
+    with Daemon("-c", str(config)) as hub:
+        port = int(hub.wait_for("Listening for leafnode connections").rpartition(":")[2])
+        with Raw(port) as leaf:
+            leaf.send(LOGIN % b"")
+            leaf.exchange(b"LS+ down.a\r\n")
+            reload(hub, config, CLOSED)
+            assert b"INFO {" not in leaf.to_end()
+            hub.wait_for("Leafnode connection closed: Kicked")
+        with Raw(port) as leaf:
+            leaf.send(LOGIN % b"")
+            assert next_info(leaf)["import"] == {"deny": ["down.a"]}
 
 
 async def answer(message: Msg) -> None:
@@ -110,22 +130,49 @@ async def test_subscribers_at_the_spoke(spoke: str, tmp_path: Path) -> None:
             await far.close()
 
 
-async def test_a_mirror_that_is_denied_its_messages_goes_on_when_it_may(tmp_path: Path) -> None:
+COUNT = 500
+NOTHING = "{publish: barrier, subscribe: barrier}"
+
+
+async def copy(here: Streams, there: Streams, domain: str) -> None:
+    """A mirror and a stream with a source, of the stream at the other end."""
+    await there.create("S", subjects=["s"])
+    origin = {"name": "S", "external": {"api": f"$JS.{domain}.API"}}
+    await here.create("M", mirror=origin)
+    await here.create("Q", sources=[origin])
+
+
+async def until_crossed(there: Streams, barrier: Subscription) -> None:
+    """Something gets over the link. A spoke that sends what it may no more is cut off first, and comes back."""
+    heard: Msg | None = None
+    while heard is None:
+        await there.client.publish("barrier")
+        with suppress(TimeoutError):
+            heard = await barrier.next_msg(timeout=0.1)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(("end", "spoke"), [("spoke", JETBROKER), ("hub", JETBROKER), ("hub", NATS_SERVER)])
+async def test_copies_that_are_denied_their_messages_go_on_when_they_may(end: str, spoke: str, tmp_path: Path) -> None:
     hub_text, spoke_text = (text.replace("STORE", str(tmp_path)) for text in (HUB, SPOKE))
-    with Pair((JETBROKER, JETBROKER), tmp_path, hub_text, spoke_text) as pair:
-        async with connected(pair.hub.url) as hub, connected(pair.spoke.url) as spoke:
-            await hub.create("S", subjects=["s"])
-            await spoke.create("M", mirror={"name": "S", "external": {"api": "$JS.hub.API"}})
-            await hub.publish("s", *map(str, range(5)))
-            await spoke.until_last("M", 5)
-            barrier = await spoke.client.subscribe("barrier")
-            await spoke.client.flush()
-            reload(pair.hub, tmp_path / "hub.conf", "{subscribe: barrier}")
-            await hub.publish("s", *map(str, range(5, 10)))
-            await hub.client.publish("barrier")
-            await barrier.next_msg(timeout=20)
-            assert await spoke.payloads("M") == [str(number) for number in range(5)]
-            reload(pair.hub, tmp_path / "hub.conf", "{}")
-            await hub.publish("s", "10")
-            await spoke.until_last("M", 11)
-            assert await spoke.content("M") == await hub.content("S")
+    with Pair((JETBROKER, spoke), tmp_path, hub_text, spoke_text) as pair:
+        async with connected(pair.hub.url) as hub, connected(pair.spoke.url) as far:
+            here, there, domain, url = (
+                (far, hub, "hub", pair.hub.url) if end == "spoke" else (hub, far, "spoke", pair.spoke.url)
+            )
+            await copy(here, there, domain)
+            publisher = asyncio.create_task(flood(url, "s", COUNT))
+            for name in "MQ":
+                await here.until_last(name, 1)
+            await asyncio.to_thread(reload, pair.hub, tmp_path / "hub.conf", NOTHING)
+            barrier = await here.client.subscribe("barrier")
+            assert await publisher == COUNT
+            assert await flood(url, "s", COUNT, COUNT) == COUNT
+            await until_crossed(there, barrier)
+            for name in "MQ":
+                assert (await here.api(f"STREAM.INFO.{name}"))["state"]["last_seq"] <= COUNT
+            await asyncio.to_thread(reload, pair.hub, tmp_path / "hub.conf", "{}")
+            for name in "MQ":
+                await here.until_last(name, 2 * COUNT)
+            for streams, name in ((there, "S"), (here, "M"), (here, "Q")):
+                assert await streams.payloads(name) == [*map(str, range(2 * COUNT))]
