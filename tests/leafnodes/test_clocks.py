@@ -112,8 +112,23 @@ async def copied(ends: dict[str, Streams], end: str, clock: float) -> None:
     assert stored is not None and mirrored is not None
     assert (mirrored["time"], mirrored["data"]) == (stored["time"], stored["data"])
     assert abs(datetime.fromisoformat(stored["time"]).timestamp() - clock) < HOURS * 1800
+    await copied_from_a_time(ends, end)
     for server, name in ((there, "O"), (here, "M"), (here, "S")):
         await server.api(f"STREAM.DELETE.{name}")
+
+
+async def copied_from_a_time(ends: dict[str, Streams], end: str) -> None:
+    """The time is one of the origin's clock: of its last message, which is all that comes."""
+    here, there = ends[end], ends[other(end)]
+    last = await there.message("O", BULK + 1)
+    assert last is not None
+    since = {**origin(other(end), "O"), "opt_start_time": last["time"]}
+    await here.create("TM", mirror=since, allow_msg_ttl=True)
+    await here.create("TS", sources=[since], allow_msg_ttl=True)
+    for name in ("TM", "TS"):
+        await here.until(name, lambda info: info["state"]["messages"] > 0)
+        assert [message["data"] for message in await here.content(name)] == [b"stays"]
+        await here.api(f"STREAM.DELETE.{name}")
 
 
 def sane(about: dict[str, Any]) -> bool:
