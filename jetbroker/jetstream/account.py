@@ -28,7 +28,7 @@ from jetbroker.jetstream.models.consumer_config import (
     sourcing_consumer_config,
 )
 from jetbroker.jetstream.models.contracts import AccountLimits, ServerLimits, ServerReservations
-from jetbroker.jetstream.models.errors import api_error
+from jetbroker.jetstream.models.errors import ApiError, api_error
 from jetbroker.jetstream.models.metadata import consumer_level, stored_metadata
 from jetbroker.jetstream.models.names import ORIGIN_POSITIONS, random_name
 from jetbroker.jetstream.models.offline import OfflineError, reason_of, stored_consumer_config, stored_stream_config
@@ -337,7 +337,11 @@ class JetStream:
             await enforce_limits(stream)  # the configuration may be another one than that of the archive
             made, turn = [], Turn()
             for arrived in consumers:
-                made.append(await self._arrived(stream, staging, arrived))
+                try:
+                    made.append(await self._arrived(stream, staging, arrived))
+                except ApiError as error:
+                    why = f'error restoring consumer ["{arrived.name}"]: {error}'
+                    raise api_error("stream_restore", err=why) from error
                 await turn.rest()
             await self.store.publish_stream(staging)
         except BaseException:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import random
 from collections.abc import AsyncIterator, Callable
@@ -11,8 +12,19 @@ from typing import Any
 import nats
 import pytest
 
+from jetbroker.jetstream.backup.archive.highway import highway_hash
 from tests.differential.conftest import Pair
-from tests.support.backups import Backup, archive_of, backup, begin_restore, meta_files, record, restore, send
+from tests.support.backups import (
+    Backup,
+    archive_of,
+    backup,
+    begin_restore,
+    key,
+    meta_files,
+    record,
+    restore,
+    send,
+)
 from tests.support.origins import Streams, connected
 
 pytestmark = pytest.mark.differential
@@ -216,23 +228,31 @@ async def test_requests_are_refused_alike(sides: list[Streams], name: str) -> No
     assert broker == reference
 
 
-def with_consumer(**files: bytes) -> list[tuple[str, bytes]]:
-    return [*meta_files("S"), *((f"obs/C/{name.replace('_', '.')}", data) for name, data in files.items())]
+def with_consumer(meta: bytes, *others: tuple[str, bytes]) -> list[tuple[str, bytes]]:
+    """A stream's files and those of its consumer C."""
+    return [*meta_files("S"), ("obs/C/meta.inf", meta), *((f"obs/C/{name}", data) for name, data in others)]
 
 
+def with_sum(meta: bytes, state: bytes = b"") -> list[tuple[str, bytes]]:
+    """The configuration is as it was written."""
+    checksum = highway_hash(key("S/C"), meta).hex().encode()
+    return with_consumer(meta, ("meta.sum", checksum), *([("o.dat", state)] if state else []))
+
+
+EXPLICIT = b'{"durable_name": "C", "ack_policy": "explicit"}'
 ARCHIVES: dict[str, bytes] = {
     "outside": archive_of([*meta_files("S"), ("../x", b"1")]),
     "other stream": archive_of(meta_files("T")),
     "no compression": b"no archive at all",
     "another version": b"\xff\x06\x00\x00S3tHree" + b"\x00" * 100,
+    "another compression": gzip.compress(b"meta.inf" + b"\x00" * 1016),
+    "encrypted": archive_of([("meta.inf", b"\x01" * 80), ("meta.key", b"\x02" * 76)]),
     "damaged": bytes(archive_of(meta_files("S"))[:60]) + b"\xff" * 30,
-    "consumer without a sum": archive_of(with_consumer(meta_inf=b'{"durable_name": "C"}')),
-    "consumer that cannot be": archive_of(
-        with_consumer(meta_inf=b'{"durable_name": "C", "max_deliver": 1, "backoff": [1, 2]}', meta_sum=b"")
-    ),
-    "consumer's damaged state": archive_of(
-        with_consumer(meta_inf=b'{"durable_name": "C", "ack_policy": "explicit"}', meta_sum=b"", o_dat=b"x")
-    ),
+    "consumer without a sum": archive_of(with_consumer(b'{"durable_name": "C"}')),
+    "consumer that cannot be": archive_of(with_sum(b'{"durable_name": "C", "max_deliver": 1, "backoff": [1, 2]}')),
+    "consumer's damaged state": archive_of(with_sum(EXPLICIT, b"x")),
+    "consumer's torn state": archive_of(with_sum(EXPLICIT, b"\x16\x02\x01")),
+    "consumer's state of another version": archive_of(with_sum(EXPLICIT, b"\x16\x09" + b"\x01" * 20)),
 }
 
 
