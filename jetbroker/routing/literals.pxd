@@ -4,6 +4,7 @@ from libc.stdint cimport uint64_t
 
 from jetbroker.hashing cimport hash_bytes
 from jetbroker.routing.subscription cimport Subscription
+from jetbroker.slots cimport Slot, Slots
 
 # Random, other ones in each process: nobody can choose subjects that meet in one place.
 cdef uint64_t hash_seed
@@ -47,25 +48,13 @@ cdef inline Members members_of(PyObject* holder):
     return made
 
 
-cdef struct LiteralSlot:
-    uint64_t hash
-    PyObject* holder            # owned: a plain Subscription that is alone, else a Literal; NULL: free
-
-
-cdef class Literals:
-    """By subject: open addressing. A look-up visits few places in memory (each costs more than all that is computed)
-    and makes no Python object."""
-    cdef LiteralSlot* slots
-    cdef size_t mask            # number of slots - 1; they are a power of two
-    cdef readonly size_t count
-
+cdef class Literals(Slots):
+    """By subject. What a slot holds is a plain Subscription that is alone, else a Literal."""
     # The slot of a subject, NULL when it has none; for the next call only.
-    cdef LiteralSlot* find(self, const char* subject, Py_ssize_t n) noexcept
+    cdef Slot* find(self, const char* subject, Py_ssize_t n) noexcept
     # The subscription to it when that is plain and the only one, else None.
     cdef Subscription alone(self, const char* subject, Py_ssize_t n)
     # All subscriptions to it, None when there are none.
     cdef Members members(self, const char* subject, Py_ssize_t n)
     cdef int insert(self, Subscription sub) except -1
     cdef bint remove(self, Subscription sub) except -1
-    cdef int resize(self, size_t capacity) except -1
-    cdef int drop(self, size_t at) except -1

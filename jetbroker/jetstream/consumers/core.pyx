@@ -483,7 +483,7 @@ cdef class ConsumerCore:
 
     cdef uint64_t _first_of(self, bytes pattern) except? 0:
         """The first message that matches; where that takes a search, the first of all."""
-        if has_wildcard(PyBytes_AS_STRING(pattern), PyBytes_GET_SIZE(pattern)) and len(self.log.subjects) > FEW:
+        if has_wildcard(PyBytes_AS_STRING(pattern), PyBytes_GET_SIZE(pattern)) and <Py_ssize_t>self.log.subjects.count > FEW:
             return max(self.log.first_seq, <uint64_t>1)
         return min([self.log.first_of(state) for state in self.log.matching_subjects(pattern)],
                    default=self.log.last_seq + 1)

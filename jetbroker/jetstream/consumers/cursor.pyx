@@ -69,7 +69,7 @@ cdef class AheadCount:
         """Can the log tell at once how many match from `start` on?"""
         if not self.filter.patterns:
             return True
-        return self.start <= self.log.first_seq and (self.literal or len(self.log.subjects) <= FEW)
+        return self.start <= self.log.first_seq and (self.literal or <Py_ssize_t>self.log.subjects.count <= FEW)
 
     cdef int _count_head(self) except -1:
         cdef Counted* piece = &self.pieces[self.head]

@@ -61,7 +61,7 @@ cdef class FirstPass:
         cdef tuple beginnings
         beginnings, wide = last_tokens(self.filter)
         matching = SubjectFilter(*self.filter.patterns, *wide) if wide else self.filter
-        if len(self.log.subjects) <= FEW:
+        if <Py_ssize_t>self.log.subjects.count <= FEW:
             return self._add(self._chosen_at_once(matching, beginnings))
         while self.walked < self.until:
             piece = next_piece(self.log, self.walked + 1, self.until, CHOSEN_SLOTS)

@@ -8,6 +8,7 @@ from jetbroker.jetstream.publish.judge cimport (
     ROLL_UP_ALL, ROLL_UP_SUBJECT, Candidate, Judge, last_match, wrong_sequence,
 )
 from jetbroker.jetstream.publish.ttl cimport TTL_INVALID
+from jetbroker.store.log.segmented cimport SegmentedLog
 from jetbroker.store.log.stream_log cimport FLAG_SCHEDULE
 from jetbroker.wire.subjects cimport has_wildcard
 
@@ -104,7 +105,10 @@ cdef class Judgement:
         if subject not in self.expected:
             if self.looked_at > MAX_LOOKED_AT:
                 return api_error("atomic_publish_too_large_batch", size=self.count)
-            self.looked_at += len(self.ingest.log.subjects) if has_wildcard(<const char*>subject, len(subject)) else 1
+            if has_wildcard(<const char*>subject, len(subject)):
+                self.looked_at += (<SegmentedLog>self.ingest.log).subjects.count
+            else:
+                self.looked_at += 1
             self.expected[subject] = last_match(self.ingest.log, subject)
         return wrong_sequence(asked.found.expected_last_subject_sequence, self.expected[subject])
 

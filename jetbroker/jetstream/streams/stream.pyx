@@ -17,6 +17,7 @@ from jetbroker.jetstream.publish.ingest cimport Ingest
 from jetbroker.jetstream.models.interest cimport OfflineConsumer, StreamConsumer
 from jetbroker.forms.timestamps cimport format_timestamp, wall_clock_ns
 from jetbroker.saturate cimport add_int64
+from jetbroker.store.log.segmented cimport SegmentedLog
 from jetbroker.store.log.stream_log cimport (
     READ_MISSING, LogObserver, StoredMessage, StreamLog, SubjectFilter,
 )
@@ -278,8 +279,9 @@ cdef class Stream(LogObserver):
             "last_seq": log.last_seq,
             "last_ts": format_timestamp(log.last_time_ns),
         }
-        if log.subjects:
-            state["num_subjects"] = len(log.subjects)
+        subject_count = (<SegmentedLog>log).subjects.count
+        if subject_count:
+            state["num_subjects"] = subject_count
         if subjects:
             state["subjects"] = subjects
         deleted = log.deleted_count()

@@ -311,7 +311,7 @@ cdef class FileLog(SegmentedLog):
         self.files.discard(segment)
         self.health.take(GIVEN_UP)
         self.written = self.last_seq
-        for state in self.subjects.values():
+        for state in self.subjects.states():
             (<SubjectState>state).segment_tag = 0
         self.changes.waiters.fail(StorageError(f"{self.directory}: {error.strerror}"))
         if lost and self.observer is not None:

@@ -7,6 +7,7 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from jetbroker.store.log.stream_log cimport StoredMessage, StreamLog, SubjectFilter, SubjectState
 from jetbroker.store.log.segment cimport Segment, SubjectSet
 from jetbroker.store.log.gaps cimport Gaps
+from jetbroker.store.log.live_subjects cimport LiveSubjects
 from jetbroker.store.log.subject_states cimport SubjectStates
 
 
@@ -20,7 +21,8 @@ cdef class SegmentedLog(StreamLog):
     cdef list segments                # list[Segment], by first_seq; the last one is active
     cdef Segment active
     cdef Segment recent               # where the last look-up ended
-    cdef SubjectStates states         # its live ones are `subjects`
+    cdef SubjectStates states
+    cdef LiveSubjects subjects        # those of `states` that have messages
     cdef Gaps gaps                    # sequences of missing segments
     cdef uint32_t message_cost        # bytes counted per message beside subject, headers and payload
     cdef uint32_t headers_cost        # and for one with headers

@@ -1,6 +1,6 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """What file and memory logs have in common (see segmented.pxd)."""
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 from jetbroker import limits
@@ -82,7 +82,7 @@ cdef class SegmentedLog(StreamLog):
     # --- append ---
 
     cdef SubjectState subject_state(self, const char* subject, Py_ssize_t n):
-        return self.states.find(PyBytes_FromStringAndSize(subject, n))
+        return self.states.find(subject, n)
 
     cdef uint64_t append(self, const char* subject, Py_ssize_t subject_len,
                          const char* headers, Py_ssize_t headers_len,
@@ -324,7 +324,7 @@ cdef class SegmentedLog(StreamLog):
 
     def state_of(self, bytes subject not None):
         """The SubjectState of a literal subject (count 0 when it has no message)."""
-        return self.states.find(subject)
+        return self.states.find(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
 
     # --- queries ---
 
@@ -387,7 +387,7 @@ cdef class SegmentedLog(StreamLog):
         if start <= self.first_seq:
             if everything:
                 return self.messages
-            if <uint64_t>len(self.subjects) <= self.messages:
+            if self.subjects.count <= self.messages:
                 for state in self.states.matching(filter):
                     total += state.count
                 return total
@@ -451,7 +451,7 @@ cdef class SegmentedLog(StreamLog):
         cdef SubjectState state
         cdef uint64_t last = 0
         if pattern and not has_wildcard(PyBytes_AS_STRING(pattern), PyBytes_GET_SIZE(pattern)):
-            state = <SubjectState>self.subjects.get(pattern)
+            state = self.subjects.get(pattern)
             return 0 if state is None else state.last
         for state in self.matching_subjects(pattern):
             if state.last > last:
@@ -461,7 +461,7 @@ cdef class SegmentedLog(StreamLog):
     cpdef list matching_subjects(self, bytes pattern):
         """The SubjectStates of live subjects that match `pattern` (b"": all), unsorted."""
         if pattern == b"" or pattern == b">":
-            return list(self.subjects.values())
+            return self.subjects.states()
         return self.states.matching(SubjectFilter(pattern))
 
     cpdef list deleted(self):
@@ -502,7 +502,7 @@ cdef class SegmentedLog(StreamLog):
         cdef uint64_t messages = self.messages
         cdef uint64_t size = self.bytes
         self.messages = self.bytes = 0
-        for state in self.subjects.values():
+        for state in self.subjects.states():
             state.count = 0
         for segment in self.segments:
             if segment.live:
@@ -553,12 +553,11 @@ cdef class SegmentedLog(StreamLog):
         cdef uint64_t seq = segment.first_seq + slot
         cdef uint64_t cost = self.cost_of(segment, slot)
         cdef uint32_t subject_id = segment.ids[slot]
-        cdef bytes subject = PyBytes_FromStringAndSize(segment.subject_text(subject_id), segment.subject_len(subject_id))
-        cdef SubjectState state = <SubjectState>self.subjects.get(subject)
+        cdef SubjectState state = self.subjects.find(segment.subject_text(subject_id), segment.subject_len(subject_id))
         if state is None:
             # the cache told of other subjects than the segment has
             self.recount()
-            state = <SubjectState>self.subjects[subject]
+            state = self.subjects.find(segment.subject_text(subject_id), segment.subject_len(subject_id))
         segment.mark_dead(slot)
         segment.live -= 1
         segment.live_bytes -= cost

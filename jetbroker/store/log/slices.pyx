@@ -127,7 +127,7 @@ def beyond_newest(SegmentedLog log not None, uint64_t keep, uint64_t first, uint
     while slot >= 0:
         subject_id = segment.ids[slot]
         subject = PyBytes_FromStringAndSize(segment.subject_text(subject_id), segment.subject_len(subject_id))
-        state = <SubjectState>log.subjects.get(subject)
+        state = log.subjects.get(subject)
         if state is not None and state.count > keep + <uint64_t>chosen.get(subject, 0):
             chosen[subject] = chosen.get(subject, 0) + 1
             out.append(segment.first_seq + slot)
@@ -163,7 +163,7 @@ def newest_in(SegmentedLog log not None, SubjectFilter filter not None, uint64_t
         if not segment.is_dead(slot) and (ids is None or ids.has(subject_id)) and subject_id not in seen:
             seen.add(subject_id)
             subject = PyBytes_FromStringAndSize(segment.subject_text(subject_id), segment.subject_len(subject_id))
-            state = <SubjectState>log.subjects.get(subject)
+            state = log.subjects.get(subject)
             if state is not None and state.last == segment.first_seq + slot:
                 out.append(segment.first_seq + slot)
         slot -= 1

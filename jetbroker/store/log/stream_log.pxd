@@ -77,7 +77,6 @@ cdef class StreamLog(TickTask):
     cdef readonly uint64_t messages    # live
     cdef readonly uint64_t bytes       # live, counted as nats-server does (jetstream-api section 5)
     cdef readonly int64_t last_time_ns
-    cdef dict subjects                 # bytes -> SubjectState, live subjects only
 
     # --- hot ---
     # Append; returns the sequence. `state` may be None (looked up or made) or a kept SubjectState of this subject;

@@ -1,18 +1,20 @@
 """What a log knows of its subjects: one SubjectState for each, the same object for as long as anybody keeps it."""
 from libc.stdint cimport uint64_t
 
+from jetbroker.store.log.live_subjects cimport LiveSubjects
 from jetbroker.store.log.segment cimport Segment
 from jetbroker.store.log.stream_log cimport SubjectFilter, SubjectState
 
 
 cdef class SubjectStates:
-    cdef dict live                    # bytes -> SubjectState of a subject with messages
+    cdef LiveSubjects live
     cdef dict retired                 # bytes -> SubjectState with count 0 that somebody may still keep
     cdef Py_ssize_t retired_bound
 
-    cdef SubjectState find(self, bytes subject)                # made when missing (count 0)
+    cdef SubjectState find(self, const char* subject, Py_ssize_t n)    # made when missing (count 0)
     cdef int revive(self, SubjectState state) except -1        # ahead of its first message
     cdef int retire(self, SubjectState state) except -1        # behind its last message
+    cdef int keep_retired(self, SubjectState state) except -1
     cdef int retire_all(self) except -1
     # A segment has so many live messages of a subject; segments come in order.
     cdef SubjectState found(self, bytes subject, uint64_t count, uint64_t first, uint64_t last)

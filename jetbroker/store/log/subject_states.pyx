@@ -1,10 +1,11 @@
 # cython: boundscheck=False, wraparound=False
 """What a log knows of its subjects (see subject_states.pxd)."""
-from cpython.bytes cimport PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
+from jetbroker.store.log.live_subjects cimport LiveSubjects
 from jetbroker.store.log.segment cimport Segment
 
 from jetbroker.store.log.stream_log cimport SubjectFilter, SubjectState
@@ -18,27 +19,31 @@ cdef class SubjectStates:
     """The states of one log's subjects. Whoever keeps one sees the counts of later messages too."""
 
     def __cinit__(self):
-        self.live = {}
+        self.live = LiveSubjects()
         self.retired = {}
         self.retired_bound = 1024
 
-    cdef SubjectState find(self, bytes subject):
-        cdef SubjectState state = <SubjectState>self.live.get(subject)
+    cdef SubjectState find(self, const char* subject, Py_ssize_t n):
+        cdef SubjectState state = self.live.find(subject, n)
+        cdef bytes name
         if state is None:
-            state = <SubjectState>self.retired.get(subject)
+            name = PyBytes_FromStringAndSize(subject, n)
+            state = <SubjectState>self.retired.get(name)
             if state is None:
-                state = SubjectState(subject)
-                self.retire(state)
+                state = SubjectState(name)
+                self.keep_retired(state)
         return state
 
     cdef int revive(self, SubjectState state) except -1:
         self.retired.pop(state.subject, None)
-        self.live[state.subject] = state
-        return 0
+        return self.live.add(state)
 
     cdef int retire(self, SubjectState state) except -1:
+        self.live.discard(state)
+        return self.keep_retired(state)
+
+    cdef int keep_retired(self, SubjectState state) except -1:
         cdef bytes subject
-        self.live.pop(state.subject, None)
         self.retired[state.subject] = state
         if len(self.retired) > self.retired_bound:
             for subject in list(self.retired):
@@ -50,20 +55,21 @@ cdef class SubjectStates:
 
     cdef int retire_all(self) except -1:
         cdef SubjectState state
-        for state in self.live.values():
+        cdef list states = self.live.states()
+        self.live.clear()
+        for state in states:
             state.count = 0
-            # 2: the dict, this loop's variable and nobody else
+            # 2: the list, this loop's variable and nobody else
             if Py_REFCNT(<PyObject*>state) > 2:
                 self.retired[state.subject] = state
-        self.live.clear()
         return 0
 
     cdef SubjectState found(self, bytes subject, uint64_t count, uint64_t first, uint64_t last):
-        cdef SubjectState state = <SubjectState>self.live.get(subject)
+        cdef SubjectState state = self.live.get(subject)
         if state is None:
             state = SubjectState(subject)
             state.first_hint = first
-            self.live[subject] = state
+            self.live.add(state)
         state.count += count
         state.last = last
         return state
@@ -105,7 +111,7 @@ cdef class SubjectStates:
         cdef SubjectState state
         cdef uint32_t i
         for i in range(<uint32_t>segment.subjects):
-            state = <SubjectState>self.live.get(segment.subject_text(i)[:segment.subject_len(i)])
+            state = self.live.find(segment.subject_text(i), segment.subject_len(i))
             if state is not None:
                 state.segment_tag = segment.tag
                 state.subject_id = i
@@ -114,8 +120,9 @@ cdef class SubjectStates:
     cdef list matching(self, SubjectFilter filter):
         cdef SubjectState state
         if not filter.patterns:
-            return list(self.live.values())
+            return self.live.states()
         if not [p for p in filter.patterns if has_wildcard(p, len(p))]:
-            return [self.live[p] for p in set(filter.patterns) if p in self.live]
-        return [state for state in self.live.values()
+            states = [self.live.get(<bytes>pattern) for pattern in set(filter.patterns)]
+            return [state for state in states if state is not None]
+        return [state for state in self.live.states()
                 if filter.matches(state.subject, PyBytes_GET_SIZE(state.subject))]
