@@ -3,7 +3,7 @@
 A `Route` is the result of matching one literal subject, kept in a bounded cache.  `Router.publish` is the hot path.
 """
 from cpython.object cimport PyObject
-from libc.stdint cimport uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 
 from jetbroker.routing.links cimport LinkReceiver, LinkRoute, Links
 from jetbroker.routing.mapping cimport Mappings
@@ -64,7 +64,6 @@ cdef class Router:
     cdef readonly Tick tick
     cdef object sublist                # the trie (routing/sublist.pyx)
     cdef list buckets                  # heads of hash chains: Route or None
-    cdef uint16_t* marks               # of each bucket, mark_of() all its routes: a miss looks at no Route
     cdef uint32_t bucket_mask
     cdef readonly uint32_t route_count
     cdef CachedRoute* cached           # all of them, close together: what a wildcard subscription looks through
@@ -108,7 +107,6 @@ cdef class Router:
     cdef Route _build(self, const char* subject, Py_ssize_t n)
     cdef int _evict(self) except -1
     cdef int _forget(self, uint32_t bucket, Route gone) except -1
-    cdef void _mark(self, uint32_t bucket) noexcept
     cdef int _invalidate(self, bytes subject) except -1
     cdef uint64_t _random(self) noexcept
     # Deliver msg to those who match `route`, whatever msg.subject says (consumers: the route is the inbox). Who is

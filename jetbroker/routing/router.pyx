@@ -3,8 +3,8 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
-from libc.stdint cimport uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
 from libc.string cimport memchr, memcmp
 
 from jetbroker.routing.links cimport (
@@ -97,11 +97,6 @@ cdef inline uint32_t hash_first(const char* p, Py_ssize_t n) noexcept nogil:
     return <uint32_t>hash_subject(p, n if dot == NULL else dot - p)
 
 
-cdef inline uint16_t mark_of(uint64_t h) noexcept nogil:
-    """One bit of sixteen, which says nothing of the bucket."""
-    return <uint16_t>(1 << (h >> 60))
-
-
 cdef Py_ssize_t FEW_NAMES = 8          # queue groups that a message names: more of them are looked up by hash
 cdef int REPLY_ROUTES = 64             # inboxes and consumers that are busy at the same time
 
@@ -164,17 +159,12 @@ cdef class Router:
         self.tick = tick
         self.sublist = Sublist()
         self.buckets = [None] * (MAX_ROUTES * 2)
-        free(self.marks)
-        self.marks = <uint16_t*>calloc(MAX_ROUTES * 2, sizeof(uint16_t))
-        if self.marks == NULL:
-            raise MemoryError()
         self.bucket_mask = MAX_ROUTES * 2 - 1
         self.random_state = 0x2545F4914F6CDD1DULL
         self.replies = [None] * REPLY_ROUTES
 
     def __dealloc__(self) -> None:
         free(self.cached)
-        free(self.marks)
 
     cdef Route route(self, const char* subject, Py_ssize_t n):
         cdef uint64_t h = hash_subject(subject, n)
@@ -191,12 +181,8 @@ cdef class Router:
         return self._new_route(subject, n, h)
 
     cdef Route _cached_route(self, const char* subject, Py_ssize_t n, uint64_t h):
-        cdef uint32_t bucket = <uint32_t>h & self.bucket_mask
-        cdef object head
+        cdef object head = <object>PyList_GET_ITEM(self.buckets, <uint32_t>h & self.bucket_mask)
         cdef Route route
-        if not self.marks[bucket] & mark_of(h):
-            return None
-        head = <object>PyList_GET_ITEM(self.buckets, bucket)
         while head is not None:
             route = <Route>head
             if (route.hash == h and PyBytes_GET_SIZE(route.subject) == n
@@ -215,7 +201,6 @@ cdef class Router:
         self._remember(route)
         route.chain = <Route>(<object>PyList_GET_ITEM(self.buckets, bucket))
         self.buckets[bucket] = route
-        self.marks[bucket] |= mark_of(h)
         return route
 
     cdef int _remember(self, Route route) except -1:
@@ -623,7 +608,6 @@ cdef class Router:
                 else:
                     before.chain = gone.chain
                 gone.chain = None
-                self._mark(bucket)
                 self.route_count -= 1
                 self.cached[gone.place] = self.cached[self.route_count]
                 (<Route><object>self.cached[gone.place].route).place = gone.place
@@ -631,13 +615,6 @@ cdef class Router:
             before = <Route>head
             head = before.chain
         return 0
-
-    cdef void _mark(self, uint32_t bucket) noexcept:
-        cdef object head = <object>PyList_GET_ITEM(self.buckets, bucket)
-        self.marks[bucket] = 0
-        while head is not None:
-            self.marks[bucket] |= mark_of((<Route>head).hash)
-            head = (<Route>head).chain
 
     cdef int _evict(self) except -1:
         """Make room: drop the routes of the next buckets in turn, an eighth of the cache at once."""
