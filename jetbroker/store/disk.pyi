@@ -1,5 +1,12 @@
 import os
 
+class FileMap:
+    """Made by Disk.map().
+
+    A page that the disk does not give is told by a signal, SIGBUS, in the middle of a copy. Its handler takes the copy
+    back to where it began. A SIGBUS from elsewhere is left to the handler that was there before.
+    """
+
 class Disk:
     """The real disk, clock and randomness. Failures raise OSError."""
 

@@ -5,7 +5,7 @@ import time
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.errno cimport EINTR, EIO, errno
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 
 cdef extern from "unistd.h" nogil:
@@ -23,6 +23,97 @@ cdef extern from *:
     #endif
     """
     void start_writing_file(int fd) noexcept nogil
+
+cdef extern from *:
+    """
+    #include <setjmp.h>
+    #include <signal.h>
+    #include <stdatomic.h>
+    #include <string.h>
+    #include <sys/mman.h>
+
+    static __thread sigjmp_buf *volatile copying;
+    static struct sigaction before;
+    static int handled;
+
+    static void on_bus_error(int number) {
+        sigjmp_buf *back = copying;
+        if (back != NULL) {
+            copying = NULL;
+            siglongjmp(*back, 1);
+        }
+        sigaction(number, &before, NULL); /* whoever faulted faults again */
+        handled = 0;
+    }
+
+    /* SA_NODEFER: siglongjmp leaves the mask as it is, which spares a call of the system for each copy. */
+    static int handle_bus_errors(void) {
+        struct sigaction own;
+        if (handled) return 0;
+        memset(&own, 0, sizeof own);
+        own.sa_handler = on_bus_error;
+        own.sa_flags = SA_NODEFER;
+        sigemptyset(&own.sa_mask);
+        if (sigaction(SIGBUS, &own, &before) != 0) return -1;
+        handled = 1;
+        return 0;
+    }
+
+    static int copy_mapped(char *out, const char *from, size_t n) {
+        sigjmp_buf back;
+        if (sigsetjmp(back, 0)) return -1;
+        copying = &back;
+        atomic_signal_fence(memory_order_seq_cst);
+        memcpy(out, from, n);
+        atomic_signal_fence(memory_order_seq_cst);
+        copying = NULL;
+        return 0;
+    }
+
+    static const char *map_bytes(int fd, size_t length) {
+        void *start = mmap(NULL, length, PROT_READ, MAP_SHARED, fd, 0);
+        if (start == MAP_FAILED) return NULL;
+        (void) madvise(start, length, MADV_RANDOM); /* a record is wanted, not what stands beside it */
+        return start;
+    }
+
+    static void unmap_bytes(const char *start, size_t length) { (void) munmap((void *) start, length); }
+    """
+    int handle_bus_errors() noexcept nogil
+    int copy_mapped(char* out, const char* start, size_t n) noexcept nogil
+    const char* map_bytes(int fd, size_t length) noexcept nogil
+    void unmap_bytes(const char* start, size_t length) noexcept nogil
+
+
+cdef class FileMap:
+    """Made by Disk.map().
+
+    A page that the disk does not give is told by a signal, SIGBUS, in the middle of a copy. Its handler takes the copy
+    back to where it began. A SIGBUS from elsewhere is left to the handler that was there before.
+    """
+
+    def __dealloc__(self) -> None:
+        if self.start != NULL:
+            unmap_bytes(self.start, self.length)
+
+    cdef bint copy(self, char* out, uint64_t offset, Py_ssize_t n) noexcept:
+        if offset > self.length or <uint64_t>n > self.length - offset:
+            return False
+        return copy_mapped(out, self.start + offset, n) == 0
+
+
+cdef FileMap map_file(int fd, uint64_t length):
+    cdef FileMap made
+    cdef const char* start
+    if length == 0 or handle_bus_errors() != 0:
+        return None
+    start = map_bytes(fd, length)
+    if start == NULL:
+        return None
+    made = FileMap()
+    made.start = start
+    made.length = length
+    return made
 
 
 cdef class Disk:
@@ -63,6 +154,9 @@ cdef class Disk:
             elif code != EINTR:
                 raise OSError(code, os.strerror(code))
         return done
+
+    cdef FileMap map(self, int fd, uint64_t length):
+        return map_file(fd, length)
 
     def write_all(self, int fd, bytes data, int64_t offset):
         """Write all of `data` at `offset`."""
@@ -166,6 +260,9 @@ cdef class ObservedDisk(Disk):
     cdef Py_ssize_t read_at(self, int fd, char* p, Py_ssize_t n, int64_t offset) except? -1:
         self.before("read", self.paths.get(fd, ""), n, offset)
         return Disk.read_at(self, fd, p, n, offset)
+
+    cdef FileMap map(self, int fd, uint64_t length):
+        return None                    # every read is observed
 
     cdef int sync_file(self, int fd) noexcept nogil:
         with gil:

@@ -1,7 +1,7 @@
 """The files of one log's segments: opened, read, cut, removed."""
 from libc.stdint cimport uint32_t, uint64_t
 
-from jetbroker.store.disk cimport Disk
+from jetbroker.store.disk cimport Disk, FileMap
 from jetbroker.store.format.blocks cimport BlockCache
 from jetbroker.store.format.frames cimport FrameCache, FrameIndex
 from jetbroker.store.log.segment cimport Ranges, Segment
@@ -10,6 +10,8 @@ from jetbroker.store.log.segment cimport Ranges, Segment
 cdef class FileSegment(Segment):
     cdef public str path
     cdef public int fd                 # -1: not open
+    cdef FileMap map                   # of the open file; None: too few reads have jumped yet
+    cdef uint32_t jumps                # reads of single records since the file was opened
     cdef public uint64_t end           # file offset behind the last record
     cdef public uint64_t header_len
     cdef public uint64_t footer_at     # 0: there is no (usable) footer
@@ -52,5 +54,6 @@ cdef class SegmentFiles:
     cdef Ranges recorded(self, FileSegment segment)                    # deletions of its file; None: the footer is damaged
     # A record that is in the file, valid until the next call; NULL: damaged. Raises StorageError.
     cdef const char* fetch(self, FileSegment segment, Py_ssize_t slot, uint64_t end) except? NULL
+    cdef int jumped(self, FileSegment segment, uint64_t end) except -1
     cdef const char* unpacked(self, FileSegment segment, uint64_t offset, Py_ssize_t length) except? NULL
     cdef int shed(self, list segments, set held, Py_ssize_t keep) except -1

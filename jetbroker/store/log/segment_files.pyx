@@ -22,6 +22,7 @@ from jetbroker.store.log.segment cimport Ranges, Segment, footer_ranges, is_reco
 # Columns of one log that stay in memory; and no more open files than this for them.
 cdef Py_ssize_t LOADED_BYTES = limits.STREAM_COLUMN_BYTES
 cdef Py_ssize_t LOADED_MOST = limits.STREAM_COLUMN_FILES
+cdef uint32_t JUMPS_BEFORE_MAP = 64    # a map costs as much as ten reads, and each of its pages a little
 cdef Py_ssize_t spare = limits.STORE_COLUMN_FILES  # what all logs together may still have beyond those that stay
 
 
@@ -98,6 +99,8 @@ cdef class SegmentFiles:
 
     def close(self, FileSegment segment not None):
         """Close the segment's file, if it is open."""
+        segment.map = None
+        segment.jumps = 0
         if segment.fd >= 0:
             fd = segment.fd
             segment.fd = -1
@@ -146,6 +149,7 @@ cdef class SegmentFiles:
             raise StorageError(f"{segment.path}: {error.strerror}") from error
 
     cdef int forget(self, FileSegment segment) except -1:
+        segment.map = None
         self.blocks.forget(segment.tag)
         if self.frames is not None:
             self.frames.forget(segment.tag)
@@ -241,13 +245,23 @@ cdef class SegmentFiles:
             if segment.packed:
                 p = self.unpacked(segment, offset, length)
             else:
-                p = self.blocks.get(self.disk, segment.fd, segment.tag, offset, length, end)
+                p = self.blocks.get(self.disk, segment.fd, segment.map, segment.tag, offset, length, end)
+                if self.blocks.jumped:
+                    self.jumped(segment, end)
         except OSError as error:
             raise StorageError(f"{segment.path}: {error.strerror}") from error
         if p == NULL or not record_is_valid(p, length, self.seed) or record_length(p) != <uint64_t>length \
                 or not is_record_of(p, segment, slot):
             return NULL
         return p
+
+    cdef int jumped(self, FileSegment segment, uint64_t end) except -1:
+        """A file that is read here and there gets a map, and a larger one when it has grown."""
+        cdef uint64_t mapped = 0 if segment.map is None else segment.map.length
+        segment.jumps += 1
+        if segment.jumps % JUMPS_BEFORE_MAP == 0 and mapped < end and (segment.sealed or mapped + mapped // 4 < end):
+            segment.map = self.disk.map(segment.fd, end)
+        return 0
 
     cdef const char* unpacked(self, FileSegment segment, uint64_t offset, Py_ssize_t length) except? NULL:
         """Bytes of a packed segment's plain form, valid until the next call; NULL: damaged. Raises OSError."""
