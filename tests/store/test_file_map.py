@@ -36,7 +36,7 @@ def mapped_segments(path: Path) -> list[str]:
     return [line.split(maxsplit=5)[5] for line in lines if str(path) in line and ".seg" in line]
 
 
-async def filled(path: Path, **options: Any) -> tuple[Any, SegmentedLog]:
+async def filled(path: Path, **options: Any) -> tuple[Any, Any]:
     store = open_store(str(path), segment_bytes=SEGMENT_BYTES)
     log = await store.create_stream(ACCOUNT, "S", options, "file", 1)
     for _ in range(MESSAGES):
