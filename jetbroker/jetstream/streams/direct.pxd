@@ -54,6 +54,7 @@ cdef class DirectGet(Receiver):
     cdef Py_ssize_t prefix_len         # of "$JS.API.DIRECT.GET.<stream>"
     cdef dict clients                  # cid -> deque[DirectJob]
     cdef object in_turn                # deque of the keys of `clients`
+    cdef list asked                    # subjects whose last messages are wanted since the last tick
     cdef list refused                  # replies of requests that there was no room for
     cdef DirectJob collector           # the one that may hold a list of all subjects
     cdef Py_ssize_t waiting

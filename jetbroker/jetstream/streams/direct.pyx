@@ -20,6 +20,7 @@ from jetbroker.store.log.stream_log cimport (
     READ_DAMAGED, READ_MISSING, READ_OK, StoredMessage, SubjectFilter, SubjectState,
 )
 from jetbroker.store.log.segmented cimport SegmentedLog
+from jetbroker.store.log.warming cimport warm
 from jetbroker.tick cimport PHASE_EVENTS, Tick
 from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.headers cimport find_header
@@ -68,6 +69,7 @@ cdef class DirectGet(Receiver):
         self.prefix_len = len(PREFIX) + len(origin.encode() or self.name)
         self.clients = {}
         self.in_turn = deque()
+        self.asked = []
         self.refused = []
         self.out = OutputBuffer()
 
@@ -89,6 +91,8 @@ cdef class DirectGet(Receiver):
             job.level = value[:value_len]
         if msg.subject_len > self.prefix_len + 1:
             job.subject = msg.subject[self.prefix_len + 1:msg.subject_len]
+            self.log.subjects.expect(PyBytes_AS_STRING(job.subject), PyBytes_GET_SIZE(job.subject))
+            self.asked.append(job.subject)
         job.client = getattr(get_origin(), "cid", None)
         job.reply = msg.reply[:msg.reply_len]
         job.body = msg.body[msg.headers_len:msg.body_len]
@@ -102,6 +106,7 @@ cdef class DirectGet(Receiver):
         """Answer nothing that waits: the stream is going."""
         self.clients = {}
         self.in_turn.clear()
+        self.asked = []
         self.refused = []
         self.collector = None
         self.waiting = 0
@@ -138,6 +143,9 @@ cdef class DirectGet(Receiver):
         cdef list refused = self.refused
         cdef bint done
         self.refused = []
+        if len(self.asked) > 1:
+            warm(self.log, self.asked)
+        self.asked = []
         self.sent = 0
         self.ends_ns = monotonic_ns() + <int64_t>limits.TURN_NS
         for reply in refused:

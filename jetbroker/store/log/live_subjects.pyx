@@ -11,6 +11,9 @@ from jetbroker.hashing cimport hash_bytes
 from jetbroker.slots cimport Slot, Slots
 from jetbroker.store.log.stream_log cimport SubjectState
 
+cdef extern from *:
+    void fetch_line "__builtin_prefetch"(const void*) noexcept nogil
+
 cdef uint64_t hash_seed = int.from_bytes(os.urandom(8), "little")
 cdef uint64_t hash_factor = int.from_bytes(os.urandom(8), "little") | 1
 
@@ -47,6 +50,19 @@ cdef class LiveSubjects(Slots):
 
     cdef SubjectState get(self, bytes subject):
         return self.find(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
+
+    cdef void expect(self, const char* subject, Py_ssize_t n) noexcept:
+        if self.slots != NULL:
+            fetch_line(&self.slots[hash_of(subject, n) & self.mask])
+
+    cdef PyObject* candidate(self, const char* subject, Py_ssize_t n) noexcept:
+        cdef uint64_t h = hash_of(subject, n)
+        cdef size_t at = h & self.mask
+        if self.slots == NULL:
+            return NULL
+        while self.slots[at].holder != NULL and self.slots[at].hash != h:
+            at = (at + 1) & self.mask
+        return self.slots[at].holder
 
     cdef int add(self, SubjectState state) except -1:
         return self.put(hash_of(PyBytes_AS_STRING(state.subject), PyBytes_GET_SIZE(state.subject)), state)
