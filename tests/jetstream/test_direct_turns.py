@@ -25,7 +25,9 @@ class Direct:
         self.router = Router("$G", self.tick)
         self.log: Any = MemoryLog(self.tick)
         self.heard: list[tuple[int, bytes]] = []
-        self.router.subscribe(DirectGet(self.router, self.tick, self.log, "S"), SUBJECT)
+        gets = DirectGet(self.router, self.tick, self.log, "S")
+        self.router.subscribe(gets, SUBJECT)
+        self.router.subscribe(gets, SUBJECT + b".>")
         self.router.subscribe(CallbackReceiver(self.tick, self._keep), b"inbox.*")
 
     def _keep(self, subject: bytes, reply: bytes | None, headers: bytes, payload: bytes, origin: object) -> None:
@@ -115,3 +117,16 @@ def test_messages_far_apart_are_found_and_counted() -> None:
     assert of[3] == [b" 404 Message Not Found"]
     assert of[4] == [b"70001", b"%d" % 2**40, b" 204 EOB"]
     assert of[5] == [b"%d" % (2**40 + 200_000)]
+
+
+def test_thousands_that_name_subjects_in_one_turn_get_each_its_own_answer() -> None:
+    direct = Direct()
+    for number in range(2000):
+        direct.log.append_message(b"key.%d" % number, b"%d" % number)
+    asked = [7919 * number % 2100 for number in range(3000)]
+    for number, key in enumerate(asked):
+        direct.router.publish_bytes(b"%b.key.%d" % (SUBJECT, key), b"inbox.%d" % number, b"", b"")
+    direct.loop.run()
+    missing = b"NATS/1.0 404 Message Not Found"
+    expected = [b"NATS/1.0%d" % key if key < 2000 else missing for key in asked]
+    assert direct.heard == list(enumerate(expected))
