@@ -72,6 +72,8 @@ def test_a_mistake_reaches_the_users_of_a_session_without_traces(tmp_path: Path)
         writer.append(b"orders", b"number %d" % number)
     path = writer.seal()
     path.write_bytes(path.read_bytes().replace(b"number 4", b"number 5"))
+    writer.append(b"orders", b"number 10")
+    writer.close()
     endpoint = f"http://127.0.0.1:{free_port()}"
     done = subprocess.run(
         [sys.executable, "-c", SESSION, str(tmp_path / "checkpoint"), str(tmp_path / "store")],
