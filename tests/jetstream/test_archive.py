@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 from jetbroker import limits
 from jetbroker.jetstream.backup.archive import documents, tar
 from jetbroker.jetstream.backup.archive.blocks import ArchiveError
-from jetbroker.jetstream.backup.archive.s2 import S2Error, S2Reader, framed
+from jetbroker.jetstream.backup.archive.highway import highway_hash
+from jetbroker.jetstream.backup.archive.s2 import S2Error, S2Reader
 from jetbroker.jetstream.backup.arrival import Arrival
 from jetbroker.jetstream.models.config import StreamConfig
+from tests.support.backups import packed
 
 KINDS = (tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE)
 TOKENS = st.sampled_from(["meta.inf", "msgs", "1.blk", "obs", "..", ".", "", "o.dat", "C", "ü" * 60, "x" * 110, "a b"])
@@ -81,13 +83,13 @@ def leads_out(name: str) -> bool:
 @settings(max_examples=40, deadline=None)
 def test_an_archive_is_read_alike_however_it_is_cut(files: list[tuple[str, bytes]], cut: int, piece: int) -> None:
     plain = tar_of([(name or "x", content) for name, content in files])
-    packed = b"".join(framed(plain[at : at + piece], at == 0) for at in range(0, len(plain), piece))
+    stream = packed(*(plain[at : at + piece] for at in range(0, len(plain), piece)))
     if any(leads_out(name) for name, _ in files):
         with pytest.raises(ArchiveError, match="unexpected content"):
-            read(packed, cut)
+            read(stream, cut)
     else:
         expected = [(name.rstrip("/") or "x", content) for name, content in files]
-        assert [(name.rstrip("/") or "x", content) for name, content in read(packed, cut)] == expected
+        assert [(name.rstrip("/") or "x", content) for name, content in read(stream, cut)] == expected
 
 
 @given(FILES, st.sampled_from(KINDS), CUTS, st.data())
@@ -99,19 +101,24 @@ def test_damage_is_refused_or_harmless(
     plain = bytearray(tar_of(files, kind))
     for _ in range(data.draw(st.integers(0, 3))):
         plain[data.draw(st.integers(0, len(plain) - 1))] = data.draw(st.integers(0, 255))
-    packed = bytearray(framed(bytes(plain[: data.draw(st.integers(0, len(plain)))]), True))
+    stream = bytearray(packed(bytes(plain[: data.draw(st.integers(0, len(plain)))])))
     for _ in range(data.draw(st.integers(0, 1))):
-        packed[data.draw(st.integers(0, len(packed) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+        stream[data.draw(st.integers(0, len(stream) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     try:
-        read(bytes(packed[: data.draw(st.integers(0, len(packed)))]), cut)
+        read(bytes(stream[: data.draw(st.integers(0, len(stream)))]), cut)
     except (ArchiveError, S2Error) as error:
         assert str(error)
+
+
+@given(st.binary(min_size=32, max_size=32), st.binary(max_size=300))
+def test_checksums_are_the_same_on_every_processor(key: bytes, data: bytes) -> None:
+    assert highway_hash(key, data) == highway_hash(key, data, wide=False)
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
 def test_only_files_are_taken(kind: bytes) -> None:
     with pytest.raises(ArchiveError, match="unexpected content"):
-        read(framed(tar_of([("msgs/1.blk", b"")], kind), True), 4096)
+        read(packed(tar_of([("msgs/1.blk", b"")], kind)), 4096)
 
 
 class Counting(Arrival):
@@ -131,10 +138,10 @@ def arrival() -> Counting:
 
 async def test_others_have_their_turn_while_very_many_files_arrive() -> None:
     files = 20_000
-    chunk = framed(tar.member("something/else", b"", 0) * files, True)
+    chunk = packed(tar.member("something/else", b"", 0) * files)
     taken = arrival()
     longest = seen = 0
-    taking = asyncio.create_task(taken.take(chunk))
+    taking = asyncio.create_task(taken.take([chunk]))
     while not taking.done():
         await asyncio.sleep(0)
         longest = max(longest, taken.files - seen)
@@ -147,14 +154,14 @@ async def test_others_have_their_turn_while_very_many_files_arrive() -> None:
 async def test_so_many_files_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "JS_ARCHIVE_MEMBERS", 1000)
     files = tar.member("something/else", b"", 0) * 1000
-    await arrival().take(framed(files, True))
+    await arrival().take([packed(files)])
     with pytest.raises(ArchiveError, match="more than 1000 files"):
-        await arrival().take(framed(files + tar.member("meta.inf", b"", 0), True))
+        await arrival().take([packed(files + tar.member("meta.inf", b"", 0))])
 
 
 async def test_names_of_consumers_count_as_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "JS_ARCHIVE_STATES_BYTES", 10_000)
     members = [tar.member(f"obs/{number:0255d}/meta.sum", b"", 0) for number in range(40)]
-    await arrival().take(framed(b"".join(members[:39]), True))
+    await arrival().take([packed(b"".join(members[:39]))])
     with pytest.raises(ArchiveError, match="states of the consumers are too large"):
-        await arrival().take(framed(b"".join(members), True))
+        await arrival().take([packed(b"".join(members))])

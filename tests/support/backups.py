@@ -16,7 +16,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from jetbroker.jetstream.backup.archive.highway import highway_hash
-from jetbroker.jetstream.backup.archive.s2 import S2Reader, framed
+from jetbroker.jetstream.backup.archive.s2 import S2Reader, S2Writer
 from tests.support.origins import WAIT_SECONDS, Streams
 
 CHUNK = 64 * 1024
@@ -130,7 +130,16 @@ def archive_of(files: Sequence[tuple[str | tarfile.TarInfo, bytes]]) -> bytes:
             if info.isreg():
                 info.size = len(content)
             tar.addfile(info, io.BytesIO(content))
-    return framed(out.getvalue(), True)
+    return packed(out.getvalue())
+
+
+def packed(*pieces: bytes) -> bytes:
+    """An S2 stream of these, each in chunks of its own."""
+    writer = S2Writer()
+    writer.begin()
+    for piece in pieces:
+        writer.write(piece)
+    return writer.read(0, writer.size)
 
 
 def meta_files(name: str, **config: Any) -> list[tuple[str, bytes]]:

@@ -42,19 +42,22 @@ class Arrival:
         self._uncommitted = 0  # bytes of messages
         self._committing: asyncio.Task[None] | None = None  # those in front of them
 
-    async def take(self, chunk: bytes) -> None:
+    async def take(self, chunks: list[bytes]) -> None:
         """More of the archive. Raises ArchiveError, ApiError or StorageError."""
         turn = Turn()
-        self._s2.feed(chunk)
-        while (block := await self._next_block()) is not None:
-            for part in self._tar.read(block):
-                if isinstance(part, Begin):
-                    await self._begin(part)
-                elif isinstance(part, Data):
-                    await self._data(part.data, turn)
-                else:
-                    await self._end()
-                await turn.rest()
+        for chunk in chunks:
+            self._s2.feed(chunk)
+        while blocks := await self._next_blocks():
+            for block in blocks:
+                for part in self._tar.read(block):
+                    if isinstance(part, Begin):
+                        await self._begin(part)
+                    elif isinstance(part, Data):
+                        await self._data(part.data, turn)
+                    else:
+                        await self._end(turn)
+                    await turn.rest()
+        await self._store(turn)
 
     async def complete(self) -> None:
         """All of the archive is there: remove what its index says. Raises as `take`."""
@@ -98,9 +101,9 @@ class Arrival:
         if staging is not None:
             await self._js.store.discard_stream(staging)
 
-    async def _next_block(self) -> bytes | None:
+    async def _next_blocks(self) -> list[bytes]:
         try:
-            return None if self._tar.done else await asyncio.to_thread(self._s2.next_block)
+            return [] if self._tar.done else await asyncio.to_thread(_unpacked, self._s2)
         except S2Error as error:
             raise ArchiveError(str(error)) from error
 
@@ -143,11 +146,20 @@ class Arrival:
         if self._member.block is None:
             self._content += data
             return
+        self._blocks.feed(data)
+        if self._blocks.unchecked >= limits.JS_RESTORE_STEP_BYTES:
+            await self._store(turn)
+
+    async def _store(self, turn: Turn) -> None:
+        """Have the messages that have come in the log."""
+        size = self._blocks.unchecked
+        if not size:
+            return
         log = (await self._stage()).log
-        await asyncio.to_thread(self._blocks.feed, data)
+        await asyncio.to_thread(self._blocks.check)
         while self._blocks.store(log, time.monotonic_ns() + limits.JS_TRANSFER_STEP_NS):
             await turn.rest()
-        self._uncommitted += len(data)
+        self._uncommitted += size - self._blocks.unchecked
         if self._uncommitted >= limits.JS_RESTORE_COMMIT_BYTES:
             self._uncommitted = 0
             await self._committed()
@@ -159,11 +171,12 @@ class Arrival:
         if committing is not None:
             await committing
 
-    async def _end(self) -> None:
+    async def _end(self, turn: Turn) -> None:
         member, self._member = self._member, None
         if member is None:
             return
         if member.block is not None:
+            await self._store(turn)
             self._blocks.end()
             return
         content, self._content = bytes(self._content), bytearray()
@@ -190,6 +203,15 @@ class Arrival:
         except (ArchiveError, ValueError) as error:
             raise ArchiveError(f'error restoring consumer ["{name}"]: {error}') from error
         return ArrivedConsumer(name, read, created_ns or time.time_ns(), state)
+
+
+def _unpacked(reader: S2Reader) -> list[bytes]:
+    """The next blocks, as much as one step takes; none: more must come first. Raises S2Error."""
+    blocks, size = [], 0
+    while size < limits.JS_RESTORE_STEP_BYTES and (block := reader.next_block()) is not None:
+        blocks.append(block)
+        size += len(block)
+    return blocks
 
 
 RESTORE_FAULTS = (ArchiveError, StorageError)

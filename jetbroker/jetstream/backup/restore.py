@@ -101,12 +101,13 @@ class Restore:
         fault: Exception = StorageError("")
         try:
             while True:
-                chunk, reply = await self._next_chunk()
-                if not chunk:
+                taken = await self._next_chunks()
+                reply = taken[0][1]
+                if not taken[0][0]:
                     break
-                await self._arrival.take(chunk)
-                self._bytes += len(chunk)
-                if reply is not None:
+                await self._arrival.take([chunk for chunk, _ in taken])
+                for chunk, reply in taken:
+                    self._bytes += len(chunk)
                     self._js.host.router.publish_bytes(reply, None, b"", b"")
             await self._arrival.complete()
             stream = await self._in_turn()
@@ -121,7 +122,17 @@ class Restore:
                 await self._arrival.discard()
         self._tell(reply, stream, fault)
 
-    async def _next_chunk(self) -> tuple[bytes, bytes | None]:
+    async def _next_chunks(self) -> list[tuple[bytes, bytes]]:
+        """What has come and one step takes; the end, an empty one, comes by itself."""
+        taken = [await self._next_chunk()]
+        size = len(taken[0][0])
+        last = 0 if self._listens else 1
+        while size < limits.JS_RESTORE_STEP_BYTES and self._chunks.qsize() > last:
+            taken.append(await self._next_chunk())
+            size += len(taken[-1][0])
+        return taken
+
+    async def _next_chunk(self) -> tuple[bytes, bytes]:
         try:
             async with asyncio.timeout(limits.JS_RESTORE_IDLE_SECONDS):
                 chunk, reply = await self._chunks.get()

@@ -6,9 +6,10 @@ the walk gets to them. The states of consumers are taken first: no consumer of t
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 from jetbroker import limits
@@ -18,7 +19,7 @@ from jetbroker.forms.sizes import friendly_bytes
 from jetbroker.jetstream.account import JetStream
 from jetbroker.jetstream.backup.archive import documents, tar
 from jetbroker.jetstream.backup.archive.blocks import BlockWriter
-from jetbroker.jetstream.backup.archive.s2 import framed
+from jetbroker.jetstream.backup.archive.s2 import S2Writer
 from jetbroker.jetstream.backup.archive.states import to_nats
 from jetbroker.jetstream.models.decode import BOOL, INT, TEXT, json_field
 from jetbroker.jetstream.models.names import random_name
@@ -161,25 +162,36 @@ class Snapshot:
         finally:
             outlet.close()
 
-    async def _archive(self) -> AsyncIterator[bytes]:
-        """The archive in pieces of a few megabytes."""
-        stream, now_s = self._stream, self._began_ns // 1_000_000_000
-        meta = documents.document(stream.name, stream.created_ns, stream.config.to_json())
-        files = [(documents.META, meta), (documents.SUM, documents.checksum(stream.name, meta))]
-        for name, config, state in self._consumers:
-            summed = documents.checksum(f"{stream.name}/{name}", config)
-            files += [
-                (documents.consumer_file(name, documents.META), config),
-                (documents.consumer_file(name, documents.SUM), summed),
-                (documents.consumer_file(name, documents.STATE), state),
-            ]
-        begins = True
-        for name, content in files:
-            yield framed(tar.member(name, content, now_s), begins)
-            begins = False
+    async def _archive(self) -> AsyncIterator[S2Writer]:
+        """The archive in pieces of a few megabytes, two at most at a time: the third is written over the first."""
+        now_s = self._began_ns // 1_000_000_000
+        written = cycle((S2Writer(), S2Writer()))
+        piece = next(written)
+        piece.begin()
+        for name, content in self._documents():
+            piece.write(tar.member(name, content, now_s))
+            if piece.size >= limits.JS_ARCHIVE_BLOCK_BYTES:
+                yield piece
+                piece = next(written)
+                piece.clear()
         async for index, block in self._blocks():
-            yield await asyncio.to_thread(_framed_block, block, index, now_s)
-        yield framed(tar.END, False)
+            await asyncio.to_thread(_write_block, piece, block, index, now_s)
+            yield piece
+            piece = next(written)
+            piece.clear()
+        piece.write(tar.END)
+        yield piece
+
+    def _documents(self) -> Iterator[tuple[str, bytes]]:
+        stream = self._stream
+        meta = documents.document(stream.name, stream.created_ns, stream.config.to_json())
+        yield documents.META, meta
+        yield documents.SUM, documents.checksum(stream.name, meta)
+        for name, config, state in self._consumers:
+            yield documents.consumer_file(name, documents.META), config
+            summed = documents.checksum(f"{stream.name}/{name}", config)
+            yield documents.consumer_file(name, documents.SUM), summed
+            yield documents.consumer_file(name, documents.STATE), state
 
     async def _blocks(self) -> AsyncIterator[tuple[int, BlockWriter]]:
         """Blocks of messages; the writer is filled anew when the next one is asked for."""
@@ -200,7 +212,7 @@ class Snapshot:
             yield index, writer
 
 
-async def _one_ahead(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+async def _one_ahead(pieces: AsyncIterator[S2Writer]) -> AsyncGenerator[S2Writer, None]:
     """The same pieces; while one is sent the next one is made."""
     coming = asyncio.ensure_future(anext(pieces, None))
     try:
@@ -212,8 +224,11 @@ async def _one_ahead(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None
         await asyncio.gather(coming, return_exceptions=True)
 
 
-def _framed_block(writer: BlockWriter, index: int, now_s: int) -> bytes:
-    return framed(tar.member(documents.block_name(index), writer.finish(index), now_s), False)
+def _write_block(piece: S2Writer, block: BlockWriter, index: int, now_s: int) -> None:
+    size = block.size
+    piece.write(tar.header(documents.block_name(index), size, now_s))
+    block.finish(index, piece)
+    piece.write(tar.padding(size))
 
 
 class _BrokenError(Exception):
@@ -256,20 +271,20 @@ class _Outlet:
         self._heard = self._heard or self._router.interested(self._subject)
         return self._heard
 
-    async def send(self, piece: bytes) -> None:
+    async def send(self, piece: S2Writer) -> None:
         """Send what makes whole chunks. Raises _BrokenError."""
-        waiting = self._waiting + piece
         at = 0
-        while len(waiting) - at >= self._chunk:
+        while len(self._waiting) + piece.size - at >= self._chunk:
             await self._room()
-            chunk = waiting[at : at + self._chunk]
-            at += self._chunk
+            part = piece.read(at, self._chunk - len(self._waiting))
+            at += len(part)
+            chunk, self._waiting = self._waiting + part, b""
             self._free -= 1
             self._sent += 1
             reply = f"{self._answers}.{len(chunk)}.{self._sent}".encode()
             self._router.publish_bytes(self._subject, reply, b"", chunk)
             await self._turn.rest()
-        self._waiting = waiting[at:]
+        self._waiting += piece.read(at, piece.size - at)
 
     async def _room(self) -> None:
         """Wait until one more chunk may go."""

@@ -1,3 +1,4 @@
+from jetbroker.jetstream.backup.archive.s2 import S2Writer
 from jetbroker.store.log.stream_log import StreamLog
 
 class ArchiveError(Exception):
@@ -18,8 +19,8 @@ class BlockWriter:
         """The stream goes up to a sequence whose message is gone."""
     def forget(self) -> None:
         """Only `damaged` is wanted."""
-    def finish(self, index: int) -> bytes:
-        """The block's bytes, with checksums; the next one begins. May run in a thread."""
+    def finish(self, index: int, out: S2Writer) -> None:
+        """Write the block with its checksums; the next one begins. May run in a thread."""
 
 class BlockReader:
     """Message blocks of one stream, one after the other, into its log."""
@@ -27,8 +28,13 @@ class BlockReader:
     def __init__(self, stream: str) -> None: ...
     def begin(self, index: int) -> None:
         """A block begins."""
+    @property
+    def unchecked(self) -> int:
+        """Bytes that wait for `check`."""
     def feed(self, data: bytes) -> None:
-        """Check the next piece of it. May run in a thread. Raises ArchiveError."""
+        """The next piece of it."""
+    def check(self) -> None:
+        """Check what has come. May run in a thread. Raises ArchiveError."""
     def store(self, log: StreamLog, until_ns: int) -> bool:
         """Append what was checked, until the time is over; True: there is more. Raises ArchiveError, StorageError."""
     def end(self) -> None:

@@ -12,7 +12,7 @@ The event loop's thread copies messages out of a log and appends them to one. Ch
 import hashlib
 
 from cpython.bytearray cimport PyByteArray_AS_STRING
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
@@ -24,6 +24,7 @@ from jetbroker.clock cimport monotonic_ns
 from jetbroker.jetstream.backup.archive.highway cimport (
     HighwayKey, HighwayState, highway_add, highway_begin, highway_end, highway_key,
 )
+from jetbroker.jetstream.backup.archive.s2 cimport S2Writer
 from jetbroker.jetstream.publish.headers cimport PublishHeaders, scan_publish_headers
 from jetbroker.store.format.records cimport load_u16, load_u32, load_u64, store_u16, store_u32, store_u64
 from jetbroker.store.log.stream_log cimport (
@@ -156,15 +157,13 @@ cdef class BlockWriter:
         self.size += n
         return self.data + self.size - n
 
-    def finish(self, index: int) -> bytes:
-        """The block's bytes, with checksums; the next one begins. May run in a thread."""
+    def finish(self, index: int, S2Writer out not None) -> None:
+        """Write the block with its checksums; the next one begins. May run in a thread."""
         cdef HighwayKey key = block_key(self.stream, index)
-        cdef bytes out
         with nogil:
             self._seal(&key)
-        out = PyBytes_FromStringAndSize(self.data, self.size)
+        out.add(self.data, self.size)
         self.size = 0
-        return out
 
     cdef void _seal(self, const HighwayKey* key) noexcept nogil:
         cdef Py_ssize_t at = 0
@@ -194,18 +193,24 @@ cdef class BlockReader:
         self.index = index
         self.key = block_key(self.stream, index)
 
+    @property
+    def unchecked(self) -> int:
+        """Bytes that wait for `check`."""
+        return len(self.pieces) - self.checked
+
     def feed(self, bytes data not None) -> None:
-        """Check the next piece of it. May run in a thread. Raises ArchiveError."""
-        cdef const char* p
-        cdef Py_ssize_t n
-        cdef bint good
+        """The next piece of it."""
         if self.at:
             del self.pieces[:self.at]
             self.checked -= self.at
             self.at = 0
         self.pieces += data
-        p = PyByteArray_AS_STRING(self.pieces)
-        n = len(self.pieces)
+
+    def check(self) -> None:
+        """Check what has come. May run in a thread. Raises ArchiveError."""
+        cdef const char* p = PyByteArray_AS_STRING(self.pieces)
+        cdef Py_ssize_t n = len(self.pieces)
+        cdef bint good
         with nogil:
             good = self._check(p, n)
         if not good:

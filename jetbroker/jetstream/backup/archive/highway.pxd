@@ -12,6 +12,7 @@ cdef struct HighwayState:
     uint64_t mul1[4]
     char packet[32]
     size_t held                        # bytes of `packet` that wait for more
+    bint wide                          # all lanes at a time
 
 
 cdef HighwayKey highway_key(const char* key) noexcept nogil        # 32 bytes

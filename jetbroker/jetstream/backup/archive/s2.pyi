@@ -12,5 +12,15 @@ class S2Reader:
     def held(self) -> int:
         """Bytes that wait."""
 
-def framed(data: bytes, begins: bool) -> bytes:
-    """These bytes as chunks of a stream; `begins`: with what stands in front of the first."""
+class S2Writer:
+    """Chunks of a stream, in memory that the next ones take again."""
+
+    size: int
+    def begin(self) -> None:
+        """What stands in front of a stream's first chunk."""
+    def write(self, data: bytes) -> None:
+        """These bytes as chunks. May run in a thread."""
+    def read(self, start: int, n: int) -> bytes:
+        """Up to `n` bytes of what was written, from there on."""
+    def clear(self) -> None:
+        """The next chunks are written over these."""

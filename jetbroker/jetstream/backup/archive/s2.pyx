@@ -7,6 +7,7 @@ in small chunks, which every reader of S2 and of Snappy takes.
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
 from jetbroker.store.format.records cimport crc32c_update, load_u16, load_u32, store_u16, store_u32
@@ -327,20 +328,54 @@ cdef Py_ssize_t put_chunk(char* out, const char* p, Py_ssize_t n) noexcept nogil
     return CHUNK_HEAD + CHECKSUM + size
 
 
-def framed(bytes data not None, bint begins) -> bytes:
-    """These bytes as chunks of a stream; `begins`: with what stands in front of the first."""
-    cdef const char* p = PyBytes_AS_STRING(data)
-    cdef Py_ssize_t n = PyBytes_GET_SIZE(data)
-    cdef Py_ssize_t chunks = (n + WRITTEN_BYTES - 1) // WRITTEN_BYTES
-    cdef bytearray out = bytearray((len(BEGIN) if begins else 0) + n + chunks * (CHUNK_HEAD + CHECKSUM))
-    cdef char* to = PyByteArray_AS_STRING(out)
-    cdef char* start = to
-    cdef Py_ssize_t at = 0
-    if begins:
-        memcpy(to, PyBytes_AS_STRING(BEGIN), len(BEGIN))
-        to += len(BEGIN)
-    with nogil:
-        while at < n:
-            to += put_chunk(to, p + at, min(<Py_ssize_t>WRITTEN_BYTES, n - at))
-            at += WRITTEN_BYTES
-    return bytes(memoryview(out)[:to - start])
+cdef class S2Writer:
+    """Chunks of a stream, in memory that the next ones take again."""
+
+    def __dealloc__(self):
+        free(self.data)
+
+    cdef char* _extend(self, Py_ssize_t n) except NULL:
+        """Room for `n` more bytes."""
+        cdef Py_ssize_t room
+        cdef char* data
+        if self.size + n > self.room:
+            room = max(self.size + n, self.room + self.room // 2)
+            data = <char*>realloc(self.data, room)
+            if data == NULL:
+                raise MemoryError
+            self.data = data
+            self.room = room
+        return self.data + self.size
+
+    cdef int add(self, const char* p, Py_ssize_t n) except -1:
+        """These bytes as chunks of up to 64 KiB; the lock of the interpreter is free meanwhile."""
+        cdef Py_ssize_t chunks = (n + WRITTEN_BYTES - 1) // WRITTEN_BYTES
+        cdef char* out = self._extend(n + chunks * (CHUNK_HEAD + CHECKSUM))
+        cdef char* to = out
+        cdef Py_ssize_t at = 0
+        with nogil:
+            while at < n:
+                to += put_chunk(to, p + at, min(<Py_ssize_t>WRITTEN_BYTES, n - at))
+                at += WRITTEN_BYTES
+        self.size += to - out
+        return 0
+
+    def begin(self) -> None:
+        """What stands in front of a stream's first chunk."""
+        memcpy(self._extend(len(BEGIN)), PyBytes_AS_STRING(BEGIN), len(BEGIN))
+        self.size += len(BEGIN)
+
+    def write(self, bytes data not None) -> None:
+        """These bytes as chunks. May run in a thread."""
+        self.add(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+
+    def read(self, Py_ssize_t start, Py_ssize_t n) -> bytes:
+        """Up to `n` bytes of what was written, from there on."""
+        if start < 0 or n < 0:
+            raise ValueError("not written")
+        start = min(start, self.size)
+        return self.data[start:start + min(n, self.size - start)] if self.data != NULL else b""
+
+    def clear(self) -> None:
+        """The next chunks are written over these."""
+        self.size = 0

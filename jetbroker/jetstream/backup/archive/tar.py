@@ -15,12 +15,22 @@ END = bytes(2 * BLOCK)
 _PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE)
 
 
-def member(name: str, content: bytes, time_s: int) -> bytes:
-    """A file in an archive."""
+def header(name: str, size: int, time_s: int) -> bytes:
+    """What stands in front of a file of `size` bytes."""
     info = tarfile.TarInfo(name)
     info.mode, info.uname, info.gname = 0o600, "nats", "nats"
-    info.mtime, info.size = time_s, len(content)
-    return b"".join((info.tobuf(tarfile.PAX_FORMAT), content, bytes(-len(content) % BLOCK)))
+    info.mtime, info.size = time_s, size
+    return info.tobuf(tarfile.PAX_FORMAT)
+
+
+def padding(size: int) -> bytes:
+    """What stands behind it."""
+    return bytes(-size % BLOCK)
+
+
+def member(name: str, content: bytes, time_s: int) -> bytes:
+    """A file in an archive."""
+    return b"".join((header(name, len(content), time_s), content, padding(len(content))))
 
 
 class Begin(NamedTuple):
