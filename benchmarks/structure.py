@@ -1,7 +1,8 @@
 """How the house is built, in numbers: `python -m benchmarks.structure [FOLDER]`.
 
-For each room of the package its files and lines, and the classes with the most fields and methods. A class counts with
-all that it inherits: who reads it has to know that, too. FOLDER is another checkout to be counted.
+For each room of the package its files and lines, the classes with the most fields and methods, and how often each of
+some rules is written. A class counts with all that it inherits: who reads it has to know that, too. A rule is known by
+a sign, a piece of text that each copy of its code has. FOLDER is another checkout to be counted.
 """
 
 from __future__ import annotations
@@ -25,6 +26,22 @@ _DECLARED = re.compile(
 )
 _ANNOTATED = re.compile(r"    (\w+): (?!ClassVar)")
 _ASSIGNED = re.compile(r"        +self\.(\w+)(?:: [^=]+)? = ")
+
+# What was written several times once, by the sign of a copy.
+RULES = {
+    "a stored message's id is remembered": r"\bdedup\.remember\(",
+    "a stored message's time to live begins": r"\bttls\.add\([\w.]*seq, expiry_ns\(max\(",
+    "what a message adds to the uncommitted bytes": r"accepted(?:_bytes)? \+= (?!self\.republisher)\w*(?:size|len)\b",
+    "how much of a roll-up can be undone": r"^cdef int MAX_UNDONE_\w+ = ",
+    "texts are quoted as by strconv.Quote": r"^def _?quoted?\((?:text|raw): [\w |]+\) -> str:",
+    "bytes are quoted as by Go's package time": r"^def (?:_quote_bytes|time_quoted)\(",
+    "a duration is read": r"^_UNIT_SECONDS = |^c?p?def (?:int64_t )?parse_(?:go_)?duration\((?:bytes|const char).*:$",
+    "a duration is printed": r"for unit, \w+ in \(\(\"?\w+\"?, (?:\"ns\"|1e-6)\)",
+    "a size is printed": r"/ 1024\*\*|/= 1024$",
+    "HTML in JSON is escaped": r"\\u003c",
+    "the API level that is served": r"^API_LEVEL = ",
+    "a required API level is judged": r"(?:<=|>) API_LEVEL\b",
+}
 
 
 @dataclass
@@ -102,8 +119,19 @@ def rooms(folder: Path) -> dict[str, list[int]]:
     return found
 
 
+def copies(folder: Path) -> dict[str, list[str]]:
+    """The files below a folder in which each of the rules is written, once for each copy."""
+    found: dict[str, list[str]] = {rule: [] for rule in RULES}
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in SUFFIXES:
+            text, name = path.read_text(), path.relative_to(folder).as_posix()
+            for rule, sign in RULES.items():
+                found[rule] += [name] * len(re.findall(sign, text, re.MULTILINE))
+    return found
+
+
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT, help="a checkout (default: this one)")
     package = parser.parse_args().folder / PACKAGE
@@ -115,6 +143,9 @@ def main() -> None:
     print("\n| class, with what it inherits | fields | methods |\n|---|---|---|")
     for name in sorted(sizes, key=lambda each: -sum(map(len, sizes[each])))[:LISTED]:
         print(f"| `{name}` ({known[name].file}) | {len(sizes[name][0])} | {len(sizes[name][1])} |")
+    print("\n| rule | copies | where |\n|---|---|---|")
+    for rule, files in copies(package).items():
+        print(f"| {rule} | {len(files)} | {', '.join(f'`{file}`' for file in files)} |")
 
 
 if __name__ == "__main__":

@@ -244,6 +244,17 @@ def test_fields_and_methods_of_a_class_are_seen() -> None:
     assert structure.whole(known["A"], known) == (set("xyzwv"), {"go", "__init__", "run"})
 
 
+def test_what_was_written_several_times_stands_once() -> None:
+    found = structure.copies(ROOT / "jetbroker")
+    assert {rule: files for rule, files in found.items() if len(files) > 1} == {}
+
+
+def test_copies_of_a_rule_are_seen(tmp_path: Path) -> None:
+    for name in ("a.py", "b.pyx"):
+        (tmp_path / name).write_text("API_LEVEL = 4\n")
+    assert structure.copies(tmp_path)["the API level that is served"] == ["a.py", "b.pyx"]
+
+
 def test_files_stay_small() -> None:
     wrong = []
     for path in sources(".py", ".pyx", ".pxd", ".pyi", ".c", ".h"):

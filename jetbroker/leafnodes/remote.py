@@ -188,7 +188,7 @@ class Remote:
             try:
                 url = parse_url(f"{scheme}://{text}")
             except ValueError as error:
-                where = f"Error parsing url {_quoted(text)}: parse {_quoted(f'{scheme}://{text}')}: {error}"
+                where = f"Error parsing url {quoted(text)}: parse {quoted(f'{scheme}://{text}')}: {error}"
                 self.log.error(f"{self.leafs.who(link)} - {where}")
                 continue
             host = url.host.strip("[]")
@@ -329,10 +329,6 @@ class Dialled(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """It could not even begin."""
         self._link.connection_lost(error)
-
-
-def _quoted(text: str) -> str:
-    return quoted(text.encode())
 
 
 def _is_address(host: str) -> bool:
