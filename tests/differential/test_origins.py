@@ -163,6 +163,8 @@ async def copies(streams: Streams) -> list[Any]:
         origins = [info["mirror"]] if "mirror" in info else info["sources"]
         found.append((name, state, [{**origin, "active": 0} for origin in origins]))
         found += [(name, {**message, "time": 0}) for message in content]
+    account = await streams.api("INFO")  # its consumers are those that copy
+    found.append((account["streams"], account["consumers"], await streams.api("CONSUMER.NAMES.A")))
     await clean(streams)
     return found
 

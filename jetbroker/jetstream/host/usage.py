@@ -17,7 +17,8 @@ class _Counted(Protocol):
     @property
     def log(self) -> Any: ...
 
-    def listed_consumers(self) -> dict[str, Any]: ...
+    @property
+    def consumers(self) -> dict[str, Any]: ...
 
 
 class AccountUsage:
@@ -29,8 +30,8 @@ class AccountUsage:
         self.server = server
 
     def consumer_count(self) -> int:
-        """Consumers of all streams."""
-        return sum(len(stream.listed_consumers()) + len(stream.offline) for stream in self.streams.values())
+        """Consumers of all streams, those of mirrors and sources too."""
+        return sum(len(stream.consumers) + len(stream.offline) for stream in self.streams.values())
 
     def used_bytes(self, storage: str) -> int:
         """Bytes stored by the account's streams of this storage."""
