@@ -20,6 +20,8 @@ from benchmarks.servers import (
 RESTART_MESSAGES = 3_000_000
 BACKUP_GIB = 1.0
 QUICK_DIVISOR = 10
+CPU_MODES = ("core", "jspub", "jspull")  # of the load generator, that measure the server's processor time, too
+CPU = "processor time of the server for each"
 NO_GROUP_COMMIT_DIVISOR = 40  # nats-server syncs each message by itself: a few thousand a second
 
 
@@ -76,6 +78,7 @@ UNITS = {
     "restore_mb_s": Unit("MB/s", True),
     "restore_p99_us": Unit("µs", False, 1),
     "copy_mb_s": Unit("MB/s", True),
+    "cpu_ns": Unit("ns", False),
 }
 
 
@@ -102,7 +105,8 @@ def _load(mode: str, messages: int, *arguments: str) -> Callable[[Server, Path, 
         count = messages // divisor
         if server.variant == NATS_SERVER_ALWAYS:
             count //= NO_GROUP_COMMIT_DIVISOR
-        result = run_loadgen(loadgen, server.port, [mode, "--msgs", str(count), *arguments])
+        watched = ("--pid", str(server.pid)) if mode in CPU_MODES else ()
+        result = run_loadgen(loadgen, server.port, [mode, "--msgs", str(count), *arguments, *watched])
         if mode == "reqrep":
             result["round_trips"] = result.pop("rate")
         return {name: float(result[name]) for name in UNITS if name in result}
@@ -148,6 +152,8 @@ def _publish_cases() -> list[Case]:
             title = f"publish, file, {size_text}, {inflight:,} in flight"
             headline = size == 128 and inflight == 1000
             rows = file_rows(title, *((1.8, 4.0) if headline else ()))
+            if headline:
+                rows += (Row("cpu_ns", f"{title}, {CPU}"), Row("cpu_ns", f"{title}, 2m, {CPU}", ours=JETBROKER_2M))
             if inflight == 1000:
                 rows += (Row("rate", f"{title}, always against always", theirs=NATS_SERVER_ALWAYS),)
             arguments = ("--size", str(size), "--inflight", str(inflight))
@@ -169,7 +175,8 @@ def _core_case(
     name: str, title: str, messages: int, must: float, size: int, pubs: int = 1, subs: int = 1, subjects: int = 1
 ) -> Case:
     arguments = ("--size", size, "--pubs", pubs, "--subs", subs, "--subjects", subjects)
-    return Case(name, _load("core", messages, *map(str, arguments)), (Row("rate", title, must=must),))
+    rows = Row("rate", title, must=must), Row("cpu_ns", f"{title}, {CPU}")
+    return Case(name, _load("core", messages, *map(str, arguments)), rows if name == "core-1-1-16" else rows[:1])
 
 
 def all_cases(backup_gib: float = BACKUP_GIB) -> list[Case]:
@@ -201,7 +208,10 @@ def all_cases(backup_gib: float = BACKUP_GIB) -> list[Case]:
         Case(
             "pull-explicit",
             _load("jspull", 500_000, "--size", "128", "--ack", "explicit"),
-            (Row("rate", "pull, batch 500, explicit acks, 128 B", must=2.0),),
+            (
+                Row("rate", "pull, batch 500, explicit acks, 128 B", must=2.0),
+                Row("cpu_ns", f"pull, batch 500, explicit acks, 128 B, {CPU}"),
+            ),
         ),
         Case(
             "pull-none",

@@ -6,7 +6,7 @@ import os
 import platform
 import statistics
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from benchmarks.servers import SCRATCH, Variant
 from jetbroker import __version__
 
 HEADINGS = ("case", "jetbroker", "nats-server", "ratio", "must reach", "")
+BEFORE_HEADINGS = ("before", "to before")  # behind the ratio, where another checkout was measured, too
 
 
 @dataclass
@@ -65,8 +66,13 @@ def _requirement(row: Row) -> str:
     return "" if row.must is None else f"{row.must:g}"
 
 
-def table_rows(cases: list[Case], results: Results) -> list[tuple[str, ...]]:
-    """The report's cells, one tuple for each row of each case."""
+def earlier(variant: Variant, before: Path | None) -> Variant | None:
+    """The same mode of the jetbroker that stands in another checkout; None of another server."""
+    return replace(variant, checkout=before) if before is not None and variant.server == "jetbroker" else None
+
+
+def table_rows(cases: list[Case], results: Results, before: Path | None = None) -> list[tuple[str, ...]]:
+    """The report's cells, one tuple for each row of each case; `before`: the other checkout, if one was measured."""
     lines: list[tuple[str, ...]] = []
     for case in cases:
         for row in case.rows:
@@ -78,13 +84,32 @@ def table_rows(cases: list[Case], results: Results) -> list[tuple[str, ...]]:
                 if (case.name, variant) in results.failures:
                     cells[index] = "failed"
             shown = "-" if ratio is None else f"{ratio:.2f}"
-            lines.append((row.title, *cells, shown, _requirement(row), _verdict(row, ours, ratio)))
+            compared = _before_cells(case, row, results, ours, earlier(row.ours, before))
+            lines.append((row.title, *cells, shown, *compared, _requirement(row), _verdict(row, ours, ratio)))
     return lines
+
+
+def _before_cells(
+    case: Case, row: Row, results: Results, ours: float | None, before: Variant | None
+) -> tuple[str, ...]:
+    if before is None:
+        return ()
+    if (case.name, before) in results.failures:
+        return "failed", "-"
+    then = results.median(case, before, row.figure)
+    ratio = _ratio(row, ours, then)
+    return _shown(then, row.figure), "-" if ratio is None else f"{ratio:.2f}"
+
+
+def headings(lines: list[tuple[str, ...]]) -> tuple[str, ...]:
+    """Those of such lines."""
+    compared = BEFORE_HEADINGS if any(len(line) > len(HEADINGS) for line in lines) else ()
+    return (*HEADINGS[:-2], *compared, *HEADINGS[-2:])
 
 
 def print_table(console: Console, lines: list[tuple[str, ...]], results: Results) -> None:
     table = Table(title="Medians; ratio above 1: jetbroker is better")
-    for heading in HEADINGS:
+    for heading in headings(lines):
         table.add_column(heading, justify="left" if heading in ("case", "") else "right")
     for line in lines:
         style = "bold red" if line[-1] == "NO" else "green" if line[-1] == "yes" else ""
@@ -137,8 +162,8 @@ def write_markdown(
     ]
     text += ["A ratio above 1 means that jetbroker is better. Load generator and servers share the cores.", ""]
     text += ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in facts), ""]
-    headings = (*HEADINGS[:-1], "reached")
-    text += ["| " + " | ".join(headings) + " |", "|---|" + "---:|" * 4 + "---|"]
+    named = (*headings(lines)[:-1], "reached")
+    text += ["| " + " | ".join(named) + " |", "|---|" + "---:|" * (len(named) - 2) + "---|"]
     text += ["| " + " | ".join(line) + " |" for line in lines]
     if results.failures:
         text += ["", "Failed:", ""]

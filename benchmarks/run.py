@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.cases import BACKUP_GIB, QUICK_DIVISOR, Case, all_cases
-from benchmarks.report import Results, machine_facts, print_table, table_rows, write_markdown
+from benchmarks.report import Results, earlier, machine_facts, print_table, table_rows, write_markdown
 from benchmarks.servers import BenchmarkError, Server, Variant, allow_many_files, build_loadgen, find_nats_server
 
 RESULTS_PATH = Path(__file__).resolve().parent / "RESULTS.md"
@@ -28,6 +28,9 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         metavar="SIZE",
         help=f"size of the stream that js-backup backs up (default: {BACKUP_GIB:g})",
     )
+    parser.add_argument(
+        "--before", type=Path, metavar="FOLDER", help="another checkout, built: its jetbroker is measured, too"
+    )
     parser.add_argument("--list", action="store_true", help="print the names of the cases and stop")
     parser.add_argument("--output", type=Path, help="write the results here (default: RESULTS.md after a full run)")
     options = parser.parse_args(arguments)
@@ -35,6 +38,8 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         parser.error("--rounds: one at least")
     if not 0 < options.backup_gib <= 1000:
         parser.error("--backup-gib: more than 0, and 1000 at most")
+    if options.before is not None and not (options.before / ".venv/bin/python").exists():
+        parser.error(f"--before: {options.before} is no checkout that was built (make build)")
     return options
 
 
@@ -63,13 +68,28 @@ def measure(
     return ", ".join(f"{name} {value:,.1f}" for name, value in figures.items())
 
 
-def run(cases: list[Case], rounds: int, divisor: int, nats_server: str | None, console: Console) -> Iterator[Results]:
+def with_before(variants: list[Variant], before: Path | None) -> list[Variant]:
+    """Each of ours in the other checkout, too, in front of it."""
+    if before is None:
+        return variants
+    pairs = [(earlier(variant, before), variant) for variant in variants]
+    return [each for pair in pairs for each in pair if each is not None]
+
+
+def run(
+    cases: list[Case],
+    rounds: int,
+    divisor: int,
+    nats_server: str | None,
+    console: Console,
+    before: Path | None = None,
+) -> Iterator[Results]:
     """The results so far, after each round."""
     results = Results()
     loadgen = build_loadgen()
     for number in range(1, rounds + 1):
         for case in cases:
-            for variant in case.variants:
+            for variant in with_before(case.variants, before):
                 if variant.server == "nats-server" and nats_server is None:
                     continue
                 text = measure(case, variant, nats_server, loadgen, divisor, results)
@@ -90,11 +110,12 @@ def main(arguments: list[str] | None = None) -> int:
         console.print("No nats-server on the PATH or in ~/go/bin: jetbroker's figures stand alone.", style="yellow")
     allow_many_files()
     rounds = 1 if options.quick else options.rounds
-    full = not options.only and not options.quick
+    before = options.before.resolve() if options.before else None
+    full = not (options.only or options.quick or before)
     output = options.output or (RESULTS_PATH if full else None)
     divisor = QUICK_DIVISOR if options.quick else 1
-    for number, results in enumerate(run(cases, rounds, divisor, nats_server, console), 1):
-        lines = table_rows(cases, results)
+    for number, results in enumerate(run(cases, rounds, divisor, nats_server, console, before), 1):
+        lines = table_rows(cases, results, before)
         if output is not None:
             write_markdown(output, lines, results, machine_facts(nats_server), number)
     print_table(console, lines, results)

@@ -31,14 +31,19 @@ class BenchmarkError(Exception):
 
 @dataclass(frozen=True)
 class Variant:
-    """A server in one mode. `sync_interval` is None for the server's own default."""
+    """A server in one mode. `sync_interval` is None for the server's own default.
+
+    `checkout`: where another jetbroker stands, built by `make build`; None: this one.
+    """
 
     server: str
     sync_interval: str | None = None
+    checkout: Path | None = None
 
     @property
     def label(self) -> str:
-        return self.server if self.sync_interval is None else f"{self.server}, sync_interval {self.sync_interval}"
+        server = self.server if self.checkout is None else f"{self.server} before"
+        return server if self.sync_interval is None else f"{server}, sync_interval {self.sync_interval}"
 
 
 JETBROKER = Variant("jetbroker")
@@ -126,7 +131,8 @@ class Server:
             f'jetstream {{\n  store_dir: "{self._directory / "store"}"\n  {domain}{sync}}}\n'
         )
         if self.variant.server == "jetbroker":
-            return [sys.executable, "-m", "jetbroker", "-c", str(config)]
+            python = sys.executable if self.variant.checkout is None else self.variant.checkout / ".venv/bin/python"
+            return [str(python), "-m", "jetbroker", "-c", str(config)]
         if self.nats_server is None:
             raise BenchmarkError("there is no nats-server")
         return [self.nats_server, "-c", str(config)]
@@ -136,7 +142,8 @@ class Server:
         self.port = free_port()
         command = self._command()
         began = time.perf_counter()
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        pipe, folder = subprocess.PIPE, self.variant.checkout or ROOT
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=pipe, text=True, cwd=folder)
         watchdog = threading.Timer(READY_TIMEOUT_S, self.process.kill)
         watchdog.start()
         log = self.process.stderr

@@ -194,6 +194,7 @@ int run_core(const options *o) {
     make_block(&s.block, o);
     s.window_msgs = (o->window_mib << 20) / (o->size + 32);
     pthread_barrier_init(&s.start, NULL, (unsigned)workers);
+    int64_t cpu = cpu_ns(o->pid);
     for (long i = 0; i < workers; i++) {
         int subscribes = i < o->subs;
         w[i].shared = &s;
@@ -212,11 +213,13 @@ int run_core(const options *o) {
         if (i < o->subs && w[i].at_ns > last) last = w[i].at_ns;
     }
     if (o->subs == 0) last = now_ns();
+    cpu = cpu_ns(o->pid) - cpu;
     long delivered = o->msgs * (o->subs ? o->subs : 1);
     double seconds = (double)(last - first) / 1e9;
     printf("{\"mode\":\"core\",\"pubs\":%ld,\"subs\":%ld,\"size\":%ld,\"subjects\":%ld,\"delivered\":%ld,"
-           "\"seconds\":%.6f,\"rate\":%.0f}\n",
-           o->pubs, o->subs, o->size, o->subjects, delivered, seconds, (double)delivered / seconds);
+           "\"seconds\":%.6f,\"rate\":%.0f,\"cpu_ns\":%.1f}\n",
+           o->pubs, o->subs, o->size, o->subjects, delivered, seconds, (double)delivered / seconds,
+           (double)cpu / (double)o->msgs);
     return 0;
 }
 

@@ -115,10 +115,14 @@ int run_jspub(const options *o) {
     int64_t *samples = o->inflight == 1 ? xmalloc(sizeof *samples * (size_t)o->msgs) : NULL;
     open_with_inbox(&c, o, "publisher");
     create_stream(&c, o);
+    int64_t cpu = cpu_ns(o->pid);
     double seconds = (double)publish_all(&c, o, o->inflight, samples) / 1e9;
+    cpu = cpu_ns(o->pid) - cpu;
     if (!o->keep) delete_stream(&c, o);
-    printf("{\"mode\":\"jspub\",\"storage\":\"%s\",\"inflight\":%ld,\"size\":%ld,\"msgs\":%ld,\"seconds\":%.6f,\"rate\":%.0f",
-           o->storage, o->inflight, o->size, o->msgs, seconds, (double)o->msgs / seconds);
+    printf("{\"mode\":\"jspub\",\"storage\":\"%s\",\"inflight\":%ld,\"size\":%ld,\"msgs\":%ld,\"seconds\":%.6f,"
+           "\"rate\":%.0f,\"cpu_ns\":%.1f",
+           o->storage, o->inflight, o->size, o->msgs, seconds, (double)o->msgs / seconds,
+           (double)cpu / (double)o->msgs);
     if (samples != NULL) {
         double median = percentile_us(samples, o->msgs, 50), p99 = percentile_us(samples, o->msgs, 99);
         printf(",\"median_us\":%.1f,\"p99_us\":%.1f", median, p99);
@@ -198,7 +202,7 @@ int run_jspull(const options *o) {
     publish_all(&c, o, 1000, NULL);
     create_consumer(&c, o);
     long taken = 0, requested = 0, requests = 0;
-    int64_t start = now_ns();
+    int64_t start = now_ns(), cpu = cpu_ns(o->pid);
     while (taken < o->msgs) {
         /* the next batch is asked for when half of the last one is here */
         while (requested < o->msgs && requested - taken <= o->batch / 2) {
@@ -212,12 +216,14 @@ int run_jspull(const options *o) {
     }
     conn_sync(&c);
     double seconds = (double)(now_ns() - start) / 1e9;
+    cpu = cpu_ns(o->pid) - cpu;
     if (taken > o->msgs) die("%ld messages, expected %ld", taken, o->msgs);
     if (explicit_acks) wait_until_acked(&c, o);
     delete_stream(&c, o);
     printf("{\"mode\":\"jspull\",\"storage\":\"%s\",\"ack\":\"%s\",\"batch\":%ld,\"size\":%ld,\"msgs\":%ld,\"seconds\":%.6f,"
-           "\"rate\":%.0f}\n",
-           o->storage, o->ack, o->batch, o->size, o->msgs, seconds, (double)o->msgs / seconds);
+           "\"rate\":%.0f,\"cpu_ns\":%.1f}\n",
+           o->storage, o->ack, o->batch, o->size, o->msgs, seconds, (double)o->msgs / seconds,
+           (double)cpu / (double)o->msgs);
     conn_close(&c);
     return 0;
 }

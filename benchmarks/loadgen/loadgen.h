@@ -51,6 +51,7 @@ typedef struct {
 void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 void *xmalloc(size_t n);
 int64_t now_ns(void);
+int64_t cpu_ns(long pid); /* processor time that a process has taken so far */
 void conn_open(conn *c, const options *o, const char *name); /* conn_dial and conn_greet */
 void conn_open_far(conn *c, const options *o, const char *name); /* the same at sub_port */
 void conn_dial(conn *c, const options *o, const char *name);

@@ -11,10 +11,12 @@
 static const char usage[] =
     "usage: loadgen MODE [--host A] [--port N] [--timeout SECONDS] [options]\n"
     "  core    --pubs P --subs S --size N --msgs M [--subjects K] [--window-mib W] [--sub-port N]\n"
+    "          [--pid SERVER_PID]\n"
     "  reqrep  --msgs M [--size N] [--sub-port N]\n"
     "  jspub   --storage file|memory --inflight I --size N --msgs M [--stream NAME] [--keep]\n"
+    "          [--pid SERVER_PID]\n"
     "  jspull  --batch B --ack explicit|none --size N --msgs M [--storage file|memory]\n"
-    "          [--priority none|overflow|pinned_client]\n"
+    "          [--priority none|overflow|pinned_client] [--pid SERVER_PID]\n"
     "  kv      --subjects KEYS --msgs GETS --conns C --inflight I --size N [--storage file|memory]\n"
     "  fastbatch --msgs M --inflight I --batch FLOW --size N\n"
     "  idle    --conns N [--pid SERVER_PID]\n"

@@ -36,6 +36,14 @@ int64_t now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+int64_t cpu_ns(long pid) {
+    clockid_t clock;
+    struct timespec t;
+    if (pid == 0) return 0;
+    if (clock_getcpuclockid((pid_t)pid, &clock) != 0 || clock_gettime(clock, &t) != 0) die("no process %ld", pid);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 static int compare_samples(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);

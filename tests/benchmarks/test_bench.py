@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks import embedded
 from benchmarks.cases import Case, Row, all_cases
-from benchmarks.report import Results, machine_facts, table_rows, write_markdown
-from benchmarks.run import select_cases
+from benchmarks.report import Results, earlier, headings, machine_facts, table_rows, write_markdown
+from benchmarks.run import select_cases, with_before
 from benchmarks.servers import JETBROKER, NATS_SERVER, BenchmarkError, build_loadgen, run_loadgen
 from tests.support.process import ServerProcess
 
@@ -43,6 +43,18 @@ def test_a_bound_for_our_own_figure_needs_no_second_server() -> None:
     assert cells(case("ready_s", at_most=1.0), [1.4], [])[-1] == "NO"
 
 
+def test_another_checkout_is_compared(tmp_path: Path) -> None:
+    some, results = case("rate", must=2.0), Results()
+    for variant, sample in ((JETBROKER, 4000.0), (NATS_SERVER, 2000.0), (earlier(JETBROKER, tmp_path), 3200.0)):
+        if variant is not None:
+            results.add(some, variant, {"rate": sample})
+    lines = table_rows([some], results, tmp_path)
+    assert lines[0][1:] == ("4,000 msg/s", "2,000 msg/s", "2.00", "3,200 msg/s", "1.25", "2", "yes")
+    assert headings(lines) == ("case", "jetbroker", "nats-server", "ratio", "before", "to before", "must reach", "")
+    assert earlier(NATS_SERVER, tmp_path) is None
+    assert with_before([JETBROKER, NATS_SERVER], tmp_path) == [earlier(JETBROKER, tmp_path), JETBROKER, NATS_SERVER]
+
+
 def test_a_failure_is_shown_not_hidden(tmp_path: Path) -> None:
     some, results = case("rate", must=2.0), Results()
     results.failures[some.name, JETBROKER] = "fell over"
@@ -69,8 +81,10 @@ def loadgen() -> Path:
 
 def test_core_load_delivers_everything(loadgen: Path, broker: ServerProcess) -> None:
     arguments = ["core", "--pubs", "3", "--subs", "2", "--subjects", "10", "--size", "100", "--msgs", "50001"]
+    arguments += ["--pid", str(broker.pid)]
     result = run_loadgen(loadgen, broker.port, arguments, timeout_s=30)
     assert result["delivered"] == 100_002
+    assert result["cpu_ns"] > 0
     assert result["rate"] > 0
 
 
