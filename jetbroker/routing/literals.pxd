@@ -52,8 +52,6 @@ cdef class Literals(Slots):
     """By subject. What a slot holds is a plain Subscription that is alone, else a Literal."""
     # The slot of a subject, NULL when it has none; for the next call only.
     cdef Slot* find(self, const char* subject, Py_ssize_t n) noexcept
-    # The subscription to it when that is plain and the only one, else None.
-    cdef Subscription alone(self, const char* subject, Py_ssize_t n)
     # All subscriptions to it, None when there are none.
     cdef Members members(self, const char* subject, Py_ssize_t n)
     cdef int insert(self, Subscription sub) except -1

@@ -96,12 +96,6 @@ cdef class Literals(Slots):
                     return slot
             at = (at + 1) & self.mask
 
-    cdef Subscription alone(self, const char* subject, Py_ssize_t n):
-        cdef Slot* slot = self.find(subject, n)
-        if slot == NULL or not is_alone(slot.holder):
-            return None
-        return <Subscription><object>slot.holder
-
     cdef Members members(self, const char* subject, Py_ssize_t n):
         cdef Slot* slot = self.find(subject, n)
         return None if slot == NULL else members_of(slot.holder)

@@ -8,6 +8,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from jetbroker.routing.links cimport LinkReceiver, LinkRoute, Links
 from jetbroker.routing.mapping cimport Mappings
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
+from jetbroker.slots cimport Slots
 from jetbroker.tick cimport Tick, TickTask
 from jetbroker.wire.message cimport Message
 
@@ -29,7 +30,6 @@ cdef class Route:
     cdef list plain                    # list[RouteSlot]
     cdef list queues                   # list[list[RouteSlot]], None when there are none
     cdef LinkRoute links               # and which links, with the queue groups of those; None for most
-    cdef Route chain                   # next in the hash bucket
     cdef uint32_t place                # in the router's list of all cached routes
     cdef list watchers                 # TickTasks to wake when this route goes stale, None when there are none
 
@@ -43,11 +43,12 @@ cdef class Route:
 
 cdef struct CachedRoute:
     uint32_t first                     # hash of its first token
-    PyObject* route                    # borrowed: the bucket holds it
+    PyObject* route                    # borrowed: the table holds it
 
 
-cdef class ReplyRoute:
-    """Who gets the one-off subjects below a prefix: `_INBOX.<id>.` or `$JS.ACK.<stream>.<consumer>.`"""
+cdef class PrefixRoute:
+    """Who gets the subjects below a prefix, of those that no Route is made for: `_INBOX.<id>.`,
+    `$JS.ACK.<stream>.<consumer>.`, or all but the last token of a subject that is new while the cache is full."""
     cdef bytes prefix
     cdef int rest                      # tokens behind the prefix
     cdef list subs                     # [Subscription], None: cannot be said for all of them
@@ -63,8 +64,7 @@ cdef class Router:
     cdef public object jetstream       # the account's JetStream, None when it has none
     cdef readonly Tick tick
     cdef object sublist                # the trie (routing/sublist.pyx)
-    cdef list buckets                  # heads of hash chains: Route or None
-    cdef uint32_t bucket_mask
+    cdef Slots routes                  # of Route, by the hash of the subject: one that is not there costs one look
     cdef readonly uint32_t route_count
     cdef CachedRoute* cached           # all of them, close together: what a wildcard subscription looks through
     cdef uint32_t cached_capacity
@@ -72,7 +72,8 @@ cdef class Router:
     cdef uint64_t random_state
     cdef readonly uint64_t generation  # grows with every change of interest: subscriptions made and taken back
     cdef readonly uint64_t builds      # routes worked out because the cache did not hold them
-    cdef list replies                  # ReplyRoute or None, direct mapped
+    cdef list replies                  # PrefixRoute or None, direct mapped: of subjects that are used once
+    cdef list parents                  # the same of those without a route
     cdef readonly uint64_t subscriptions
     cdef uint64_t linked               # those of them that belong to links
     cdef uint32_t watched              # cached routes with watchers: these are not evicted
@@ -93,7 +94,14 @@ cdef class Router:
     # The same for a route the caller has at hand.
     cdef int deliver(self, Route route, Receiver skip, const Message* msg) except -1
     cdef int _publish_once(self, Receiver skip, const Message* msg) except -1
+    # Who gets a one-off subject, from what is known of its prefix; None: match it by itself.
     cdef list _reply_subs(self, const char* subject, Py_ssize_t n)
+    # The same of a subject that has no literal subscription; where its neighbours are published now and then only: None.
+    cdef list _parent_subs(self, const char* subject, Py_ssize_t n)
+    # Who gets each subject with this prefix, whose hash is `h`, and `rest` tokens; None: that differs.
+    cdef list _subs_below(self, list known, uint64_t h, const char* prefix, Py_ssize_t n, int rest)
+    cdef int _deliver_plainly(self, list subs, Receiver skip, const Message* msg) except -1
+    cdef int _deliver_along_trie(self, Receiver skip, const Message* msg) except -1
     cdef int _deliver_queue(self, list group, Receiver skip, bint cached, const Message* msg) except -1
     cdef int _deliver_members(self, list members, Receiver skip, const Message* msg) except -1
     # What goes to queue groups and over links; `answer` is that of the others.
@@ -106,7 +114,7 @@ cdef class Router:
     cdef int _invalidate_matching(self, const char* p, Py_ssize_t n) except -1
     cdef Route _build(self, const char* subject, Py_ssize_t n)
     cdef int _evict(self) except -1
-    cdef int _forget(self, uint32_t bucket, Route gone) except -1
+    cdef int _forget(self, Route gone) except -1
     cdef int _invalidate(self, bytes subject) except -1
     cdef uint64_t _random(self) noexcept
     # Deliver msg to those who match `route`, whatever msg.subject says (consumers: the route is the inbox). Who is

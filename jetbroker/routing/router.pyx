@@ -17,9 +17,10 @@ from jetbroker.routing.links cimport (
     once_per_link,
     passes,
 )
-from jetbroker.routing.literals cimport Members, hash_subject
+from jetbroker.routing.literals cimport Members, hash_subject, is_alone
 from jetbroker.routing.sublist cimport Sublist, used_once
 from jetbroker.routing.subscription cimport WITHHELD, Receiver, RouteSlot, Subscription
+from jetbroker.slots cimport Slot, Slots
 from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, Tick, TickTask
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.subjects cimport has_wildcard, pattern_matches
@@ -87,8 +88,8 @@ cdef bint all_behind(list slots, object waiter) except -1:
     return True
 
 
-cdef class ReplyRoute:
-    """Who gets the one-off subjects below a prefix."""
+cdef class PrefixRoute:
+    """Who gets the subjects below a prefix."""
 
 
 cdef inline uint32_t hash_first(const char* p, Py_ssize_t n) noexcept nogil:
@@ -98,7 +99,7 @@ cdef inline uint32_t hash_first(const char* p, Py_ssize_t n) noexcept nogil:
 
 
 cdef Py_ssize_t FEW_NAMES = 8          # queue groups that a message names: more of them are looked up by hash
-cdef int REPLY_ROUTES = 64             # inboxes and consumers that are busy at the same time
+cdef int PREFIX_ROUTES = 64            # inboxes and consumers, or parents of subjects, that are busy at the same time
 
 
 cdef inline Py_ssize_t reply_prefix(const char* p, Py_ssize_t n, int* rest) noexcept nogil:
@@ -128,7 +129,25 @@ cdef inline Py_ssize_t reply_prefix(const char* p, Py_ssize_t n, int* rest) noex
     return prefix
 
 
-cdef uint32_t[16384] seen_hashes  # of subjects that were looked up while a cache was nearly full
+cdef inline Py_ssize_t parent_prefix(const char* p, Py_ssize_t n) noexcept nogil:
+    """Length of all but the last token; 0: there is no other, or it is empty."""
+    cdef Py_ssize_t i
+    for i in range(n - 1, 0, -1):
+        if p[i] == c'.':
+            return i + 1 if i < n - 1 else 0
+    return 0
+
+
+cdef inline Py_ssize_t place_of(uint64_t h) noexcept nogil:
+    return <Py_ssize_t>(h % <uint64_t>PREFIX_ROUTES)
+
+
+cdef inline bint is_known(PrefixRoute route, const char* prefix, Py_ssize_t n) noexcept:
+    return (route is not None and PyBytes_GET_SIZE(route.prefix) == n
+            and memcmp(PyBytes_AS_STRING(route.prefix), prefix, n) == 0)
+
+
+cdef uint32_t[16384] seen_hashes  # of subjects and prefixes that were looked up while a cache was nearly full
 
 
 cdef bint seen_lately(uint64_t h) noexcept nogil:
@@ -158,10 +177,11 @@ cdef class Router:
         self.account_name = account_name
         self.tick = tick
         self.sublist = Sublist()
-        self.buckets = [None] * (MAX_ROUTES * 2)
-        self.bucket_mask = MAX_ROUTES * 2 - 1
+        self.routes = Slots()
+        self.routes.resize(MAX_ROUTES * 2)
         self.random_state = 0x2545F4914F6CDD1DULL
-        self.replies = [None] * REPLY_ROUTES
+        self.replies = [None] * PREFIX_ROUTES
+        self.parents = [None] * PREFIX_ROUTES
 
     def __dealloc__(self) -> None:
         free(self.cached)
@@ -181,26 +201,26 @@ cdef class Router:
         return self._new_route(subject, n, h)
 
     cdef Route _cached_route(self, const char* subject, Py_ssize_t n, uint64_t h):
-        cdef object head = <object>PyList_GET_ITEM(self.buckets, <uint32_t>h & self.bucket_mask)
+        cdef Slot* slots = self.routes.slots
+        cdef size_t at = h & self.routes.mask
         cdef Route route
-        while head is not None:
-            route = <Route>head
-            if (route.hash == h and PyBytes_GET_SIZE(route.subject) == n
-                    and memcmp(PyBytes_AS_STRING(route.subject), subject, n) == 0):
-                return route
-            head = route.chain
+        while slots[at].holder != NULL:
+            if slots[at].hash == h:
+                route = <Route><object>slots[at].holder
+                if (PyBytes_GET_SIZE(route.subject) == n
+                        and memcmp(PyBytes_AS_STRING(route.subject), subject, n) == 0):
+                    return route
+            at = (at + 1) & self.routes.mask
         return None
 
     cdef Route _new_route(self, const char* subject, Py_ssize_t n, uint64_t h):
-        cdef uint32_t bucket = <uint32_t>h & self.bucket_mask
         cdef Route route
         if self.route_count >= MAX_ROUTES:
             self._evict()
         route = self._build(subject, n)
         route.hash = h
         self._remember(route)
-        route.chain = <Route>(<object>PyList_GET_ITEM(self.buckets, bucket))
-        self.buckets[bucket] = route
+        self.routes.put(h, route)
         return route
 
     cdef int _remember(self, Route route) except -1:
@@ -357,28 +377,40 @@ cdef class Router:
 
     cdef int _publish_once(self, Receiver skip, const Message* msg) except -1:
         """For subjects that are used once: what is known of their prefix, else the trie."""
+        cdef list subs = self._reply_subs(msg.subject, msg.subject_len)
+        return self.deliver_once(skip, msg) if subs is None else self._deliver_plainly(subs, skip, msg)
+
+    cdef int _deliver_plainly(self, list subs, Receiver skip, const Message* msg) except -1:
         cdef Subscription sub
         cdef int answer = 0
-        cdef list subs = self._reply_subs(msg.subject, msg.subject_len)
-        if subs is not None:
-            for sub in subs:
-                if sub.receiver is not skip:
-                    answer = together(answer, sub.receiver.deliver(sub, None, msg))
-            return answer
-        return self.deliver_once(skip, msg)
+        for sub in subs:
+            if sub.receiver is not skip:
+                answer = together(answer, sub.receiver.deliver(sub, None, msg))
+        return answer
 
     cdef int deliver_once(self, Receiver skip, const Message* msg) except -1:
+        cdef Sublist sublist = <Sublist>self.sublist
+        cdef Slot* literal = sublist.literals.find(msg.subject, msg.subject_len)
+        cdef list subs = None
+        cdef Subscription sub
+        if literal == NULL and not self.linked:
+            subs = self._parent_subs(msg.subject, msg.subject_len)
+            if subs is not None:
+                return self._deliver_plainly(subs, skip, msg)
+        self.builds += 1
+        if literal != NULL and is_alone(literal.holder) and sublist.is_literal_only(msg.subject, msg.subject_len):
+            sub = <Subscription><object>literal.holder
+            if not (self.linked and is_links(sub)):
+                return sub.receiver.deliver(sub, None, msg) if sub.receiver is not skip else 0
+        return self._deliver_along_trie(skip, msg)
+
+    cdef int _deliver_along_trie(self, Receiver skip, const Message* msg) except -1:
         cdef Sublist sublist = <Sublist>self.sublist
         cdef list nodes
         cdef Members node
         cdef Members grouped = None
         cdef Subscription sub
         cdef int answer = 0
-        self.builds += 1
-        if msg.subject_len and sublist.is_literal_only(msg.subject, msg.subject_len):
-            sub = sublist.literals.alone(msg.subject, msg.subject_len)
-            if sub is not None and not (self.linked and is_links(sub)):
-                return sub.receiver.deliver(sub, None, msg) if sub.receiver is not skip else 0
         nodes = []
         sublist.match(msg.subject, msg.subject_len, nodes)
         for node in nodes:
@@ -416,26 +448,35 @@ cdef class Router:
         return answer
 
     cdef list _reply_subs(self, const char* subject, Py_ssize_t n):
-        """Who gets a one-off subject, from what is known of its prefix; None: match it by itself."""
         cdef int rest = 0
         cdef Py_ssize_t prefix_len = reply_prefix(subject, n, &rest)
-        cdef uint32_t place
-        cdef ReplyRoute known
         if prefix_len == 0:
             return None
-        place = <uint32_t>(hash_subject(subject, prefix_len) % <uint64_t>REPLY_ROUTES)
-        known = <ReplyRoute>(<object>PyList_GET_ITEM(self.replies, place))
-        if (known is None or known.generation != self.generation or known.rest != rest
-                or PyBytes_GET_SIZE(known.prefix) != prefix_len
-                or memcmp(PyBytes_AS_STRING(known.prefix), subject, prefix_len) != 0):
-            known = ReplyRoute.__new__(ReplyRoute)
-            known.prefix = PyBytes_FromStringAndSize(subject, prefix_len)
+        return self._subs_below(self.replies, hash_subject(subject, prefix_len), subject, prefix_len, rest)
+
+    cdef list _parent_subs(self, const char* subject, Py_ssize_t n):
+        cdef Py_ssize_t prefix_len = parent_prefix(subject, n)
+        cdef uint64_t h
+        cdef PrefixRoute known
+        if prefix_len == 0:
+            return None
+        h = hash_subject(subject, prefix_len)
+        known = <PrefixRoute>(<object>PyList_GET_ITEM(self.parents, place_of(h)))
+        if not is_known(known, subject, prefix_len) and not seen_lately(h):
+            return None  # one message does not pay for it
+        return self._subs_below(self.parents, h, subject, prefix_len, 1)
+
+    cdef list _subs_below(self, list routes, uint64_t h, const char* prefix, Py_ssize_t n, int rest):
+        cdef PrefixRoute known = <PrefixRoute>(<object>PyList_GET_ITEM(routes, place_of(h)))
+        if not is_known(known, prefix, n) or known.generation != self.generation or known.rest != rest:
+            known = PrefixRoute.__new__(PrefixRoute)
+            known.prefix = PyBytes_FromStringAndSize(prefix, n)
             known.rest = rest
             known.generation = self.generation
-            known.subs = (<Sublist>self.sublist).match_below(subject, prefix_len, rest)
+            known.subs = (<Sublist>self.sublist).match_below(prefix, n, rest)
             if self.linked and known.subs is not None:
                 known.subs = once_per_link(known.subs)
-            self.replies[place] = known
+            routes[place_of(h)] = known
         return known.subs
 
     cdef uint64_t _random(self) noexcept:
@@ -560,22 +601,14 @@ cdef class Router:
     cdef int _invalidate(self, bytes subject) except -1:
         cdef const char* p = PyBytes_AS_STRING(subject)
         cdef Py_ssize_t n = PyBytes_GET_SIZE(subject)
-        cdef uint32_t bucket
-        cdef object head
         cdef Route route
         self.generation += 1
         if self.route_count == 0:
             return 0
-        if not has_wildcard(p, n):
-            bucket = <uint32_t>hash_subject(p, n) & self.bucket_mask
-            head = <object>PyList_GET_ITEM(self.buckets, bucket)
-            while head is not None:
-                route = <Route>head
-                head = route.chain
-                if route.subject == subject:
-                    self._forget(bucket, route)
-            return 0
-        return self._invalidate_matching(p, n)
+        if has_wildcard(p, n):
+            return self._invalidate_matching(p, n)
+        route = self._cached_route(p, n, hash_subject(p, n))
+        return 0 if route is None else self._forget(route)
 
     cdef int _invalidate_matching(self, const char* p, Py_ssize_t n) except -1:
         """Drop the cached routes that a wildcard subject matches."""
@@ -587,48 +620,36 @@ cdef class Router:
             if of_any or self.cached[i].first == first:
                 route = <Route><object>self.cached[i].route
                 if pattern_matches(PyBytes_AS_STRING(route.subject), PyBytes_GET_SIZE(route.subject), p, n):
-                    self._forget(<uint32_t>route.hash & self.bucket_mask, route)
+                    self._forget(route)
                     continue  # another one stands in its place now
             i += 1
         return 0
 
-    cdef int _forget(self, uint32_t bucket, Route gone) except -1:
-        cdef object head = <object>PyList_GET_ITEM(self.buckets, bucket)
-        cdef Route before = None
+    cdef int _forget(self, Route gone) except -1:
+        cdef size_t at = gone.hash & self.routes.mask
         gone.stale = True
         if gone.watchers is not None:
             self.watched -= 1
             for task in gone.watchers:
                 self.tick.schedule(PHASE_CONSUMERS, <TickTask>task)
             gone.watchers = None
-        while head is not None:
-            if head is gone:
-                if before is None:
-                    self.buckets[bucket] = gone.chain
-                else:
-                    before.chain = gone.chain
-                gone.chain = None
-                self.route_count -= 1
-                self.cached[gone.place] = self.cached[self.route_count]
-                (<Route><object>self.cached[gone.place].route).place = gone.place
-                return 0
-            before = <Route>head
-            head = before.chain
-        return 0
+        self.route_count -= 1
+        self.cached[gone.place] = self.cached[self.route_count]
+        (<Route><object>self.cached[gone.place].route).place = gone.place
+        while self.routes.slots[at].holder != <PyObject*>gone:
+            at = (at + 1) & self.routes.mask
+        return self.routes.drop(at)
 
     cdef int _evict(self) except -1:
-        """Make room: drop the routes of the next buckets in turn, an eighth of the cache at once."""
+        """Make room: drop the next routes in turn, an eighth of the cache at once. The newest stand in their places
+        then, which are not looked at before all others were."""
         cdef uint32_t target = MAX_ROUTES - MAX_ROUTES // 8
-        cdef object head
         cdef Route route
         while self.route_count > target:
-            head = <object>PyList_GET_ITEM(self.buckets, self.clock_hand)
-            while head is not None:
-                route = <Route>head
-                head = route.chain
-                if route.watchers is None:
-                    self._forget(self.clock_hand, route)
-            self.clock_hand = (self.clock_hand + 1) & self.bucket_mask
+            self.clock_hand = (self.clock_hand + 1) % self.route_count
+            route = <Route><object>self.cached[self.clock_hand].route
+            if route.watchers is None:
+                self._forget(route)
         return 0
 
     cdef bint watch(self, Route route, TickTask task) except -1:
@@ -653,16 +674,14 @@ cdef class Router:
     def fanout(self) -> tuple:
         """Over the cached routes: the most receivers of one, and those of all together. A queue group counts as one."""
         cdef Py_ssize_t most = 0, total = 0, receivers
-        cdef object head
+        cdef uint32_t i
         cdef Route route
-        for head in self.buckets:
-            while head is not None:
-                route = <Route>head
-                receivers = len(route.plain) + (len(route.queues) if route.queues is not None else 0)
-                receivers += len(route.links.targets) if route.links is not None else 0
-                most = max(most, receivers)
-                total += receivers
-                head = route.chain
+        for i in range(self.route_count):
+            route = <Route><object>self.cached[i].route
+            receivers = len(route.plain) + (len(route.queues) if route.queues is not None else 0)
+            receivers += len(route.links.targets) if route.links is not None else 0
+            most = max(most, receivers)
+            total += receivers
         return most, total
 
     def subscription_list(self, Py_ssize_t offset, Py_ssize_t count) -> list:
@@ -678,7 +697,8 @@ cdef class Router:
         """
         for sub in self.subscription_list(0, self.subscriptions):
             self.unsubscribe(sub)
-        self.replies = [None] * REPLY_ROUTES
+        self.replies = [None] * PREFIX_ROUTES
+        self.parents = [None] * PREFIX_ROUTES
 
     def publish_for(self, object origin, bytes subject not None, bytes reply, bytes headers, bytes payload) -> int:
         """:meth:`publish_bytes` of what `origin` published some time ago: its work is charged to it."""

@@ -358,10 +358,10 @@ cdef bint _descend(Node node, const char* p, const char* end, int rest, list nod
     stop = <const char*>memchr(p, c'.', end - p)
     if stop == NULL or stop == p:
         return False
-    literal = node.literal(p, stop - p)
-    if literal is not None and not _descend(literal, stop + 1, end, rest, nodes):
+    if node.one is not None and not _descend(node.one, stop + 1, end, rest, nodes):
         return False
-    return node.one is None or _descend(node.one, stop + 1, end, rest, nodes)
+    literal = node.literal(p, stop - p)
+    return literal is None or _descend(literal, stop + 1, end, rest, nodes)
 
 
 cdef bint _has_empty_token(const char* p, const char* end) noexcept:

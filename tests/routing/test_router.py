@@ -227,6 +227,40 @@ def test_the_route_cache_stays_bounded_and_right():
     bench.loop.close()
 
 
+def test_subjects_beyond_the_cache_follow_interest():
+    """What is known of a subject's neighbours says who gets it, for as long as nothing changes."""
+    bench = Bench()
+    rng = random.Random(11)
+    for i in range(13_000):
+        bench.router.publish_bytes(b"k.%d" % i, None, b"", b"")
+    live: list = []
+    for step in range(1500):
+        subject = b"k.%s.%d" % (rng.choice([b"a", b"b"]), step if step % 2 else step % 50)
+        if step % 5 == 0:
+            pattern = rng.choice([b"k.*.*", b"k.a.>", b"k.b.*", b"k.a.*", b">", b"k.*.7", subject])
+            live.append(bench.subscribe(pattern, rng.choice([None, None, None, b"q%d" % step]), []))
+        elif step % 5 == 3 and len(live) > 8:
+            bench.router.unsubscribe(live.pop(rng.randrange(len(live))))
+        assert bench.publish(subject) == sum(naive_match(subject, entry.subject) for entry in live)
+    bench.loop.close()
+
+
+def test_a_full_cache_makes_room_for_subjects_that_come_again():
+    bench = Bench()
+    got: list = []
+    bench.subscribe(b"s.*", None, got)
+    for first in range(0, 40_000, 4000):
+        for _ in range(2):
+            for i in range(first, first + 4000):
+                assert bench.router.publish_bytes(b"s.%d" % i, None, b"", b"") == 1
+    builds = bench.router.builds
+    assert 12_000 < bench.router.route_count <= 16_384
+    for i in range(36_000, 40_000):
+        assert bench.router.publish_bytes(b"s.%d" % i, None, b"", b"") == 1
+    assert bench.router.builds == builds
+    bench.loop.close()
+
+
 def test_valid_subjects():
     for good in (b"a", b"a.b", b"*", b"a.*", b"a.>", b">", b"a*", b"a.b*c.>x", b"\x80.\xff"):
         assert subjects.valid_subject(good)
