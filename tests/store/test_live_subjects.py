@@ -48,6 +48,24 @@ def test_each_of_thousands_of_subjects_is_found_while_others_come_and_go(tmp_pat
     run(scenario())
 
 
+@pytest.mark.parametrize("storage", ["file", "memory"])
+def test_whoever_keeps_a_subject_sees_its_later_messages(tmp_path: Path, storage: str) -> None:
+    async def scenario() -> None:
+        store = open_store(str(tmp_path))
+        log = await store.create_stream(ACCOUNT, "S", {}, storage, 1)
+        kept = [log.state_of(subject_of(number)) for number in range(SUBJECTS)]
+        for number in (*range(0, SUBJECTS, 2), *range(1, SUBJECTS, 2)):
+            seq = log.append_message(subject_of(number), b"")
+            assert (kept[number].count, kept[number].last) == (1, seq)
+            assert log.state_of(subject_of(number)) is kept[number]
+        for state in kept:
+            assert log.remove(state.last)
+            assert log.state_of(state.subject) is state
+        await store.close()
+
+    run(scenario())
+
+
 def test_subjects_are_found_again_after_a_start(tmp_path: Path) -> None:
     async def scenario() -> None:
         store = open_store(str(tmp_path))

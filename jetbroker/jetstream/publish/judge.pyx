@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """What may be stored (see judge.pxd)."""
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcmp
@@ -35,6 +36,8 @@ cdef int64_t LARGE = 10 ** 17              # a total that is not read as a small
 cdef int64_t UNIT_NS = limits.TURN_NS // limits.TURN_UNITS
 
 
+@cython.no_gc  # it refers to nothing that refers to others
+@cython.freelist(8)  # a subject without a route gets one for each message
 cdef class SubjectEntry:
     """What ingest keeps of one literal subject."""
 

@@ -13,9 +13,6 @@ cdef Py_ssize_t FEW_PATTERNS = 8      # so many are compared one by one as quick
 cdef class SubjectState:
     """What a log knows of one subject."""
 
-    def __init__(self, bytes subject not None):
-        self.subject = subject
-
 
 cdef class SubjectFilter:
     """A compiled filter: one or more patterns, or none for everything."""

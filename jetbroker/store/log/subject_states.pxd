@@ -8,10 +8,12 @@ from jetbroker.store.log.stream_log cimport SubjectFilter, SubjectState
 
 cdef class SubjectStates:
     cdef LiveSubjects live
-    cdef dict retired                 # bytes -> SubjectState with count 0 that somebody may still keep
+    cdef SubjectState newest          # the one made last, count 0: most get their first message at once; or None
+    cdef dict retired                 # bytes -> SubjectState, the others with count 0 that somebody may still keep
     cdef Py_ssize_t retired_bound
 
     cdef SubjectState find(self, const char* subject, Py_ssize_t n)    # made when missing (count 0)
+    cdef SubjectState without_messages(self, const char* subject, Py_ssize_t n)
     cdef int revive(self, SubjectState state) except -1        # ahead of its first message
     cdef int retire(self, SubjectState state) except -1        # behind its last message
     cdef int keep_retired(self, SubjectState state) except -1

@@ -1,9 +1,10 @@
 # cython: boundscheck=False, wraparound=False
 """What a log knows of its subjects (see subject_states.pxd)."""
-from cpython.bytes cimport PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp
 
 from jetbroker.store.log.live_subjects cimport LiveSubjects
 from jetbroker.store.log.segment cimport Segment
@@ -13,6 +14,12 @@ from jetbroker.wire.subjects cimport has_wildcard
 
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(PyObject*)
+
+
+cdef inline SubjectState made_state(bytes subject):
+    cdef SubjectState state = SubjectState.__new__(SubjectState)
+    state.subject = subject
+    return state
 
 
 cdef class SubjectStates:
@@ -25,17 +32,27 @@ cdef class SubjectStates:
 
     cdef SubjectState find(self, const char* subject, Py_ssize_t n):
         cdef SubjectState state = self.live.find(subject, n)
+        return self.without_messages(subject, n) if state is None else state
+
+    cdef SubjectState without_messages(self, const char* subject, Py_ssize_t n):
+        cdef SubjectState state = self.newest
         cdef bytes name
+        if (state is not None and PyBytes_GET_SIZE(state.subject) == n
+                and memcmp(PyBytes_AS_STRING(state.subject), subject, n) == 0):
+            return state
+        name = PyBytes_FromStringAndSize(subject, n)
+        state = <SubjectState>self.retired.get(name) if self.retired else None
         if state is None:
-            name = PyBytes_FromStringAndSize(subject, n)
-            state = <SubjectState>self.retired.get(name)
-            if state is None:
-                state = SubjectState(name)
-                self.keep_retired(state)
+            if self.newest is not None:
+                self.keep_retired(self.newest)
+            self.newest = state = made_state(name)
         return state
 
     cdef int revive(self, SubjectState state) except -1:
-        self.retired.pop(state.subject, None)
+        if state is self.newest:
+            self.newest = None
+        else:
+            self.retired.pop(state.subject, None)
         return self.live.add(state)
 
     cdef int retire(self, SubjectState state) except -1:
@@ -67,7 +84,7 @@ cdef class SubjectStates:
     cdef SubjectState found(self, bytes subject, uint64_t count, uint64_t first, uint64_t last):
         cdef SubjectState state = self.live.get(subject)
         if state is None:
-            state = SubjectState(subject)
+            state = made_state(subject)
             state.first_hint = first
             self.live.add(state)
         state.count += count
