@@ -1,33 +1,33 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""A hash table in one piece of memory (see slots.pxd).
+"""A hash table in two pieces of memory (see slots.pxd).
 
 Linear probing. A removal moves those behind it up, so there are no traces of what was removed.
 """
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free
+from libc.string cimport memset
 
 cdef extern from *:
     """
     #include <stdlib.h>
-    #include <string.h>
     #include <sys/mman.h>
     #define HUGE_PAGE ((size_t) 2 << 20)
-    /* Zeroed. Large tables in huge pages where there are such: a look-up would miss the TLB as well as the cache. */
-    static void *make_slots(size_t bytes) {
+    /* Large tables in huge pages where there are such: a look-up would miss the TLB as well as the cache. */
+    static void *make_places(size_t bytes) {
         void *made = NULL;
         if (bytes < HUGE_PAGE)
-            return calloc(1, bytes);
+            return malloc(bytes);
         if (posix_memalign(&made, HUGE_PAGE, bytes) != 0)
             return NULL;
     #ifdef MADV_HUGEPAGE
         (void) madvise(made, bytes, MADV_HUGEPAGE);
     #endif
-        return memset(made, 0, bytes);
+        return made;
     }
     """
-    void* make_slots(size_t bytes) noexcept nogil
+    void* make_places(size_t bytes) noexcept nogil
 
 cdef size_t LEAST_SLOTS = 16
 
@@ -39,66 +39,83 @@ cdef class Slots:
         self.clear()
 
     cdef int put(self, uint64_t h, object holder) except -1:
+        cdef uint32_t tag = tag_of(h)
         cdef size_t at
-        if self.slots == NULL:
+        if self.tags == NULL:
             self.resize(LEAST_SLOTS)
         elif self.count >= (self.mask + 1) // 4 * 3:
             self.resize((self.mask + 1) * 2)
-        at = h & self.mask
-        while self.slots[at].holder != NULL:
+        at = tag & self.mask
+        while self.tags[at]:
             at = (at + 1) & self.mask
         Py_INCREF(holder)
-        self.slots[at].hash = h
-        self.slots[at].holder = <PyObject*>holder
+        self.tags[at] = tag
+        self.holders[at] = <PyObject*>holder
         self.count += 1
         return 0
 
     cdef int drop(self, size_t at) except -1:
         """Free a slot; those that stand further on than they would like move up."""
         cdef size_t behind = at
-        cdef size_t wanted
-        cdef object holder = <object>self.slots[at].holder
+        cdef object holder = <object>self.holders[at]
         Py_DECREF(holder)
         self.count -= 1
         while True:
             behind = (behind + 1) & self.mask
-            if self.slots[behind].holder == NULL:
+            if not self.tags[behind]:
                 break
-            wanted = self.slots[behind].hash & self.mask
-            if ((behind - wanted) & self.mask) >= ((behind - at) & self.mask):
-                self.slots[at] = self.slots[behind]
+            if ((behind - self.tags[behind]) & self.mask) >= ((behind - at) & self.mask):
+                self.tags[at] = self.tags[behind]
+                self.holders[at] = self.holders[behind]
                 at = behind
-        self.slots[at].holder = NULL
+        self.tags[at] = 0
         if self.mask >= LEAST_SLOTS and self.count < (self.mask + 1) // 8:
             self.resize((self.mask + 1) // 2)
         return 0
 
+    cdef int discard_holder(self, uint64_t h, object holder) except -1:
+        cdef uint32_t tag = tag_of(h)
+        cdef Py_ssize_t at = self.seek(tag, tag)
+        while at >= 0 and self.holders[at] != <PyObject*>holder:
+            at = self.seek(tag, at + 1)
+        return 0 if at < 0 else self.drop(at)
+
     cdef int clear(self) except -1:
-        cdef Slot* slots = self.slots
+        cdef uint32_t* tags = self.tags
+        cdef PyObject** holders = self.holders
         cdef size_t at
-        if slots == NULL:
+        if tags == NULL:
             return 0
-        self.slots = NULL
+        self.tags = NULL
+        self.holders = NULL
         self.count = 0
         for at in range(self.mask + 1):
-            if slots[at].holder != NULL:
-                Py_DECREF(<object>slots[at].holder)
-        free(slots)
+            if tags[at]:
+                Py_DECREF(<object>holders[at])
+        free(tags)
+        free(holders)
         return 0
 
     cdef int resize(self, size_t capacity) except -1:
-        cdef Slot* grown = <Slot*>make_slots(capacity * sizeof(Slot))
+        cdef uint32_t* tags = <uint32_t*>make_places(capacity * sizeof(uint32_t))
+        cdef PyObject** holders = <PyObject**>make_places(capacity * sizeof(PyObject*))
         cdef size_t old, at
-        if grown == NULL:
+        if tags == NULL or holders == NULL:
+            free(tags)
+            free(holders)
             raise MemoryError()
-        if self.slots != NULL:
+        memset(tags, 0, capacity * sizeof(uint32_t))
+        if self.tags != NULL:
             for old in range(self.mask + 1):
-                if self.slots[old].holder != NULL:
-                    at = self.slots[old].hash & (capacity - 1)
-                    while grown[at].holder != NULL:
+                if self.tags[old]:
+                    at = self.tags[old] & (capacity - 1)
+                    while tags[at]:
                         at = (at + 1) & (capacity - 1)
-                    grown[at] = self.slots[old]
-            free(self.slots)
-        self.slots = grown
+                    tags[at] = self.tags[old]
+                    holders[at] = self.holders[old]
+            free(self.tags)
+            free(self.holders)
+        self.tags = tags
+        self.holders = holders
         self.mask = capacity - 1
         return 0

@@ -4,7 +4,7 @@ from libc.stdint cimport uint64_t
 
 from jetbroker.hashing cimport hash_bytes
 from jetbroker.routing.subscription cimport Subscription
-from jetbroker.slots cimport Slot, Slots
+from jetbroker.slots cimport Slots
 
 # Random, other ones in each process: nobody can choose subjects that meet in one place.
 cdef uint64_t hash_seed
@@ -50,8 +50,8 @@ cdef inline Members members_of(PyObject* holder):
 
 cdef class Literals(Slots):
     """By subject. What a slot holds is a plain Subscription that is alone, else a Literal."""
-    # The slot of a subject, NULL when it has none; for the next call only.
-    cdef Slot* find(self, const char* subject, Py_ssize_t n) noexcept
+    # Where the holder of a subject stands, NULL when it has none; for the next call only.
+    cdef PyObject** find(self, const char* subject, Py_ssize_t n) noexcept
     # All subscriptions to it, None when there are none.
     cdef Members members(self, const char* subject, Py_ssize_t n)
     cdef int insert(self, Subscription sub) except -1

@@ -6,11 +6,11 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t
 from libc.string cimport memcmp
 
 from jetbroker.routing.subscription cimport Subscription
-from jetbroker.slots cimport Slot, Slots
+from jetbroker.slots cimport Slots, tag_of
 
 hash_seed = int.from_bytes(os.urandom(8), "little")
 hash_factor = int.from_bytes(os.urandom(8), "little") | 1
@@ -73,45 +73,37 @@ cdef class Literal(Members):
 cdef class Literals(Slots):
     """All subscriptions of an account to literal subjects."""
 
-    cdef Slot* find(self, const char* subject, Py_ssize_t n) noexcept:
-        cdef Slot* slot
+    cdef PyObject** find(self, const char* subject, Py_ssize_t n) noexcept:
+        cdef uint32_t tag = tag_of(hash_subject(subject, n))
+        cdef Py_ssize_t at = self.seek(tag, tag)
         cdef PyObject* own
-        cdef uint64_t h
-        cdef size_t at
-        if self.slots == NULL:
-            return NULL
-        h = hash_subject(subject, n)
-        at = h & self.mask
-        while True:
-            slot = self.slots + at
-            if slot.holder == NULL:
-                return NULL
-            if slot.hash == h:
-                if is_alone(slot.holder):
-                    own = <PyObject*>(<Subscription><object>slot.holder).subject
-                else:
-                    own = <PyObject*>(<Literal><object>slot.holder).subject
-                if (PyBytes_GET_SIZE(<bytes><object>own) == n
-                        and memcmp(PyBytes_AS_STRING(<bytes><object>own), subject, n) == 0):
-                    return slot
-            at = (at + 1) & self.mask
+        while at >= 0:
+            if is_alone(self.holders[at]):
+                own = <PyObject*>(<Subscription><object>self.holders[at]).subject
+            else:
+                own = <PyObject*>(<Literal><object>self.holders[at]).subject
+            if (PyBytes_GET_SIZE(<bytes><object>own) == n
+                    and memcmp(PyBytes_AS_STRING(<bytes><object>own), subject, n) == 0):
+                return self.holders + at
+            at = self.seek(tag, at + 1)
+        return NULL
 
     cdef Members members(self, const char* subject, Py_ssize_t n):
-        cdef Slot* slot = self.find(subject, n)
-        return None if slot == NULL else members_of(slot.holder)
+        cdef PyObject** found = self.find(subject, n)
+        return None if found == NULL else members_of(found[0])
 
     cdef int insert(self, Subscription sub) except -1:
         cdef const char* subject = PyBytes_AS_STRING(sub.subject)
         cdef Py_ssize_t n = PyBytes_GET_SIZE(sub.subject)
-        cdef Slot* slot = self.find(subject, n)
+        cdef PyObject** found = self.find(subject, n)
         cdef Literal literal
-        if slot != NULL and not is_alone(slot.holder):
-            return (<Literal><object>slot.holder).put_in(sub)
-        if slot != NULL:
-            literal = <Literal>members_of(slot.holder)
+        if found != NULL and not is_alone(found[0]):
+            return (<Literal><object>found[0]).put_in(sub)
+        if found != NULL:
+            literal = <Literal>members_of(found[0])
             Py_DECREF(literal.single)  # it has one of its own
             Py_INCREF(literal)
-            slot.holder = <PyObject*>literal
+            found[0] = <PyObject*>literal
             return literal.put_in(sub)
         if sub.queue is None:
             return self.put(hash_subject(subject, n), sub)
@@ -121,18 +113,18 @@ cdef class Literals(Slots):
         return self.put(hash_subject(subject, n), literal)
 
     cdef bint remove(self, Subscription sub) except -1:
-        cdef Slot* slot = self.find(PyBytes_AS_STRING(sub.subject), PyBytes_GET_SIZE(sub.subject))
+        cdef PyObject** found = self.find(PyBytes_AS_STRING(sub.subject), PyBytes_GET_SIZE(sub.subject))
         cdef Literal literal
-        if slot == NULL:
+        if found == NULL:
             return False
-        if is_alone(slot.holder):
-            if slot.holder != <PyObject*>sub:
+        if is_alone(found[0]):
+            if found[0] != <PyObject*>sub:
                 return False
         else:
-            literal = <Literal><object>slot.holder
+            literal = <Literal><object>found[0]
             if not literal.take_out(sub):
                 return False
             if literal.has_members():
                 return True
-        self.drop(slot - self.slots)
+        self.drop(found - self.holders)
         return True

@@ -20,7 +20,7 @@ from jetbroker.routing.links cimport (
 from jetbroker.routing.literals cimport Members, hash_subject, is_alone
 from jetbroker.routing.sublist cimport Sublist, used_once
 from jetbroker.routing.subscription cimport WITHHELD, Receiver, RouteSlot, Subscription
-from jetbroker.slots cimport Slot, Slots
+from jetbroker.slots cimport Slots, tag_of
 from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, Tick, TickTask
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.subjects cimport has_wildcard, pattern_matches
@@ -178,7 +178,6 @@ cdef class Router:
         self.tick = tick
         self.sublist = Sublist()
         self.routes = Slots()
-        self.routes.resize(MAX_ROUTES * 2)
         self.random_state = 0x2545F4914F6CDD1DULL
         self.replies = [None] * PREFIX_ROUTES
         self.parents = [None] * PREFIX_ROUTES
@@ -201,16 +200,15 @@ cdef class Router:
         return self._new_route(subject, n, h)
 
     cdef Route _cached_route(self, const char* subject, Py_ssize_t n, uint64_t h):
-        cdef Slot* slots = self.routes.slots
-        cdef size_t at = h & self.routes.mask
+        cdef uint32_t tag = tag_of(h)
+        cdef Py_ssize_t at = self.routes.seek(tag, tag)
         cdef Route route
-        while slots[at].holder != NULL:
-            if slots[at].hash == h:
-                route = <Route><object>slots[at].holder
-                if (PyBytes_GET_SIZE(route.subject) == n
-                        and memcmp(PyBytes_AS_STRING(route.subject), subject, n) == 0):
-                    return route
-            at = (at + 1) & self.routes.mask
+        while at >= 0:
+            route = <Route><object>self.routes.holders[at]
+            if (PyBytes_GET_SIZE(route.subject) == n
+                    and memcmp(PyBytes_AS_STRING(route.subject), subject, n) == 0):
+                return route
+            at = self.routes.seek(tag, at + 1)
         return None
 
     cdef Route _new_route(self, const char* subject, Py_ssize_t n, uint64_t h):
@@ -390,7 +388,7 @@ cdef class Router:
 
     cdef int deliver_once(self, Receiver skip, const Message* msg) except -1:
         cdef Sublist sublist = <Sublist>self.sublist
-        cdef Slot* literal = sublist.literals.find(msg.subject, msg.subject_len)
+        cdef PyObject** literal = sublist.literals.find(msg.subject, msg.subject_len)
         cdef list subs = None
         cdef Subscription sub
         if literal == NULL and not self.linked:
@@ -398,8 +396,8 @@ cdef class Router:
             if subs is not None:
                 return self._deliver_plainly(subs, skip, msg)
         self.builds += 1
-        if literal != NULL and is_alone(literal.holder) and sublist.is_literal_only(msg.subject, msg.subject_len):
-            sub = <Subscription><object>literal.holder
+        if literal != NULL and is_alone(literal[0]) and sublist.is_literal_only(msg.subject, msg.subject_len):
+            sub = <Subscription><object>literal[0]
             if not (self.linked and is_links(sub)):
                 return sub.receiver.deliver(sub, None, msg) if sub.receiver is not skip else 0
         return self._deliver_along_trie(skip, msg)
@@ -626,7 +624,6 @@ cdef class Router:
         return 0
 
     cdef int _forget(self, Route gone) except -1:
-        cdef size_t at = gone.hash & self.routes.mask
         gone.stale = True
         if gone.watchers is not None:
             self.watched -= 1
@@ -636,9 +633,7 @@ cdef class Router:
         self.route_count -= 1
         self.cached[gone.place] = self.cached[self.route_count]
         (<Route><object>self.cached[gone.place].route).place = gone.place
-        while self.routes.slots[at].holder != <PyObject*>gone:
-            at = (at + 1) & self.routes.mask
-        return self.routes.drop(at)
+        return self.routes.discard_holder(gone.hash, gone)
 
     cdef int _evict(self) except -1:
         """Make room: drop the next routes in turn, an eighth of the cache at once. The newest stand in their places

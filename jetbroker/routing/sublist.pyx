@@ -169,9 +169,9 @@ cdef class Sublist:
         cdef Py_ssize_t seen = 0
         cdef size_t at = 0
         cdef Node node
-        while self.literals.slots != NULL and at <= self.literals.mask and seen < stop:
-            if self.literals.slots[at].holder != NULL:
-                seen = _collect_from(members_of(self.literals.slots[at].holder), start, stop, seen, found)
+        while self.literals.tags != NULL and at <= self.literals.mask and seen < stop:
+            if self.literals.tags[at]:
+                seen = _collect_from(members_of(self.literals.holders[at]), start, stop, seen, found)
             at += 1
         while stack and seen < stop:
             node = <Node>stack.pop()
