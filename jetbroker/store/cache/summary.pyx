@@ -57,42 +57,43 @@ def summarize(FileLog log not None, FileSegment segment not None):
 
 
 cdef dict live_subjects(FileSegment segment):
-    """Per live subject its count, first and last slot, as columns."""
+    """Per live subject its count, first and last slot, and where its text ends, as columns; and the texts."""
     cdef Py_ssize_t n = segment.subjects
     cdef Py_ssize_t used = 0
     cdef Py_ssize_t slot
     cdef Py_ssize_t i
-    cdef uint32_t* table = <uint32_t*>calloc(3 * n + 1, 4)
-    cdef uint32_t* firsts = table + n
+    cdef uint32_t end = 0
+    cdef uint32_t* counts = <uint32_t*>calloc(4 * n + 1, 4)
+    cdef uint32_t* firsts = counts + n
     cdef uint32_t* lasts = firsts + n
-    cdef list texts = []
-    cdef list ends = []
-    cdef Py_ssize_t end = 0
-    if table == NULL:
+    cdef uint32_t* ends = lasts + n
+    cdef bytes text
+    if counts == NULL:
         raise MemoryError
     try:
         slot = segment.next_live(0, segment.slots)
         while slot >= 0:
             i = segment.ids[slot]
-            if table[i] == 0:
+            if counts[i] == 0:
                 firsts[i] = <uint32_t>slot
-            table[i] += 1
+            counts[i] += 1
             lasts[i] = <uint32_t>slot
             slot = segment.next_live(slot + 1, segment.slots)
+        text = PyBytes_FromStringAndSize(NULL, segment.text_offsets[n] if n else 0)
         for i in range(n):
-            if table[i]:
-                texts.append(PyBytes_FromStringAndSize(segment.subject_text(<uint32_t>i),
-                                                       segment.subject_len(<uint32_t>i)))
-                end += segment.subject_len(<uint32_t>i)
-                ends.append(end)
-                table[used] = table[i]
+            if counts[i]:
+                memcpy(PyBytes_AS_STRING(text) + end, segment.subject_text(<uint32_t>i),
+                       segment.subject_len(<uint32_t>i))
+                end += <uint32_t>segment.subject_len(<uint32_t>i)
+                counts[used] = counts[i]
                 firsts[used] = firsts[i]
                 lasts[used] = lasts[i]
+                ends[used] = end
                 used += 1
-        return {"counts": (<char*>table)[:4 * used], "firsts": (<char*>firsts)[:4 * used],
-                "lasts": (<char*>lasts)[:4 * used], "ends": packed(ends), "text": b"".join(texts)}
+        return {"counts": (<char*>counts)[:4 * used], "firsts": (<char*>firsts)[:4 * used],
+                "lasts": (<char*>lasts)[:4 * used], "ends": (<char*>ends)[:4 * used], "text": text[:end]}
     finally:
-        free(table)
+        free(counts)
 
 
 cdef bytes packed(list numbers):
