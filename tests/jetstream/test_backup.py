@@ -170,6 +170,30 @@ async def test_a_message_that_is_deleted_during_a_backup_is_not_in_it(streams: S
     assert await streams.message("S", 190) is None
 
 
+async def test_a_message_that_is_damaged_on_disk_is_found_and_left_out(tmp_path: Path) -> None:
+    config = tmp_path / "server.conf"
+    config.write_text(f'jetstream {{\n  store_dir: "{tmp_path}"\n  sync_interval: "2m"\n}}\n')
+    with process.jetbroker("-c", str(config)) as server:
+        async with connected(server.url) as streams:
+            await streams.create(**S)
+            for number in range(200):
+                await streams.client.publish("s.a", b"payload %d " % number * 3000)
+            await streams.until_last("S", 200)
+            (segment,) = tmp_path.glob("**/*.seg")
+            with segment.open("r+b") as file:
+                file.seek(segment.read_bytes().index(b"payload 150 payload") + 10_000)
+                file.write(b"!")
+            answer = (await backup(streams, "S", jsck=True)).answer
+            assert answer["error"]["err_code"] == 10064
+            assert "detected 1 bad messages" in answer["error"]["description"]
+            saved = await backup(streams, "S")
+            await streams.api("STREAM.DELETE.S")
+            state = (await restore(streams, saved.answer["config"], saved.archive))["state"]
+            assert (state["last_seq"], state["messages"]) == (200, 199)
+            assert await streams.message("S", 151) is None
+            assert await streams.message("S", 152) is not None
+
+
 async def test_consumers_can_be_left_out(streams: Streams) -> None:
     await filled(streams, 10)
     saved = await backup(streams, "S", no_consumers=True, jsck=True)

@@ -1,4 +1,5 @@
 from jetbroker.jetstream.backup.archive.s2 import S2Writer
+from jetbroker.store.log.filelog import FileLog
 from jetbroker.store.log.stream_log import StreamLog
 
 class ArchiveError(Exception):
@@ -7,18 +8,22 @@ class ArchiveError(Exception):
 class BlockWriter:
     """Message blocks of one stream, one after the other."""
 
-    damaged: int
     size: int
     last_seq: int
-    def __init__(self, log: StreamLog, stream: str) -> None: ...
-    def fill(self, start: int, last: int, until_ns: int) -> int:
+    def __init__(self, log: FileLog, stream: str) -> None: ...
+    def plan(self, start: int, last: int) -> bool:
+        """Choose messages from `start` on that `read` finds in their file. False: the next one has to be copied."""
+    def read(self) -> tuple[int, bool]:
+        """Read what was planned, in a thread; the next sequence, and whether that was all: if not, it has to be copied.
+        """
+    def copy(self, start: int, last: int, until_ns: int) -> int:
         """Copy messages from `start` to `last` until the block is full or the time is over; returns the next one."""
     @property
     def full(self) -> bool: ...
     def end_at(self, seq: int, time_ns: int) -> None:
         """The stream goes up to a sequence whose message is gone."""
     def forget(self) -> None:
-        """Only `damaged` is wanted."""
+        """Only what is lost was looked for."""
     def finish(self, index: int, out: S2Writer) -> None:
         """Write the block with its checksums; the next one begins. May run in a thread."""
 

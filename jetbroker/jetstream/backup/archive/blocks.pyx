@@ -7,7 +7,8 @@ sequence: nothing was stored, or it was erased. The next bit: the message of tha
 The checksum is HighwayHash of sequence, time, subject, headers and payload; its key is the SHA-256 of the stream's name
 and the block's number.
 
-The event loop's thread copies messages out of a log and appends them to one. Checksums are the business of a thread.
+Messages are read from their file in a thread, as far as that goes; the event loop's thread copies the others out of the
+log, and appends those that come to one. Checksums are the business of a thread.
 """
 import hashlib
 
@@ -27,8 +28,10 @@ from jetbroker.jetstream.backup.archive.highway cimport (
 from jetbroker.jetstream.backup.archive.s2 cimport S2Writer
 from jetbroker.jetstream.publish.headers cimport PublishHeaders, scan_publish_headers
 from jetbroker.store.format.records cimport load_u16, load_u32, load_u64, store_u16, store_u32, store_u64
+from jetbroker.store.log.filelog cimport FileLog
+from jetbroker.store.log.runs cimport Run
 from jetbroker.store.log.stream_log cimport (
-    FLAG_MSG_ID, FLAG_SCHEDULE, FLAG_TTL, READ_DAMAGED, READ_MISSING, StoredMessage, StreamLog,
+    FLAG_MSG_ID, FLAG_SCHEDULE, FLAG_TTL, READ_DAMAGED, READ_MISSING, READ_OK, StoredMessage, StreamLog,
 )
 from jetbroker.wire.subjects cimport is_valid_literal
 
@@ -71,17 +74,18 @@ cdef uint64_t checksum_of(const char* record, uint32_t length, const HighwayKey*
 
 
 cdef class BlockWriter:
-    """Message blocks of one stream, one after the other. `damaged` counts messages that could not be read."""
-    cdef StreamLog log
+    """Message blocks of one stream, one after the other."""
+    cdef FileLog log
+    cdef Run run
     cdef str stream
     cdef char* data
     cdef readonly Py_ssize_t size
     cdef Py_ssize_t room
-    cdef readonly uint64_t damaged
     cdef readonly uint64_t last_seq    # of the message written last
 
-    def __init__(self, StreamLog log not None, str stream not None) -> None:
+    def __init__(self, FileLog log not None, str stream not None) -> None:
         self.log = log
+        self.run = Run()
         self.stream = stream
 
     def __dealloc__(self):
@@ -91,8 +95,27 @@ cdef class BlockWriter:
     def full(self) -> bool:
         return self.size >= BLOCK_BYTES
 
-    def fill(self, uint64_t start, uint64_t last, int64_t until_ns) -> int:
-        """Copy messages from `start` to `last` until the block is full or the time is over; returns the next one."""
+    def plan(self, uint64_t start, uint64_t last) -> bool:
+        """Choose messages from `start` on that `read` finds in their file. False: the next one has to be copied."""
+        return self.run.plan(self.log, start, last, BLOCK_BYTES - self.size)
+
+    def read(self) -> tuple[int, bool]:
+        """Read what was planned, in a thread; the next sequence, and whether that was all: if not, it has to be copied.
+        """
+        cdef StoredMessage message
+        cdef int found
+        with nogil:
+            found = self.run.next(&message)
+            while found == READ_OK:
+                self._put(&message)
+                found = self.run.next(&message)
+        return self.run.reached(), found == READ_MISSING
+
+    def copy(self, uint64_t start, uint64_t last, int64_t until_ns) -> int:
+        """Copy messages from `start` to `last` until the block is full or the time is over; returns the next one.
+
+        One that is damaged counts as lost from then on.
+        """
         cdef StoredMessage message
         cdef int found
         cdef int left = AT_ONCE
@@ -101,9 +124,7 @@ cdef class BlockWriter:
             if found == READ_MISSING:
                 return last + 1
             start = message.seq + 1
-            if found == READ_DAMAGED:
-                self.damaged += 1
-            else:
+            if found != READ_DAMAGED:
                 self._put(&message)
             left -= 1
             if left == 0:
@@ -120,7 +141,7 @@ cdef class BlockWriter:
         store_u64(out + 12, <uint64_t>time_ns)
         store_u16(out + 20, 0)
 
-    cdef int _put(self, StoredMessage* message) except -1:
+    cdef int _put(self, const StoredMessage* message) except -1 nogil:
         cdef uint32_t length = <uint32_t>(
             EMPTY_RECORD + message.subject_len + message.payload_len
             + (4 + message.headers_len if message.headers_len else 0))
@@ -141,17 +162,18 @@ cdef class BlockWriter:
         return 0
 
     def forget(self) -> None:
-        """Only `damaged` is wanted."""
+        """Only what is lost was looked for."""
         self.size = 0
 
-    cdef char* _extend(self, Py_ssize_t n) except NULL:
+    cdef char* _extend(self, Py_ssize_t n) except NULL nogil:
         cdef Py_ssize_t room
         cdef char* data
         if self.size + n > self.room:
             room = max(self.size + n, min(2 * self.room, BLOCK_BYTES + BLOCK_BYTES // 4), <Py_ssize_t>65536)
             data = <char*>realloc(self.data, room)
             if data == NULL:
-                raise MemoryError
+                with gil:
+                    raise MemoryError
             self.data = data
             self.room = room
         self.size += n
