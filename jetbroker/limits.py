@@ -272,6 +272,7 @@ JS_BACKUP_CHUNK_BYTES = 128 * 1024  # as nats-server's, when the request does no
 JS_BACKUP_CHUNK_RANGE = (1024, 1024 * 1024)
 JS_BACKUP_WINDOW_BYTES = 8 * 1024 * 1024  # of chunks without an answer
 JS_BACKUP_WINDOW_RANGE = (1024, 32 * 1024 * 1024)
+JS_BACKUP_TURN_BYTES = 512 * 1024  # of chunks that go out together; the others' messages go before the next ones
 JS_BACKUP_INTEREST_SECONDS = 2.0  # for somebody to listen
 JS_BACKUP_ANSWER_SECONDS = 5.0  # for the answer to some chunk
 JS_RESTORE_IDLE_SECONDS = 5.0  # between two chunks

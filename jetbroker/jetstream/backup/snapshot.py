@@ -282,7 +282,7 @@ class _Outlet:
 
     async def send(self, piece: S2Writer) -> None:
         """Send what makes whole chunks. Raises _BrokenError."""
-        at = 0
+        at = rested_at = 0
         while len(self._waiting) + piece.size - at >= self._chunk:
             await self._room()
             part = piece.read(at, self._chunk - len(self._waiting))
@@ -292,7 +292,9 @@ class _Outlet:
             self._sent += 1
             reply = f"{self._answers}.{len(chunk)}.{self._sent}".encode()
             self._router.publish_bytes(self._subject, reply, b"", chunk)
-            await self._turn.rest()
+            if at - rested_at >= limits.JS_BACKUP_TURN_BYTES:
+                rested_at = at
+                await self._turn.wait()
         self._waiting += piece.read(at, piece.size - at)
 
     async def _room(self) -> None:
