@@ -45,9 +45,8 @@ class Arrival:
     async def take(self, chunks: list[bytes]) -> None:
         """More of the archive. Raises ArchiveError, ApiError or StorageError."""
         turn = Turn()
-        for chunk in chunks:
-            self._s2.feed(chunk)
-        while blocks := await self._next_blocks():
+        while blocks := await self._next_blocks(chunks):
+            chunks = []
             for block in blocks:
                 for part in self._tar.read(block):
                     if isinstance(part, Begin):
@@ -101,9 +100,9 @@ class Arrival:
         if staging is not None:
             await self._js.store.discard_stream(staging)
 
-    async def _next_blocks(self) -> list[bytes]:
+    async def _next_blocks(self, chunks: list[bytes]) -> list[bytes]:
         try:
-            return [] if self._tar.done else await asyncio.to_thread(_unpacked, self._s2)
+            return [] if self._tar.done else await asyncio.to_thread(_unpacked, self._s2, chunks)
         except S2Error as error:
             raise ArchiveError(str(error)) from error
 
@@ -140,7 +139,7 @@ class Arrival:
         if member.consumer and not (valid_name(member.consumer) and len(member.consumer) <= limits.JS_NAME_BYTES):
             raise ArchiveError("unexpected content")
 
-    async def _data(self, data: bytes, turn: Turn) -> None:
+    async def _data(self, data: memoryview, turn: Turn) -> None:
         if self._member is None:
             return
         if self._member.block is None:
@@ -205,8 +204,10 @@ class Arrival:
         return ArrivedConsumer(name, read, created_ns or time.time_ns(), state)
 
 
-def _unpacked(reader: S2Reader) -> list[bytes]:
+def _unpacked(reader: S2Reader, chunks: list[bytes]) -> list[bytes]:
     """The next blocks, as much as one step takes; none: more must come first. Raises S2Error."""
+    for chunk in chunks:
+        reader.feed(chunk)
     blocks, size = [], 0
     while size < limits.JS_RESTORE_STEP_BYTES and (block := reader.next_block()) is not None:
         blocks.append(block)

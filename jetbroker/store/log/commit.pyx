@@ -30,6 +30,13 @@ cdef class GroupCommit:
         self.waiting = {}
         self.lazy = {}
 
+    def beside(self):
+        """Another group of the same store: neither waits for the other's rounds."""
+        cdef GroupCommit other = GroupCommit(self.tick, self.disk, self.interval)
+        other.faults = self.faults
+        other.figures = self.figures
+        return other
+
     cpdef int request(self, object member) except -1:
         """Let `member` take part in the next round, and start it when none is running."""
         if member is self.collecting:

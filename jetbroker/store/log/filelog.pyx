@@ -83,6 +83,11 @@ cdef class FileLog(SegmentedLog):
         if on:
             self.packer.wake(self)
 
+    def join(self, GroupCommit group not None):
+        """Be synced in the rounds of this group from now on; nothing is under way in those of the one before."""
+        self.group.forget(self)
+        self.group = group
+
     # --- positions ---
 
     cdef int changed(self) except -1:

@@ -21,6 +21,8 @@ class Staging:
     """One such stream. Made, published and discarded by `Store`; a start removes what was neither."""
 
     def __init__(self, tick: Tick, disk: Disk, group: GroupCommit, log: FileLog, reserve: object) -> None:
+        self._own = group.beside()  # no publisher waits for what arrives
+        log.join(self._own)
         self.log = log
         self.consumers: dict[str, StateLog] = {}
         self._tick = tick
@@ -50,6 +52,8 @@ class Staging:
     async def publish(self, directory: str) -> None:
         """Give the folder its name `directory`; the stream is durable when this returns. Raises StorageError."""
         await self.log.commit()
+        await self._own.close()
+        self.log.join(self._group)
         for state_log in self.consumers.values():
             await state_log.commit()
         naming = _Naming(self._group, self._disk, self.log, directory)
@@ -64,6 +68,7 @@ class Staging:
         for log in logs:
             with contextlib.suppress(StorageError):
                 await log.close()
+        await self._own.close()
 
     def _path(self, name: str) -> str:
         return f"{self.log.directory}/consumers/{encode_name(name)}.log"

@@ -36,7 +36,7 @@ class BlockReader:
     @property
     def unchecked(self) -> int:
         """Bytes that wait for `check`."""
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes | memoryview) -> None:
         """The next piece of it."""
     def check(self) -> None:
         """Check what has come. May run in a thread. Raises ArchiveError."""

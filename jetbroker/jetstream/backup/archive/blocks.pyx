@@ -220,7 +220,7 @@ cdef class BlockReader:
         """Bytes that wait for `check`."""
         return len(self.pieces) - self.checked
 
-    def feed(self, bytes data not None) -> None:
+    def feed(self, data: bytes | memoryview) -> None:
         """The next piece of it."""
         if self.at:
             del self.pieces[:self.at]

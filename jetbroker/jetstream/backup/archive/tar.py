@@ -43,7 +43,7 @@ class Begin(NamedTuple):
 class Data(NamedTuple):
     """More of its bytes."""
 
-    data: bytes
+    data: memoryview
 
 
 class End(NamedTuple):
@@ -72,10 +72,10 @@ class TarReader:
 
     def read(self, block: bytes) -> Iterator[Begin | Data | End]:
         """What stands in the next piece of the archive. Raises ArchiveError."""
-        at = 0
+        at, view = 0, memoryview(block)
         while at < len(block) and not self.done:
             if self._left:
-                piece = block[at : at + self._left]
+                piece = view[at : at + self._left]
                 at += len(piece)
                 self._left -= len(piece)
                 yield Data(piece)
