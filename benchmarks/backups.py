@@ -21,6 +21,7 @@ GIB = 1 << 30
 SIZE = 4096  # of a message
 AT_ONCE = 256  # messages without an ack, while the stream is filled
 CHUNK = 128 * 1024
+READ_BYTES = 4 << 20  # of a receiver's buffer
 WINDOW = 64  # chunks of a restore without an answer
 ACKED = 200  # publishes of one look at the publisher's waits
 
@@ -74,44 +75,57 @@ class _Publisher:
 
 
 class _Chunks:
-    """What comes to a connection as (reply, payload), in pieces of any size."""
+    """What comes to a connection as (reply, payload); a payload stays as it is until the next call."""
 
     def __init__(self, client: RawConnection) -> None:
         self._client = client
-        self._data = bytearray()
+        self._data = bytearray(READ_BYTES)
+        self._view = memoryview(self._data)
+        self._start = self._end = 0  # of what has come
 
-    def _more(self) -> None:
-        self._data += self._client.receive()
+    def _have(self, size: int) -> None:
+        """Read until so many bytes have come; there is room for them."""
+        if self._start + size > READ_BYTES:
+            left = self._end - self._start
+            self._view[:left] = self._view[self._start : self._end]
+            self._start, self._end = 0, left
+        while self._end - self._start < size:
+            self._end += self._client.receive_into(self._view[self._end :])
 
-    def next(self) -> tuple[bytes, bytes]:
+    def _line(self) -> list[bytes]:
+        while (end := self._data.find(b"\r\n", self._start, self._end)) < 0:
+            self._have(self._end - self._start + 1)
+        line = bytes(self._view[self._start : end])
+        self._start = end + 2
+        return line.split()
+
+    def next(self) -> tuple[bytes, memoryview]:
         """The next message's reply, b"" for none, and its payload, without its headers."""
-        while (end := self._data.find(b"\r\n")) < 0:
-            self._more()
-        head = bytes(self._data[:end]).split()
-        if head[0] not in (b"MSG", b"HMSG"):
-            del self._data[: end + 2]
-            return self.next()
+        head = self._line()
+        while head[0] not in (b"MSG", b"HMSG"):
+            if head[0] == b"PING":
+                self._client.send(b"PONG\r\n")
+            head = self._line()
         headers = int(head[-2]) if head[0] == b"HMSG" else 0
         fields = len(head) - (head[0] == b"HMSG")
         reply = head[3] if fields == 5 else b""
-        total = end + 2 + int(head[-1]) + 2
-        while len(self._data) < total:
-            self._more()
-        payload = bytes(self._data[end + 2 + headers : total - 2])
-        del self._data[:total]
+        total = int(head[-1])
+        self._have(total + 2)
+        payload = self._view[self._start + headers : self._start + total]
+        self._start += total + 2
         return reply, payload
 
 
 def _back_up(server: Server, archive: Path) -> float:
     """The whole archive into a file; seconds, with its fsync."""
-    with RawConnection(server.port) as client, archive.open("wb") as out:
+    with RawConnection(server.port) as client, archive.open("wb", buffering=0) as out:
         client.subscribe("answer")
         client.subscribe("chunk")
         client.sync()
         began = time.perf_counter()
         _ask(client, "STREAM.SNAPSHOT.S", {"deliver_subject": "chunk", "chunk_size": CHUNK})
         chunks = _Chunks(client)
-        if "error" in (answer := json.loads(chunks.next()[1])):
+        if "error" in (answer := json.loads(bytes(chunks.next()[1]))):
             raise BenchmarkError(str(answer["error"]))
         while True:
             reply, payload = chunks.next()
@@ -120,7 +134,6 @@ def _back_up(server: Server, archive: Path) -> float:
             out.write(payload)
             if reply:
                 client.send(b"PUB %b 0\r\n\r\n" % reply)
-        out.flush()
         os.fsync(out.fileno())
         return time.perf_counter() - began
 
@@ -133,7 +146,7 @@ def _restore(server: Server, archive: Path, config: dict[str, Any], messages: in
         began = time.perf_counter()
         _ask(client, "STREAM.RESTORE.S", {"config": config, "state": {}})
         answers = _Chunks(client)
-        subject = json.loads(answers.next()[1])["deliver_subject"].encode()
+        subject = json.loads(bytes(answers.next()[1]))["deliver_subject"].encode()
         unanswered = 0
         while chunk := source.read(CHUNK):
             client.send(b"PUB %b answer %d\r\n%b\r\n" % (subject, len(chunk), chunk))
@@ -142,7 +155,7 @@ def _restore(server: Server, archive: Path, config: dict[str, Any], messages: in
                 answers.next()
                 unanswered -= 1
         client.send(b"PUB %b answer 0\r\n\r\n" % subject)
-        while not (answer := answers.next()[1]):
+        while not (answer := bytes(answers.next()[1])):
             continue
         elapsed = time.perf_counter() - began
         found = json.loads(answer)
@@ -156,18 +169,39 @@ def _ask(client: RawConnection, subject: str, body: dict[str, Any]) -> None:
     client.send(b"PUB $JS.API.%b answer %d\r\n%b\r\n" % (subject.encode(), len(data), data))
 
 
-def _copy(archive: Path) -> float:
-    """Seconds that the disk takes for as many bytes, with their fsync."""
-    copy = archive.with_suffix(".copy")
+def _copy(archive: Path) -> tuple[float, float]:
+    """What the disk does by itself: seconds for as many bytes, with their fsync, and what an fdatasync takes meanwhile,
+    in microseconds as `_Publisher` has them.
+    """
+    copy, small = archive.with_suffix(".copy"), archive.with_suffix(".small")
+    found: list[float] = []
+    ends = threading.Event()
+    beside = threading.Thread(target=_sync_on, args=(small, ends, found))
+    beside.start()
     began = time.perf_counter()
-    with archive.open("rb") as source, copy.open("wb") as out:
+    with archive.open("rb", buffering=0) as source, copy.open("wb", buffering=0) as out:
         while chunk := source.read(1 << 20):
             out.write(chunk)
-        out.flush()
         os.fsync(out.fileno())
     elapsed = time.perf_counter() - began
+    ends.set()
+    beside.join()
     copy.unlink()
-    return elapsed
+    small.unlink()
+    return elapsed, median(found)
+
+
+def _sync_on(path: Path, ends: threading.Event, found: list[float]) -> None:
+    """Add a little to a file and sync it, again and again, and note each look's 99th percentile."""
+    with path.open("wb", buffering=0) as file:
+        while not ends.is_set():
+            waits = []
+            for _ in range(ACKED):
+                began = time.perf_counter()
+                file.write(bytes(128))
+                os.fdatasync(file.fileno())
+                waits.append(time.perf_counter() - began)
+            found.append(sorted(waits)[ACKED * 99 // 100] * 1e6)
 
 
 def _measured(gib: float) -> Callable[[Server, Path, int], dict[str, float]]:
@@ -185,7 +219,7 @@ def _measured(gib: float) -> Callable[[Server, Path, int], dict[str, float]]:
                 with inward.beside():
                     restore_s = _restore(server, archive, config, count)
             megabytes = archive.stat().st_size / 1e6
-            copy_s = _copy(archive)
+            copy_s, sync_us = _copy(archive)
         finally:
             archive.unlink(missing_ok=True)
         return {
@@ -194,6 +228,7 @@ def _measured(gib: float) -> Callable[[Server, Path, int], dict[str, float]]:
             "restore_mb_s": megabytes / restore_s,
             "restore_p99_us": inward.p99_us,
             "copy_mb_s": megabytes / copy_s,
+            "copy_sync_p99_us": sync_us,
         }
 
     return measure
@@ -215,6 +250,7 @@ def backup_cases(gib: float) -> list[Case]:
                 Row("restore_p99_us", beside),
                 Row("restore_p99_us", f"{beside}, 2m against 2m", ours=JETBROKER_2M),
                 Row("copy_mb_s", "... the archive copied from file to file, for comparison"),
+                Row("copy_sync_p99_us", "... an fdatasync beside that copy, 99th percentile, for comparison"),
             ),
         )
     ]

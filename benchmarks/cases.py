@@ -77,6 +77,7 @@ UNITS = {
     "backup_p99_us": Unit("µs", False, 1),
     "restore_mb_s": Unit("MB/s", True),
     "restore_p99_us": Unit("µs", False, 1),
+    "copy_sync_p99_us": Unit("µs", False, 1),
     "copy_mb_s": Unit("MB/s", True),
     "cpu_ns": Unit("ns", False),
 }

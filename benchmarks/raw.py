@@ -66,6 +66,13 @@ class RawConnection:
             data = data.removeprefix(PING).replace(b"\n" + PING, b"\n")
         return data
 
+    def receive_into(self, room: memoryview) -> int:
+        """What comes next, PINGs and all; how much it is."""
+        count = self._socket.recv_into(room)
+        if not count:
+            raise BenchmarkError("the server closed")
+        return count
+
     def sync(self) -> None:
         """Until the server has read all that was sent."""
         self.send(b"PING\r\n")
