@@ -278,7 +278,7 @@ JS_BACKUP_ANSWER_SECONDS = 5.0  # for the answer to some chunk
 JS_RESTORE_IDLE_SECONDS = 5.0  # between two chunks
 JS_RESTORE_WAITING_BYTES = 32 * 1024 * 1024  # of chunks that were sent without waiting for an answer
 JS_RESTORE_STEP_BYTES = 1024 * 1024  # that are taken together, when they have come
-JS_RESTORE_COMMIT_BYTES = 2 * 1024 * 1024  # what is read meanwhile goes to disk together; publishers wait for as much
+JS_RESTORE_COMMIT_BYTES = 8 * 1024 * 1024  # that go to disk together; as much again is read meanwhile
 JS_TRANSFER_STEP_NS = 1_000_000  # of one step, a few of which are a turn
 
 # --- store files: what stands in them may be another's, so what it costs is bounded by their size and by these ---

@@ -36,6 +36,8 @@ class FileLog(SegmentedLog):
     def start(self, first_seq: int = 1, valid_before: int = ...) -> None: ...
     def join(self, group: GroupCommit) -> None:
         """Be synced in the rounds of this group from now on; nothing is under way in those of the one before."""
+    def start_writing(self) -> None:
+        """In a thread: have the disk begin with what is in the active file, of which much is to come."""
     def write_config(self, meta: dict[str, Any]) -> None: ...
     def begin_sync(self) -> list[int | str | Callable[[], object]] | None:
         """What the next round must sync; None when there is nothing."""

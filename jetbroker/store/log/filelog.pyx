@@ -88,6 +88,12 @@ cdef class FileLog(SegmentedLog):
         self.group.forget(self)
         self.group = group
 
+    def start_writing(self):
+        """In a thread: have the disk begin with what is in the active file, of which much is to come."""
+        cdef int fd = (<FileSegment>self.active).fd
+        with nogil:
+            self.disk.start_writing(fd)
+
     # --- positions ---
 
     cdef int changed(self) except -1:
