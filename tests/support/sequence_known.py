@@ -48,6 +48,11 @@ def is_known(stream: dict[str, Any], done: Some[Step], places: Some[str], theirs
     )
 
 
+def _is_state(told: Any) -> bool:
+    """Is it a state, or what a step's answers were? Of +NXT that is a list, too."""
+    return isinstance(told, list) and isinstance(told[0], dict)
+
+
 def _all_end(places: Some[str], ends: tuple[str, ...]) -> bool:
     return all(place.endswith(ends) for place in places)
 
@@ -75,7 +80,7 @@ def _leaves_its_first(stream: dict[str, Any], step: Step, places: Some[str], the
         step[0] == "purge"
         and stream["storage"] == "file"
         and step[1].get("seq", 0) > 1
-        and isinstance(ours, list)
+        and _is_state(ours)
         and ours[0]["state"]["messages"] == 0
     ):
         return False
@@ -97,7 +102,7 @@ def _forgets_an_idle_purge(stream: dict[str, Any], done: Some[Step], places: Som
 
 def _passes_what_it_looked_at(step: Step, places: Some[str], theirs: Any, ours: Any) -> bool:
     """A purge while messages are pending: nats-server's floor passes others that a pull has looked at, or not."""
-    if step[0] != "purge" or not isinstance(ours, list) or not _all_end(places, ("/ack_floor/stream_seq",)):
+    if step[0] != "purge" or not _is_state(ours) or not _all_end(places, ("/ack_floor/stream_seq",)):
         return False
     consumers = [(theirs[at], ours[at]) for at in (int(place.split("/")[1]) for place in places)]
     return all(
@@ -128,7 +133,7 @@ def _takes_along_more(done: Some[Step], places: Some[str], ours: Any) -> bool:
 
     It counts then what is left for consumers of the last messages per subject, one message for each.
     """
-    if done[-1][0] != "drop" or not isinstance(ours, list):
+    if done[-1][0] != "drop" or not _is_state(ours):
         return False
     configs = _configs(done)
     start = configs.get(done[-1][1], {}).get("opt_start_seq", 0)
@@ -151,7 +156,7 @@ def _ignores_what_was_given_up(
     Our floor is the message then. An interest stream removes what nobody else waits for.
     """
     step = done[-1]
-    if step[0] not in ("ack", "forged") or step[3] not in _FINISHING or not isinstance(ours, list):
+    if step[0] not in ("ack", "forged") or step[3] not in _FINISHING or not _is_state(ours):
         return False
     at = 1 + NAMES.index(step[1])
     given_up = _given_up(step[1], ours)
@@ -175,7 +180,7 @@ def _given_up(name: str, state: Any) -> list[int]:
 
 def _keeps_what_was_given_up(stream: dict[str, Any], step: Step, places: Some[str], theirs: Any, ours: Any) -> bool:
     """Ack policy all, an ack of what lies behind a message that was given up: nats-server may keep that one."""
-    if step[0] not in ("ack", "forged") or step[3] not in _FINISHING or not isinstance(ours, list):
+    if step[0] not in ("ack", "forged") or step[3] not in _FINISHING or not _is_state(ours):
         return False
     told = ours[1 + NAMES.index(step[1])]
     return bool(
@@ -192,7 +197,7 @@ def _tells_of_earlier_deliveries(step: Step, places: Some[str], theirs: Any, our
     if step[0] != "reset" or not _all_end(places, _DELIVERED):
         return False
     at = 1 + NAMES.index(step[1])
-    left, right = (theirs[at], ours[at]) if isinstance(ours, list) else (theirs, ours)
+    left, right = (theirs[at], ours[at]) if _is_state(ours) else (theirs, ours)
     return bool(left["delivered"]["consumer_seq"] > right["delivered"]["consumer_seq"] == 0)
 
 
@@ -204,7 +209,7 @@ def _keeps_what_nobody_gets(
     That is what the first pass for the last messages per subject leaves out. Once a consumer is deleted it is also what
     another one's start leaves out.
     """
-    if stream["retention"] != "interest" or not isinstance(ours, list) or not _all_begin(places, ("/0/state/",)):
+    if stream["retention"] != "interest" or not _is_state(ours) or not _all_begin(places, ("/0/state/",)):
         return False
     left, right = theirs[0]["state"], ours[0]["state"]
     configs = [each["config"] for each in ours[1:_ADVISORIES] if "config" in each]
@@ -250,7 +255,7 @@ def _is_moved_back(done: Some[Step], theirs: Any, ours: Any) -> bool:
 
     What it counts for another one with the last messages per subject is known besides.
     """
-    if done[-1][0] != "restart" or not (isinstance(theirs, list) and isinstance(ours, list)):
+    if done[-1][0] != "restart" or not (_is_state(theirs) and _is_state(ours)):
         return False
     last = ours[0]["state"]["last_seq"]
     for left, right in zip(theirs[1:_ADVISORIES], ours[1:_ADVISORIES], strict=True):

@@ -133,13 +133,14 @@ class Player:
         request: dict[str, Any] = {"batch": batch, "no_wait": True}
         if info.get("config", {}).get("max_ack_pending", 0) < 1000 and "config" in info:
             request = {"batch": batch, "expires": PULL_NS}  # one that does not wait hears nothing when that is reached
-        return await self.pull(name, json.dumps(request), batch)
+        return await self.collect(name, self.pull(name, request), batch)
 
-    async def pull(self, name: str, body: str, batch: int) -> list[Any]:
-        """What comes of a pull request."""
+    def pull(self, name: str, request: dict[str, Any]) -> Inbox:
+        """Ask for messages; they come to this inbox."""
         inbox = self.inbox()
-        self.wire.publish(f"$JS.API.CONSUMER.MSG.NEXT.{self.name}.{name}", body.encode(), inbox.subject)
-        return await self.collect(name, inbox, batch)
+        body = json.dumps(request).encode()
+        self.wire.publish(f"$JS.API.CONSUMER.MSG.NEXT.{self.name}.{name}", body, inbox.subject)
+        return inbox
 
     async def collect(self, name: str, inbox: Inbox, batch: int) -> list[Any]:
         """Messages up to `batch`, or up to a status."""
@@ -191,9 +192,13 @@ class Player:
         return await self.acknowledge(name, subject, body)
 
     async def on_delayed(self, name: str, which: int, body: str) -> Any:
-        """A nak with a delay, and what one waits for then."""
+        """A nak with a delay, and what one waits for then.
+
+        The pull comes first: it looks through the stream before the delay is over, however busy the machine is.
+        """
+        inbox = self.pull(name, {"batch": 1, "expires": PULL_NS})
         answer = await self.on_ack(name, which, body, True)
-        return answer, await self.pull(name, json.dumps({"batch": 1, "expires": PULL_NS}), 1)
+        return answer, await self.collect(name, inbox, 1)
 
     async def on_delete(self, seq: int, erase: bool) -> Any:
         return await self.api("STREAM.MSG.DELETE.S", {"seq": seq, "no_erase": not erase})
