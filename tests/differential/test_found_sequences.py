@@ -45,6 +45,30 @@ FOUND: list[tuple[str, dict[str, Any], tuple[Step, ...]]] = [
         LIMITS,
         (("publish", "a", WITH_ID), ("restart",), ("purge", {"seq": 9}), ("publish", "a", AFTER_OTHER)),
     ),
+    (
+        "a restart, then the last message goes: its id is known on",
+        {**LIMITS, "retention": "workqueue"},
+        (
+            ("create", "A", {"ack_policy": "explicit", "ack_wait": 600_000_000_000}),
+            ("publish", "a", WITH_ID),
+            ("fetch", "A", 1),
+            ("restart",),
+            ("ack", "A", 0, "+ACK", True),
+            ("publish", "a", AFTER_OTHER),
+            ("publish", "a", AFTER_ID),
+        ),
+    ),
+    (
+        "the last message goes, then a restart: no id is known",
+        LIMITS,
+        (
+            ("publish", "a", {"Nats-Msg-Id": "id0"}),
+            ("publish", "a", WITH_ID),
+            ("delete", 2, False),
+            ("restart",),
+            ("publish", "a", AFTER_ID),
+        ),
+    ),
 ]
 
 

@@ -34,11 +34,13 @@ def is_known(stream: dict[str, Any], done: Some[Step], places: Some[str], theirs
         or _leaves_its_first(stream, step, places, theirs, ours)
         or _forgets_an_idle_purge(stream, done, places, ours)
         or _passes_what_it_looked_at(step, places, theirs, ours)
+        or _forgets_later_acks(step, places, theirs, ours)
         or _gives_up_later(done, places)
         or _begins_behind_the_purge(done, places)
         or _takes_along_more(done, places, ours)
         or _ignores_what_was_given_up(stream, done, places, theirs, ours)
         or _keeps_what_was_given_up(stream, step, places, theirs, ours)
+        or _removes_what_lies_between(stream, done, places, theirs, ours)
         or _tells_of_earlier_deliveries(step, places, theirs, ours)
         or _keeps_what_nobody_gets(stream, done, places, theirs, ours)
         or _removes_what_was_not_given(stream, done, places)
@@ -107,6 +109,17 @@ def _passes_what_it_looked_at(step: Step, places: Some[str], theirs: Any, ours: 
     consumers = [(theirs[at], ours[at]) for at in (int(place.split("/")[1]) for place in places)]
     return all(
         right["num_ack_pending"] and left["ack_floor"]["stream_seq"] > right["ack_floor"]["stream_seq"]
+        for left, right in consumers
+    )
+
+
+def _forgets_later_acks(step: Step, places: Some[str], theirs: Any, ours: Any) -> bool:
+    """A purge of what was pending before messages that are acked: nats-server's floor is the last purged delivery."""
+    if step[0] != "purge" or not _is_state(ours) or not _all_end(places, ("/ack_floor/consumer_seq",)):
+        return False
+    consumers = [(theirs[at], ours[at]) for at in (int(place.split("/")[1]) for place in places)]
+    return all(
+        right["num_ack_pending"] and left["ack_floor"]["consumer_seq"] < right["ack_floor"]["consumer_seq"]
         for left, right in consumers
     )
 
@@ -188,6 +201,26 @@ def _keeps_what_was_given_up(stream: dict[str, Any], step: Step, places: Some[st
         and told.get("config", {}).get("ack_policy") == "all"
         and any(seq < told["ack_floor"]["stream_seq"] for seq in _given_up(step[1], ours))
         and theirs[0]["state"]["messages"] > ours[0]["state"]["messages"]
+        and _all_begin(places, ("/0/state/",))
+    )
+
+
+def _removes_what_lies_between(
+    stream: dict[str, Any], done: Some[Step], places: Some[str], theirs: Any, ours: Any
+) -> bool:
+    """Ack policy all, an ack of several messages: nats-server removes others between them that nobody waits for.
+
+    They were kept for a consumer that begins behind them.
+    """
+    step = done[-1]
+    if step[0] not in ("ack", "forged") or step[3] not in _FINISHING or not _is_state(ours):
+        return False
+    others = [each["config"] for each in ours[1:_ADVISORIES] if each.get("name") != step[1] and "config" in each]
+    return bool(
+        stream["retention"] == "interest"
+        and ours[1 + NAMES.index(step[1])].get("config", {}).get("ack_policy") == "all"
+        and any(each.get("opt_start_seq", 0) > 1 for each in others)
+        and theirs[0]["state"]["messages"] < ours[0]["state"]["messages"]
         and _all_begin(places, ("/0/state/",))
     )
 

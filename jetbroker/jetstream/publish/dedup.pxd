@@ -23,6 +23,8 @@ cdef class DedupWindow(Worker):
     cdef bint is_read(self) except -1
     # The sequence stored under this id inside the window, 0: none. Ask is_read() before.
     cdef uint64_t find(self, bytes msg_id, int64_t now_ns) except? 0
+    # The id of message `seq` if that is the newest one with an id, otherwise None.
+    cdef bytes newest(self, uint64_t seq)
     cdef int remember(self, bytes msg_id, uint64_t seq, int64_t now_ns) except -1
     # Forget what could not be stored.
     cdef int forget_from(self, uint64_t first_lost) except -1

@@ -60,6 +60,9 @@ cdef class DedupWindow(Worker):
         self.prune(now_ns)
         return <uint64_t>self.sequences.get(msg_id, 0)
 
+    cdef bytes newest(self, uint64_t seq):
+        return self.order[-1][1] if self.order and self.order[-1][2] == seq else None
+
     cdef int remember(self, bytes msg_id, uint64_t seq, int64_t now_ns) except -1:
         self.sequences[msg_id] = seq
         self.order.append((now_ns, msg_id, seq))

@@ -83,6 +83,8 @@ cdef class Judge:
     cdef int remember(self, Candidate stored, int64_t now_ns) except -1
     # What was stored from first_lost on is gone.
     cdef int forget_from(self, uint64_t first_lost) except -1
+    # The ids of a start are read: the one of the last message is known on, even if that goes before anybody asks.
+    cdef int started(self) except -1
     # The Nats-Msg-Id of the last message, b"" when it has none.
     cdef bytes id_of_last(self)
     # Sequences without messages follow: the id that was asked for just before stays that of the last message.

@@ -151,6 +151,13 @@ cdef class Judge:
             self.last_id_seq = 0       # the sequence is given out again
         return self.dedup.forget_from(first_lost)
 
+    cdef int started(self) except -1:
+        cdef bytes last = self.dedup.newest(self.log.last_seq)
+        if last is not None:
+            self.last_id = last
+            self.last_id_seq = self.log.last_seq
+        return 0
+
     cdef int skipped(self) noexcept:
         self.last_id_seq = self.log.last_seq
         return 0

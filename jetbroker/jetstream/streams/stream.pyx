@@ -100,6 +100,7 @@ cdef class Stream(LogObserver):
         self._resume_retention()
         self.ingest.dedup.on_first = self._on_first_id
         self.ingest.dedup.start()
+        self.ingest.judge.started()
         self.ingest.room.enforce()
         self.expiry.start()
         if self.ingest.schedules is not None:
