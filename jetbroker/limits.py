@@ -279,7 +279,7 @@ JS_RESTORE_IDLE_SECONDS = 5.0  # between two chunks
 JS_RESTORE_WAITING_BYTES = 32 * 1024 * 1024  # of chunks that were sent without waiting for an answer
 JS_RESTORE_STEP_BYTES = 1024 * 1024  # that are taken together, when they have come
 JS_RESTORE_COMMIT_BYTES = 8 * 1024 * 1024  # that go to disk together; as much again is read meanwhile
-JS_TRANSFER_STEP_NS = 1_000_000  # of one step, a few of which are a turn
+JS_TRANSFER_STEP_NS = 500_000  # of one step; what it writes takes as long again
 
 # --- store files: what stands in them may be another's, so what it costs is bounded by their size and by these ---
 SEGMENT_GAP_SLOTS = 524_288  # sequences without a message in one segment: 10 MB of columns; written are fewer

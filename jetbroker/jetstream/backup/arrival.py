@@ -45,8 +45,9 @@ class Arrival:
 
     async def take(self, chunks: list[bytes]) -> None:
         """More of the archive. Raises ArchiveError, ApiError or StorageError."""
-        turn = Turn()
-        while blocks := await self._next_blocks(chunks):
+        turn, more = Turn(), True
+        while more:
+            blocks, more = await self._next_blocks(chunks)
             chunks = []
             for block in blocks:
                 for part in self._tar.read(block):
@@ -101,9 +102,9 @@ class Arrival:
         if staging is not None:
             await self._js.store.discard_stream(staging)
 
-    async def _next_blocks(self, chunks: list[bytes]) -> list[bytes]:
+    async def _next_blocks(self, chunks: list[bytes]) -> tuple[list[bytes], bool]:
         try:
-            return [] if self._tar.done else await asyncio.to_thread(_unpacked, self._s2, chunks)
+            return ([], False) if self._tar.done else await asyncio.to_thread(_unpacked, self._s2, chunks)
         except S2Error as error:
             raise ArchiveError(str(error)) from error
 
@@ -158,7 +159,7 @@ class Arrival:
         log = (await self._stage()).log
         await asyncio.to_thread(_check, self._blocks, log)
         while self._blocks.store(log, time.monotonic_ns() + limits.JS_TRANSFER_STEP_NS):
-            await turn.rest()
+            await turn.wait()
         self._uncommitted += size - self._blocks.unchecked
         if self._uncommitted >= limits.JS_RESTORE_COMMIT_BYTES:
             self._uncommitted = 0
@@ -205,15 +206,15 @@ class Arrival:
         return ArrivedConsumer(name, read, created_ns or time.time_ns(), state)
 
 
-def _unpacked(reader: S2Reader, chunks: list[bytes]) -> list[bytes]:
-    """The next blocks, as much as one step takes; none: more must come first. Raises S2Error."""
+def _unpacked(reader: S2Reader, chunks: list[bytes]) -> tuple[list[bytes], bool]:
+    """The next blocks, as much as one step takes, and whether there may be more in these chunks. Raises S2Error."""
     for chunk in chunks:
         reader.feed(chunk)
     blocks, size = [], 0
     while size < limits.JS_RESTORE_STEP_BYTES and (block := reader.next_block()) is not None:
         blocks.append(block)
         size += len(block)
-    return blocks
+    return blocks, size >= limits.JS_RESTORE_STEP_BYTES
 
 
 def _check(blocks: BlockReader, log: FileLog) -> None:

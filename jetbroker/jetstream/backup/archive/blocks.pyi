@@ -14,8 +14,7 @@ class BlockWriter:
     def plan(self, start: int, last: int) -> bool:
         """Choose messages from `start` on that `read` finds in their file. False: the next one has to be copied."""
     def read(self) -> tuple[int, bool]:
-        """Read what was planned, in a thread; the next sequence, and whether that was all: if not, it has to be copied.
-        """
+        """Read what was planned, in a thread; the next sequence, and False when that one has to be copied."""
     def copy(self, start: int, last: int, until_ns: int) -> int:
         """Copy messages from `start` to `last` until the block is full or the time is over; returns the next one."""
     @property

@@ -100,8 +100,7 @@ cdef class BlockWriter:
         return self.run.plan(self.log, start, last, BLOCK_BYTES - self.size)
 
     def read(self) -> tuple[int, bool]:
-        """Read what was planned, in a thread; the next sequence, and whether that was all: if not, it has to be copied.
-        """
+        """Read what was planned, in a thread; the next sequence, and False when that one has to be copied."""
         cdef StoredMessage message
         cdef int found
         with nogil:
