@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jetbroker.store.disk import Disk
+from jetbroker.store.disk import Disk, ObservedDisk
 from jetbroker.store.log.commit import GroupCommit
 from jetbroker.tick import Tick
-from tests.store.support import FaultyDisk, run
+from tests.store.support import ACCOUNT, FaultyDisk, open_store, run
 
 Target = int | str | Callable[[], None]
 
@@ -243,3 +243,46 @@ def test_a_group_that_is_not_closed_leaves_nothing_behind(tmp_path: Path) -> Non
         assert not thread.is_alive()
     assert len(threads) == 1
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+class HeldDisk(ObservedDisk):
+    """Holds back what is synced in a folder until it may go on."""
+
+    def __init__(self) -> None:
+        self.folder = "nothing yet"
+        self.go_on = threading.Event()
+        self.held = 0
+
+    def before(self, call: str, path: str, size: int, offset: int) -> None:
+        if call == "fdatasync" and path.startswith(self.folder):
+            self.held += 1
+            self.go_on.wait(10)
+
+
+def test_nobody_waits_for_a_stream_that_arrives(tmp_path: Path) -> None:
+    """Its rounds are apart until it is published, and count like all others."""
+
+    async def scenario() -> None:
+        disk = HeldDisk()
+        store = open_store(str(tmp_path), disk=disk)
+        other: Any = await store.create_stream(ACCOUNT, "OTHER", {"subjects": ["o"]}, "file", 1)
+        staging = await store.stage_stream(ACCOUNT, "S", {"subjects": ["s"]}, 1)
+        disk.folder = staging.log.directory
+        staging.log.append_message(b"s", b"arrives")
+        arrives = asyncio.create_task(staging.log.commit())
+        while not disk.held:
+            await asyncio.sleep(0.001)
+        synced = store.group.figures.seconds.cumulated()[-1][1]
+        other.append_message(b"o", b"published")
+        await other.commit()
+        assert not arrives.done()
+        disk.go_on.set()
+        await arrives
+        assert store.group.figures.seconds.cumulated()[-1][1] == synced + 2
+        await store.publish_stream(staging)
+        staging.log.append_message(b"s", b"published")
+        await staging.log.commit()
+        assert staging.log.group is store.group
+        await store.close()
+
+    run(scenario())

@@ -17,7 +17,6 @@ from jetbroker.jetstream.backup.archive.tar import Begin, Data, TarReader
 from jetbroker.jetstream.models.config import StreamConfig
 from jetbroker.jetstream.models.names import valid_name
 from jetbroker.jetstream.streams.stream import Stream
-from jetbroker.store.log.filelog import FileLog
 from jetbroker.store.log.staging import Staging
 from jetbroker.turns import Turn
 
@@ -157,7 +156,7 @@ class Arrival:
         if not size:
             return
         log = (await self._stage()).log
-        await asyncio.to_thread(_check, self._blocks, log)
+        await asyncio.to_thread(self._blocks.check, log)
         while self._blocks.store(log, time.monotonic_ns() + limits.JS_TRANSFER_STEP_NS):
             await turn.wait()
         self._uncommitted += size - self._blocks.unchecked
@@ -215,12 +214,6 @@ def _unpacked(reader: S2Reader, chunks: list[bytes]) -> tuple[list[bytes], bool]
         blocks.append(block)
         size += len(block)
     return blocks, size >= limits.JS_RESTORE_STEP_BYTES
-
-
-def _check(blocks: BlockReader, log: FileLog) -> None:
-    """Check what has come, while the disk takes what came before. Raises ArchiveError."""
-    log.start_writing()
-    blocks.check()
 
 
 RESTORE_FAULTS = (ArchiveError, StorageError)

@@ -22,7 +22,7 @@ from jetbroker.tick cimport Tick
 cdef class FileLog(SegmentedLog):
     cdef Tick tick
     cdef Disk disk
-    cdef GroupCommit group
+    cdef public GroupCommit group      # another one only when nothing is under way in the rounds of this one
     cdef readonly str directory
     cdef public dict meta              # account, stream, created, config: goes into segment headers
     cdef bint always                   # committed = synced

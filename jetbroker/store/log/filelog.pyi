@@ -12,6 +12,7 @@ from jetbroker.tick import Tick
 DEFAULT_SEGMENT_BYTES: int
 
 class FileLog(SegmentedLog):
+    group: GroupCommit
     directory: str
     meta: dict[str, Any]
     health: Health
@@ -34,10 +35,6 @@ class FileLog(SegmentedLog):
     ) -> None: ...
     def set_packing(self, on: bool, segment_bytes: int) -> None: ...
     def start(self, first_seq: int = 1, valid_before: int = ...) -> None: ...
-    def join(self, group: GroupCommit) -> None:
-        """Be synced in the rounds of this group from now on; nothing is under way in those of the one before."""
-    def start_writing(self) -> None:
-        """In a thread: have the disk begin with what is in the active file, of which much is to come."""
     def write_config(self, meta: dict[str, Any]) -> None: ...
     def begin_sync(self) -> list[int | str | Callable[[], object]] | None:
         """What the next round must sync; None when there is nothing."""

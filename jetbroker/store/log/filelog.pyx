@@ -83,17 +83,6 @@ cdef class FileLog(SegmentedLog):
         if on:
             self.packer.wake(self)
 
-    def join(self, GroupCommit group not None):
-        """Be synced in the rounds of this group from now on; nothing is under way in those of the one before."""
-        self.group.forget(self)
-        self.group = group
-
-    def start_writing(self):
-        """In a thread: have the disk begin with what is in the active file, of which much is to come."""
-        cdef int fd = (<FileSegment>self.active).fd
-        with nogil:
-            self.disk.start_writing(fd)
-
     # --- positions ---
 
     cdef int changed(self) except -1:

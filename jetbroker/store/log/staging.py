@@ -22,8 +22,8 @@ class Staging:
 
     def __init__(self, tick: Tick, disk: Disk, group: GroupCommit, log: FileLog, reserve: object) -> None:
         self._own = group.beside()  # no publisher waits for what arrives
-        log.join(self._own)
         self.log = log
+        log.group = self._own
         self.consumers: dict[str, StateLog] = {}
         self._tick = tick
         self._disk = disk
@@ -53,7 +53,7 @@ class Staging:
         """Give the folder its name `directory`; the stream is durable when this returns. Raises StorageError."""
         await self.log.commit()
         await self._own.close()
-        self.log.join(self._group)
+        self.log.group = self._group
         for state_log in self.consumers.values():
             await state_log.commit()
         naming = _Naming(self._group, self._disk, self.log, directory)
