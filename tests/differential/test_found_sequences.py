@@ -17,6 +17,7 @@ LIMITS = {"retention": "limits", "storage": "file", "allow_direct": True}
 WITH_ID = {"Nats-Msg-Id": "id1"}
 AFTER_ID = {"Nats-Expected-Last-Msg-Id": "id1"}
 AFTER_OTHER = {"Nats-Expected-Last-Msg-Id": "id0"}
+FAR = 600_000_000_000
 FOUND: list[tuple[str, dict[str, Any], tuple[Step, ...]]] = [
     (
         "a purge beyond the end: the id of the last message is known on",
@@ -49,13 +50,25 @@ FOUND: list[tuple[str, dict[str, Any], tuple[Step, ...]]] = [
         "a restart, then the last message goes: its id is known on",
         {**LIMITS, "retention": "workqueue"},
         (
-            ("create", "A", {"ack_policy": "explicit", "ack_wait": 600_000_000_000}),
+            ("create", "A", {"ack_policy": "explicit", "ack_wait": FAR}),
             ("publish", "a", WITH_ID),
             ("fetch", "A", 1),
             ("restart",),
             ("ack", "A", 0, "+ACK", True),
             ("publish", "a", AFTER_OTHER),
             ("publish", "a", AFTER_ID),
+        ),
+    ),
+    (
+        "a message is given up, another one was looked at: a reset begins behind both",
+        LIMITS,
+        (
+            ("create", "A", {"ack_policy": "explicit", "ack_wait": FAR, "filter_subject": "S.a", "max_deliver": 1}),
+            ("publish", "a", {}),
+            ("publish", "b", {}),
+            ("fetch", "A", 20),
+            ("delayed", "A", 0, "-NAK 20ms"),
+            ("reset", "A", 0),
         ),
     ),
     (

@@ -38,6 +38,7 @@ def is_known(stream: dict[str, Any], done: Some[Step], places: Some[str], theirs
         or _gives_up_later(done, places)
         or _begins_behind_the_purge(done, places)
         or _takes_along_more(done, places, ours)
+        or _leaves_what_it_gave_up(stream, step, places, theirs, ours)
         or _ignores_what_was_given_up(stream, done, places, theirs, ours)
         or _keeps_what_was_given_up(stream, step, places, theirs, ours)
         or _removes_what_lies_between(stream, done, places, theirs, ours)
@@ -158,6 +159,17 @@ def _takes_along_more(done: Some[Step], places: Some[str], ours: Any) -> bool:
     return bool(
         start > ours[0]["state"]["last_seq"] + 1
         and all(place.startswith("/0/state/") or place in counted for place in places)
+    )
+
+
+def _leaves_what_it_gave_up(stream: dict[str, Any], step: Step, places: Some[str], theirs: Any, ours: Any) -> bool:
+    """A consumer of an interest stream is deleted that gave messages up: nats-server leaves those that lie in front."""
+    if step[0] != "drop" or stream["retention"] != "interest" or not _is_state(ours):
+        return False
+    return bool(
+        _given_up(step[1], ours)
+        and theirs[0]["state"]["messages"] > ours[0]["state"]["messages"]
+        and _all_begin(places, ("/0/state/",))
     )
 
 

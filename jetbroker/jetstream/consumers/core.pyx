@@ -339,6 +339,8 @@ cdef class ConsumerCore:
         self.advisories.add(
             "MAX_DELIVERIES", "max_deliver", {"stream_seq": entry.seq, "deliveries": entry.count})
         self.tracker.exhaust(entry)
+        if self.tracker.pending.count == 0:
+            self.tracker.settled_seq = self.cursor.looked_to
         return 0
 
     cdef int _skip_damaged(self, uint64_t seq) except -1:
