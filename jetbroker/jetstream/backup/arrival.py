@@ -45,9 +45,10 @@ class Arrival:
     async def take(self, chunks: list[bytes]) -> None:
         """More of the archive. Raises ArchiveError, ApiError or StorageError."""
         turn, more = Turn(), True
+        for chunk in chunks:
+            self._s2.feed(chunk)
         while more:
-            blocks, more = await self._next_blocks(chunks)
-            chunks = []
+            blocks, more = await self._next_blocks()
             for block in blocks:
                 for part in self._tar.read(block):
                     if isinstance(part, Begin):
@@ -101,9 +102,9 @@ class Arrival:
         if staging is not None:
             await self._js.store.discard_stream(staging)
 
-    async def _next_blocks(self, chunks: list[bytes]) -> tuple[list[bytes], bool]:
+    async def _next_blocks(self) -> tuple[list[bytes], bool]:
         try:
-            return ([], False) if self._tar.done else await asyncio.to_thread(_unpacked, self._s2, chunks)
+            return ([], False) if self._tar.done else await asyncio.to_thread(_unpacked, self._s2)
         except S2Error as error:
             raise ArchiveError(str(error)) from error
 
@@ -156,7 +157,7 @@ class Arrival:
         if not size:
             return
         log = (await self._stage()).log
-        await asyncio.to_thread(self._blocks.check, log)
+        await asyncio.to_thread(self._blocks.check)
         while self._blocks.store(log, time.monotonic_ns() + limits.JS_TRANSFER_STEP_NS):
             await turn.wait()
         self._uncommitted += size - self._blocks.unchecked
@@ -205,10 +206,8 @@ class Arrival:
         return ArrivedConsumer(name, read, created_ns or time.time_ns(), state)
 
 
-def _unpacked(reader: S2Reader, chunks: list[bytes]) -> tuple[list[bytes], bool]:
-    """The next blocks, as much as one step takes, and whether there may be more in these chunks. Raises S2Error."""
-    for chunk in chunks:
-        reader.feed(chunk)
+def _unpacked(reader: S2Reader) -> tuple[list[bytes], bool]:
+    """The next blocks, as much as one step takes, and whether there may be more in what has come. Raises S2Error."""
     blocks, size = [], 0
     while size < limits.JS_RESTORE_STEP_BYTES and (block := reader.next_block()) is not None:
         blocks.append(block)

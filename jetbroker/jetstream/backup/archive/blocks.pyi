@@ -37,8 +37,8 @@ class BlockReader:
         """Bytes that wait for `check`."""
     def feed(self, data: bytes | memoryview) -> None:
         """The next piece of it."""
-    def check(self, log: FileLog) -> None:
-        """Check what has come, while the disk begins with the log. May run in a thread. Raises ArchiveError."""
+    def check(self) -> None:
+        """Check what has come. May run in a thread. Raises ArchiveError."""
     def store(self, log: StreamLog, until_ns: int) -> bool:
         """Append what was checked, until the time is over; True: there is more. Raises ArchiveError, StorageError."""
     def end(self) -> None:

@@ -30,7 +30,6 @@ from jetbroker.jetstream.publish.headers cimport PublishHeaders, scan_publish_he
 from jetbroker.store.format.records cimport load_u16, load_u32, load_u64, store_u16, store_u32, store_u64
 from jetbroker.store.log.filelog cimport FileLog
 from jetbroker.store.log.runs cimport Run
-from jetbroker.store.log.segment_files cimport FileSegment
 from jetbroker.store.log.stream_log cimport (
     FLAG_MSG_ID, FLAG_SCHEDULE, FLAG_TTL, READ_DAMAGED, READ_MISSING, READ_OK, StoredMessage, StreamLog,
 )
@@ -228,14 +227,12 @@ cdef class BlockReader:
             self.at = 0
         self.pieces += data
 
-    def check(self, FileLog log not None) -> None:
-        """Check what has come, while the disk begins with the log. May run in a thread. Raises ArchiveError."""
-        cdef int fd = (<FileSegment>log.active).fd
+    def check(self) -> None:
+        """Check what has come. May run in a thread. Raises ArchiveError."""
         cdef const char* p = PyByteArray_AS_STRING(self.pieces)
         cdef Py_ssize_t n = len(self.pieces)
         cdef bint good
         with nogil:
-            log.disk.start_writing(fd)
             good = self._check(p, n)
         if not good:
             raise ArchiveError(f"message block {self.index} is damaged")
