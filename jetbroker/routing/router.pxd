@@ -98,8 +98,8 @@ cdef class Router:
     cdef list _reply_subs(self, const char* subject, Py_ssize_t n)
     # The same of a subject that has no literal subscription; where its neighbours are published now and then only: None.
     cdef list _parent_subs(self, const char* subject, Py_ssize_t n)
-    # Who gets each subject with this prefix, whose hash is `h`, and `rest` tokens; None: that differs.
-    cdef list _subs_below(self, list known, uint64_t h, const char* prefix, Py_ssize_t n, int rest)
+    # The same of each subject with this prefix, whose hash is `h`, and `rest` tokens: worked out, and remembered.
+    cdef list _subs_below(self, list routes, uint64_t h, const char* prefix, Py_ssize_t n, int rest)
     cdef int _deliver_plainly(self, list subs, Receiver skip, const Message* msg) except -1
     cdef int _deliver_along_trie(self, Receiver skip, const Message* msg) except -1
     cdef int _deliver_queue(self, list group, Receiver skip, bint cached, const Message* msg) except -1

@@ -142,9 +142,10 @@ cdef inline Py_ssize_t place_of(uint64_t h) noexcept nogil:
     return <Py_ssize_t>(h % <uint64_t>PREFIX_ROUTES)
 
 
-cdef inline bint is_known(PrefixRoute route, const char* prefix, Py_ssize_t n) noexcept:
-    return (route is not None and PyBytes_GET_SIZE(route.prefix) == n
-            and memcmp(PyBytes_AS_STRING(route.prefix), prefix, n) == 0)
+cdef inline bint is_current(PrefixRoute route, uint64_t generation, const char* prefix, Py_ssize_t n, int rest) noexcept:
+    """Is it of this prefix, and of the interest of now?"""
+    return (route is not None and route.generation == generation and route.rest == rest
+            and PyBytes_GET_SIZE(route.prefix) == n and memcmp(PyBytes_AS_STRING(route.prefix), prefix, n) == 0)
 
 
 cdef uint32_t[16384] seen_hashes  # of subjects and prefixes that were looked up while a cache was nearly full
@@ -448,9 +449,15 @@ cdef class Router:
     cdef list _reply_subs(self, const char* subject, Py_ssize_t n):
         cdef int rest = 0
         cdef Py_ssize_t prefix_len = reply_prefix(subject, n, &rest)
+        cdef uint64_t h
+        cdef PrefixRoute known
         if prefix_len == 0:
             return None
-        return self._subs_below(self.replies, hash_subject(subject, prefix_len), subject, prefix_len, rest)
+        h = hash_subject(subject, prefix_len)
+        known = <PrefixRoute>(<object>PyList_GET_ITEM(self.replies, place_of(h)))
+        if is_current(known, self.generation, subject, prefix_len, rest):
+            return known.subs
+        return self._subs_below(self.replies, h, subject, prefix_len, rest)
 
     cdef list _parent_subs(self, const char* subject, Py_ssize_t n):
         cdef Py_ssize_t prefix_len = parent_prefix(subject, n)
@@ -460,21 +467,20 @@ cdef class Router:
             return None
         h = hash_subject(subject, prefix_len)
         known = <PrefixRoute>(<object>PyList_GET_ITEM(self.parents, place_of(h)))
-        if not is_known(known, subject, prefix_len) and not seen_lately(h):
-            return None  # one message does not pay for it
-        return self._subs_below(self.parents, h, subject, prefix_len, 1)
+        if is_current(known, self.generation, subject, prefix_len, 1):
+            return known.subs
+        # one message does not pay for it
+        return self._subs_below(self.parents, h, subject, prefix_len, 1) if seen_lately(h) else None
 
     cdef list _subs_below(self, list routes, uint64_t h, const char* prefix, Py_ssize_t n, int rest):
-        cdef PrefixRoute known = <PrefixRoute>(<object>PyList_GET_ITEM(routes, place_of(h)))
-        if not is_known(known, prefix, n) or known.generation != self.generation or known.rest != rest:
-            known = PrefixRoute.__new__(PrefixRoute)
-            known.prefix = PyBytes_FromStringAndSize(prefix, n)
-            known.rest = rest
-            known.generation = self.generation
-            known.subs = (<Sublist>self.sublist).match_below(prefix, n, rest)
-            if self.linked and known.subs is not None:
-                known.subs = once_per_link(known.subs)
-            routes[place_of(h)] = known
+        cdef PrefixRoute known = PrefixRoute.__new__(PrefixRoute)
+        known.prefix = PyBytes_FromStringAndSize(prefix, n)
+        known.rest = rest
+        known.generation = self.generation
+        known.subs = (<Sublist>self.sublist).match_below(prefix, n, rest)
+        if self.linked and known.subs is not None:
+            known.subs = once_per_link(known.subs)
+        routes[place_of(h)] = known
         return known.subs
 
     cdef uint64_t _random(self) noexcept:
