@@ -43,6 +43,7 @@ def is_known(stream: dict[str, Any], done: Some[Step], places: Some[str], theirs
         or _keeps_what_was_given_up(stream, step, places, theirs, ours)
         or _removes_what_lies_between(stream, done, places, theirs, ours)
         or _tells_of_earlier_deliveries(step, places, theirs, ours)
+        or _forgets_a_reset(done, places, theirs, ours)
         or _keeps_what_nobody_gets(stream, done, places, theirs, ours)
         or _removes_what_was_not_given(stream, done, places)
         or _is_last_per_subject(done, places)
@@ -244,6 +245,18 @@ def _tells_of_earlier_deliveries(step: Step, places: Some[str], theirs: Any, our
     at = 1 + NAMES.index(step[1])
     left, right = (theirs[at], ours[at]) if _is_state(ours) else (theirs, ours)
     return bool(left["delivered"]["consumer_seq"] > right["delivered"]["consumer_seq"] == 0)
+
+
+def _forgets_a_reset(done: Some[Step], places: Some[str], theirs: Any, ours: Any) -> bool:
+    """A restart behind a reset: nats-server may have left the reset unwritten, and goes on where it was before."""
+    if done[-1][0] != "restart" or not (_is_state(theirs) and _is_state(ours)):
+        return False
+    reset = {1 + NAMES.index(step[1]) for step in done if step[0] == "reset"}
+    forgotten = [at for at in reset if "config" in ours[at] and theirs[at]["delivered"] != ours[at]["delivered"]]
+    return bool(
+        all(theirs[at]["delivered"]["consumer_seq"] > ours[at]["delivered"]["consumer_seq"] for at in forgotten)
+        and _all_begin(places, tuple(f"/{at}/" for at in forgotten))
+    )
 
 
 def _keeps_what_nobody_gets(
