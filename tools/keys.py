@@ -25,6 +25,7 @@ leafnodes {
 }
 accounts { A {
     limits {}
+    msg_trace {}
     jetstream {}
     exports: [ { stream: s } ]
     imports: [ { stream { account: B, subject: s } } ]
@@ -50,6 +51,7 @@ PLACES = {
     "rtt": "`compression {}` of links",
     "ACCOUNT": "an account in `accounts {}`",
     "ACCOUNT_LIMITS": "`limits {}` of an account",
+    "MSG_TRACE": "`msg_trace {}` of an account",
     "ACCOUNT_JETSTREAM": "`jetstream {}` of an account",
     "account_token_position": "an entry of `exports`",
     "IMPORT": "an entry of `imports`",
@@ -97,6 +99,8 @@ VALUES = {
     "write_timeout": "`default`, `close`, `retry`",
     "leaf_version": 'version, such as "2.10.0"',
     "leaf_nkey": "public key, `U...`",
+    "trace_destination": "subject without wildcards",
+    "trace_sampling": "1 to 100, also with `%`",
     "account_nkey": "public key, `A...`",
 }
 

@@ -43,6 +43,7 @@ class Export:
     single: bool = True
     threshold: float = DEFAULT_THRESHOLD_SECONDS
     activated: ExportOptions | None = None
+    traced: bool = False  # traces tell what becomes of requests here
 
     def allows(self, importer: str, subject: bytes, activation: ActivationOptions | None) -> bool:
         """May this account import this subject, which is the export's or a part of it?"""
@@ -75,6 +76,7 @@ class StreamImport:
     rule: bytes  # `local` with its placeholders
     transform: Transform | None = field(default=None, compare=False)
     undo: Transform | None = field(default=None, compare=False)
+    traced: bool = False  # traces tell what becomes of it here
 
 
 @dataclass(slots=True, frozen=True)
@@ -195,6 +197,7 @@ def _add_export(account: AccountGraph, options: ExportOptions, flaws: list[Flaw]
     export.single = export.single and options.response_type == "Singleton"
     if options.response_threshold:
         export.threshold = options.response_threshold
+    export.traced = export.traced or options.traced
 
 
 def _keep_exports(now: dict[bytes, Export], before: dict[bytes, Export]) -> None:
@@ -250,7 +253,7 @@ def _add_stream(graph: Graph, importer: AccountGraph, options: ImportOptions) ->
     if any(one.exporter == exporter.name and one.subject == subject for one in importer.streams):
         raise _Fault("stream import already exists")
     undo = _undo(transform)
-    importer.streams.append(StreamImport(exporter.name, subject, local, rule, transform, undo))
+    importer.streams.append(StreamImport(exporter.name, subject, local, rule, transform, undo, options.traced))
 
 
 def _undo(transform: Transform | None) -> Transform | None:

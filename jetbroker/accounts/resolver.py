@@ -222,8 +222,7 @@ class Resolver:
         claims = known.claims
         if claims.external_users:
             self._log.warn(f"Account [{known.label}] has an authorization service: only its auth_users may come")
-        ignored = ["trace"] if claims.traced else []
-        ignored += [f"service_latency of {entry.subject}" for entry in claims.exports if entry.latency is not None]
+        ignored = [f"service_latency of {entry.subject}" for entry in claims.exports if entry.latency is not None]
         for what in ignored:
             self._log.warn(f"Account [{known.label}]: {what} has no effect yet")
 

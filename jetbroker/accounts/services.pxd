@@ -1,6 +1,6 @@
 """Service imports: requests that go to another account, and the way of their answers back."""
 from jetbroker.routing.router cimport Route, Router
-from jetbroker.routing.subscription cimport Receiver
+from jetbroker.routing.subscription cimport Receiver, Subscription
 from jetbroker.routing.transform cimport Transform
 from jetbroker.wire.message cimport Message
 
@@ -15,7 +15,7 @@ cdef class Responses(Receiver):
     cdef object timer                  # of the next expiry, None when nothing is owed
     cdef double timer_due
 
-    cdef Response _new(self, Responses requestor, const Message* request, object export, bint single)
+    cdef Response _new(self, Responses requestor, bytes original, object export, bint single)
     cdef int _expect_expiry(self, double due) except -1
     cdef int _finish(self, Response response) except -1
 
@@ -44,3 +44,6 @@ cdef class ServiceReceiver(Receiver):
     cdef object describe               # (origin, crossed, reply) -> bytes, see accounts.client_info
 
     cdef bytes _target(self, const char* subject, Py_ssize_t n)
+    # `trace`: None unless the message is traced.
+    cdef int _ask(self, Subscription sub, const Message* msg, object trace) except -1
+    cdef int _ask_traced(self, bytes target, Message* request, bytes block, object trace) except -1

@@ -6,6 +6,7 @@ from libc.string cimport memcmp
 from jetbroker.accounts.streams cimport set_in_service
 from jetbroker.routing.router cimport Route, Router, get_origin
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
+from jetbroker.routing.traced cimport publish_traced, with_block
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.subjects cimport has_wildcard
 
@@ -61,7 +62,7 @@ cdef class Responses(Receiver):
         self.awaited = {}
         router.subscribe(self, self.prefix + b">")
 
-    cdef Response _new(self, Responses requestor, const Message* request, object export, bint single):
+    cdef Response _new(self, Responses requestor, bytes original, object export, bint single):
         """A generated reply subject for a request to this account; the oldest makes room when there are too many."""
         cdef Response response = Response.__new__(Response)
         if len(self.owed) >= MAX_OWED:
@@ -69,7 +70,7 @@ cdef class Responses(Receiver):
         response.reply = self.prefix + random_token(TOKEN_CHARACTERS)
         while response.reply in self.owed:
             response.reply = self.prefix + random_token(TOKEN_CHARACTERS)
-        response.original = request.reply[:request.reply_len]
+        response.original = original
         response.owner = self
         response.requestor = requestor
         response.export = export
@@ -115,14 +116,14 @@ cdef class Responses(Receiver):
             return 1 if sending is None else 0
         if msg.reply != NULL and not keeps_reply(msg):
             # the requestor may answer to the answer
-            further = response.requestor._new(self, msg, response.export, response.single)
+            further = response.requestor._new(self, msg.reply[:msg.reply_len], response.export, response.single)
             answer.reply = PyBytes_AS_STRING(further.reply)
             answer.reply_len = PyBytes_GET_SIZE(further.reply)
             answer.tail = NULL
         crossed.append(response)
         try:
             if sending is None:
-                count = cross(response.requestor.router, response.original, &answer)
+                count = cross(response.requestor.router, response.original, &answer, None)
             else:
                 count = hand_on(response, &answer)
         finally:
@@ -134,6 +135,21 @@ cdef class Responses(Receiver):
         else:
             response.used_at = self.router.tick.loop.time()
         return 1 if sending is None or count > 0 else 0
+
+    cdef int deliver_traced(self, Subscription sub, const Message* msg, object trace) except -1:
+        """Answers are not followed into the account that asked."""
+        cdef Message answer = msg[0]
+        cdef bytes subject = msg.subject[:msg.subject_len]
+        cdef bytes body
+        cdef Response response = <Response>self.owed.get(subject)
+        if response is None:
+            return 1
+        trace.asked(response.requestor.router.account_name, subject, response.original)
+        if trace.only:
+            self._finish(response)
+            return 0
+        body = with_block(&answer, trace.untraced(msg.body[:msg.headers_len]))
+        return self.deliver(sub, None, &answer)
 
     # --- what ends without an answer ---
 
@@ -205,12 +221,18 @@ cdef class ServiceReceiver(Receiver):
         self.describe = describe
 
     cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
+        return self._ask(sub, msg, None)
+
+    cdef int deliver_traced(self, Subscription sub, const Message* msg, object trace) except -1:
+        return self._ask(sub, msg, trace)
+
+    cdef int _ask(self, Subscription sub, const Message* msg, object trace) except -1:
         """Publish the request in the exporter's account; 0 or WITHHELD when nobody takes it there."""
         global batch_reply
         cdef Route sending = self.importer.router.sending
         cdef Response response = None
         cdef Message request = msg[0]
-        cdef bytes target, body
+        cdef bytes target, block, body
         cdef int count
         if sub.closed or len(crossed) >= MAX_DEPTH:
             return 0
@@ -222,7 +244,7 @@ cdef class ServiceReceiver(Receiver):
         else:
             target = self._target(PyBytes_AS_STRING(sending.subject), PyBytes_GET_SIZE(sending.subject))
         if msg.reply != NULL and not keeps_reply(msg):
-            response = self.exporter._new(self.importer, msg, self.export, self.export.single)
+            response = self.exporter._new(self.importer, msg.reply[:msg.reply_len], self.export, self.export.single)
             request.reply = PyBytes_AS_STRING(response.reply)
             request.reply_len = PyBytes_GET_SIZE(response.reply)
         if not crossed:
@@ -230,18 +252,39 @@ cdef class ServiceReceiver(Receiver):
         crossed.append(self)
         try:
             block = with_request_info(msg.body[:msg.headers_len], self.describe(get_origin(), crossed, batch_reply))
-            body = block + msg.body[msg.headers_len:msg.body_len]
-            request.body = PyBytes_AS_STRING(body)
-            request.body_len = PyBytes_GET_SIZE(body)
-            request.headers_len = PyBytes_GET_SIZE(block)
-            request.size_text = NULL
-            request.tail = NULL
-            count = cross(self.exporter.router, target, &request)
+            if trace is None:
+                body = with_block(&request, block)
+                count = cross(self.exporter.router, target, &request, None)
+            else:
+                count = self._ask_traced(target, &request, block, trace)
         finally:
             crossed.pop()
-        if count <= 0 and response is not None:
+        if response is not None and (count <= 0 or (trace is not None and trace.only)):
             self.exporter._finish(response)
         return min(count, 1)
+
+    cdef int _ask_traced(self, bytes target, Message* request, bytes block, object trace) except -1:
+        """Servers behind links of the exporter's account tell of it to a reply subject: it leads back."""
+        cdef Router router = self.exporter.router
+        cdef bytes told_to = trace.destination
+        cdef Response owed
+        cdef bytes body
+        cdef object hops = trace.hops
+        cdef int count
+        trace.asked(router.account_name, request.subject[:request.subject_len], mapped_in(router, target))
+        if not self.export.traced:
+            body = with_block(request, trace.untraced(block))
+            return 0 if trace.only else cross(router, target, request, None)
+        owed = self.exporter._new(self.importer, told_to, self.export, False)
+        trace.destination = owed.reply
+        try:
+            body = with_block(request, trace.redirected(block))
+            count = cross(router, target, request, trace)
+        finally:
+            trace.destination = told_to
+        if trace.hops == hops:
+            self.exporter._finish(owed)
+        return count
 
     cdef bytes _target(self, const char* subject, Py_ssize_t n):
         if self.transform is not None:
@@ -259,14 +302,19 @@ cdef inline bint is_in_batch(const Message* msg) noexcept nogil:
     return msg.reply_len > 4 and memcmp(msg.reply + msg.reply_len - 4, b".$FI", 4) == 0
 
 
-cdef int cross(Router router, bytes subject, Message* msg) except -1:
-    """Publish in another account, its mappings applied. Returns what Router.publish does."""
+cdef bytes mapped_in(Router router, bytes subject):
+    """What an account's mappings make of a subject; b"": it is lost."""
     cdef bytes mapped = router.mapped(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
+    return subject if mapped is None else mapped
+
+
+cdef int cross(Router router, bytes subject, Message* msg, object trace) except -1:
+    """Publish in another account, its mappings applied. Returns what Router.publish does. `trace`: None for most."""
     cdef Route sending = router.sending
+    cdef Receiver unheard
     cdef bint before
     cdef int count
-    if mapped is not None:
-        subject = mapped
+    subject = mapped_in(router, subject)
     if not subject:
         return 0
     msg.subject = PyBytes_AS_STRING(subject)
@@ -274,8 +322,11 @@ cdef int cross(Router router, bytes subject, Message* msg) except -1:
     router.sending = None
     before = set_in_service(True)
     try:
-        # the way may lead back to the publisher's own account
-        count = router.publish(getattr(get_origin(), "unheard", None), msg)
+        unheard = getattr(get_origin(), "unheard", None)  # the way may lead back to the publisher's own account
+        if trace is None:
+            count = router.publish(unheard, msg)
+        else:
+            count = publish_traced(router, unheard, msg, trace)
     finally:
         set_in_service(before)
         router.sending = sending

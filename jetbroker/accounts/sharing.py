@@ -43,7 +43,7 @@ class Imports:
         for stream, exporter in self.streams:
             subject = shadow_subject(sub.subject, stream)
             if subject is not None:
-                shadows.append(add_shadow(exporter, sub, subject, stream))
+                shadows.append(add_shadow(exporter, sub, subject, stream, self.router.account_name))
         return shadows or None
 
     def unsubscribed(self, sub: Subscription) -> None:

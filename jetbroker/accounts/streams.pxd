@@ -24,6 +24,8 @@ cdef class Shadow(Receiver):
     cdef Subscription own              # in the exporter's router: carries the original's sid and queue
     cdef Transform transform           # None: the subject is `local`, or stays when that is None too
     cdef bytes local
+    cdef str importer                  # the account that is given the messages
+    cdef bint traced                   # traces may tell of them there
 
     cdef ImportedSlot _remember(self, Subscription sub, const Message* msg)
     cdef bytes local_subject(self, const char* subject, Py_ssize_t n)

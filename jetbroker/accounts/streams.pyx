@@ -49,6 +49,20 @@ cdef class Shadow(Receiver):
         local.subject_len = PyBytes_GET_SIZE(subject)
         return receiver.deliver(sub, known.slot if known is not None else None, &local)
 
+    cdef int deliver_traced(self, Subscription sub, const Message* msg, object trace) except -1:
+        cdef Message local = msg[0]
+        cdef bytes subject
+        if sub.closed or self.original.closed or in_service:
+            return 0
+        sub.filter = self.original.filter
+        subject = self.local_subject(msg.subject, msg.subject_len)
+        trace.exported(self.importer, subject)
+        local.subject = PyBytes_AS_STRING(subject)
+        local.subject_len = PyBytes_GET_SIZE(subject)
+        if self.traced:
+            return self.original.receiver.deliver_traced(sub, &local, trace)
+        return 1 if trace.only else self.original.receiver.deliver(sub, None, &local)
+
     cdef bint is_behind(self, object waiter) except -1:
         return self.original.receiver.is_behind(waiter)
 
@@ -95,15 +109,28 @@ cdef class LinkShadow(LinkReceiver):
         local.subject_len = PyBytes_GET_SIZE(subject)
         return link.send(&local, None, queues)
 
+    cdef int send_traced(self, const Message* msg, bytes subject, list queues, object trace) except -1:
+        """What a client or a link publishes: nothing that a consumer delivers is traced."""
+        cdef Message local = msg[0]
+        cdef bytes shown
+        if self.shadow.original.closed:
+            return 0
+        shown = self.shadow.local_subject(msg.subject, msg.subject_len)
+        local.subject = PyBytes_AS_STRING(shown)
+        local.subject_len = PyBytes_GET_SIZE(shown)
+        return (<LinkReceiver>self.shadow.original.receiver).send_traced(&local, subject, queues, trace)
+
 
 def add_shadow(Router exporter not None, Subscription original not None, bytes subject not None,
-               object stream) -> Shadow:
-    """Put a shadow for `original` into the exporter's router; remove_shadow() takes it back."""
+               object stream, str importer not None) -> Shadow:
+    """Put a shadow for `original` into the exporter's router; remove_shadow() takes it back. `importer`: its account."""
     cdef Shadow shadow = Shadow.__new__(Shadow)
     cdef LinkShadow of_link
     cdef Receiver receiver = shadow
     shadow.exporter = exporter
     shadow.original = original
+    shadow.importer = importer
+    shadow.traced = stream.traced
     shadow.transform = stream.transform
     if stream.transform is None and not is_pattern(stream.subject):
         shadow.local = stream.local

@@ -4,6 +4,7 @@ from jetbroker.config import keys, values
 from jetbroker.config.exchange import read_exports, read_imports
 from jetbroker.config.jetstream import read_account_jetstream
 from jetbroker.config.mappings import read_mappings
+from jetbroker.config.msg_trace import read_msg_trace
 from jetbroker.config.options import GLOBAL_ACCOUNT, AccountLimits, AccountOptions
 from jetbroker.config.options import PermissionsOptions as Permissions
 from jetbroker.config.parser import Node, Place
@@ -92,6 +93,9 @@ class Accounts:
         def limits(key: str, entry: Node) -> None:
             account.limits = self._limits(entry)
 
+        def traces(key: str, entry: Node) -> None:
+            account.traces = read_msg_trace(self.report, key, entry)
+
         blocks = {
             "users": users,
             "default_permissions": permissions,
@@ -101,8 +105,10 @@ class Accounts:
             "exports": exports,
             "imports": imports,
             "limits": limits,
+            "msg_trace": traces,
+            "trace_dest": traces,
         }
-        self.report.fill(account, tree, keys.ACCOUNT, blocks, keys.ACCOUNT_UNSUPPORTED)
+        self.report.fill(account, tree, keys.ACCOUNT, blocks)
         apply_default(account.users, default)
 
     def _limits(self, node: Node) -> AccountLimits:

@@ -68,6 +68,7 @@ class _Export:
         self.report = report
         self.options = ExportOptions(kind="", subject="", place=str(node.place))
         self.response: Place | None = None  # of the first directive that only a service can have
+        self.traced: Place | None = None  # of allow_trace, which only a service can have
         self.seen: set[str] = set()
 
     def read(self, tree: dict[str, Node]) -> ExportOptions | None:
@@ -80,10 +81,13 @@ class _Export:
             **dict.fromkeys(("response", "response_type"), self._response_type),
             **dict.fromkeys(_THRESHOLD_KEYS, self._threshold),
             "account_token_position": self._position,
+            "allow_trace": self._allow_trace,
         }
         self.report.fill(self.options, tree, {}, blocks, keys.EXPORT_UNSUPPORTED)
         if self.options.kind == "stream" and self.response is not None:
             self.report.fail(self.response, _NOT_A_SERVICE)
+        if self.options.kind == "stream" and self.traced is not None:
+            self.report.fail(self.traced, "Detected allow_trace directive on non-service")
         return self.options if self.options.kind and len(self.report.errors) == before else None
 
     def _subject(self, key: str, node: Node) -> None:
@@ -132,6 +136,10 @@ class _Export:
         except ConfigError:
             self.report.fail(node.place, f"{wanted} {quoted(node.value)}")
 
+    def _allow_trace(self, key: str, node: Node) -> None:
+        self.traced = node.place
+        self.options.traced = bool(self.report.read(key, node, values.boolean))
+
     def _position(self, key: str, node: Node) -> None:
         position = self.report.read(key, node, values.integer)
         if position is not None:
@@ -144,17 +152,24 @@ class _Import:
     def __init__(self, report: Report, node: Node) -> None:
         self.report = report
         self.options = ImportOptions(kind="", account="", subject="", place=str(node.place))
+        self.traced: Place | None = None  # of allow_trace, which only a stream can have
 
     def read(self, tree: dict[str, Node]) -> ImportOptions | None:
         """The import; None when it is wrong, or names nothing (nats-server ignores that, too)."""
         before = len(self.report.errors)
-        blocks = {"stream": self._source, "service": self._source}
-        self.report.fill(self.options, tree, keys.IMPORT, blocks, keys.IMPORT_UNSUPPORTED)
+        blocks = {"stream": self._source, "service": self._source, "allow_trace": self._allow_trace}
+        self.report.fill(self.options, tree, keys.IMPORT, blocks)
         options = self.options
+        if options.kind == "service" and self.traced is not None:
+            self.report.fail(self.traced, "Detected allow_trace directive on a non-stream")
         if options.kind == "stream" and options.prefix and options.to:
             place = next(node.place for name, node in tree.items() if name.lower() == "to")
             self.report.fail(place, "Stream import can not have a 'prefix' and a 'to' property")
         return options if options.kind and len(self.report.errors) == before else None
+
+    def _allow_trace(self, key: str, node: Node) -> None:
+        self.traced = node.place
+        self.options.traced = bool(self.report.read(key, node, values.boolean))
 
     def _source(self, key: str, node: Node) -> None:
         """`{account, subject}` of the exporter."""

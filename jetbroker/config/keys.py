@@ -100,6 +100,11 @@ ACCOUNT_LIMITS: Table = {
     **dict.fromkeys(("max_leafnodes", "max_leafs"), ("max_leafnodes", values.integer)),
 }
 
+MSG_TRACE: Table = {
+    "dest": ("destination", values.trace_destination),
+    "sampling": ("sampling", values.trace_sampling),
+}
+
 IMPORT: Table = {
     "prefix": ("prefix", values.string),
     "to": ("to", values.string),
@@ -259,10 +264,8 @@ TOP_UNSUPPORTED = frozenset(
     ("cluster feature_flags gateway mqtt ocsp ocsp_cache prof_block_rate prof_port proxies resolver_tls").split()
 )
 AUTHORIZATION_UNSUPPORTED = frozenset(("auth_callout", "auth_hook"))
-ACCOUNT_UNSUPPORTED = frozenset(("msg_trace", "trace_dest"))
 LEAF_REMOTE_UNSUPPORTED = frozenset(("jetstream_cluster_migrate", "js_cluster_migrate", "proxy"))
-EXPORT_UNSUPPORTED = frozenset(("latency", "allow_trace"))
-IMPORT_UNSUPPORTED = frozenset(("allow_trace",))
+EXPORT_UNSUPPORTED = frozenset(("latency",))
 TLS_UNSUPPORTED = frozenset(
     "ocsp_peer cert_store cert_match_by cert_match cert_match_skip_invalid ca_certs_match".split()
 )

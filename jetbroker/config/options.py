@@ -10,7 +10,7 @@ half of the 0.3 seconds a start may take.
 
 import os
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jetbroker import limits
 
@@ -309,6 +309,7 @@ class ExportOptions:
     token_position: int = 0  # 1-based; 0: none
     response_type: str = "Singleton"  # or "Stream", "Chunked"
     response_threshold: float = 0.0  # 0: two minutes
+    traced: bool = False  # allow_trace
     place: str = ""  # `file:line:column`, for errors that only show once all accounts are known
     activated: bool = False
     signers: frozenset[str] = frozenset()
@@ -328,6 +329,7 @@ class ImportOptions:
     to: str = ""
     prefix: str = ""
     share: bool = False
+    traced: bool = False  # allow_trace
     place: str = ""
     activation: ActivationOptions | None = None
 
@@ -365,6 +367,13 @@ class AccountJetStreamOptions:
     tiers: "dict[str, AccountJetStreamOptions]" = field(default_factory=dict)
 
 
+class TraceOptions(NamedTuple):
+    """Where messages with a traceparent are traced to, and how many of those that clients publish, in percent."""
+
+    destination: bytes
+    sampling: int = 100
+
+
 @dataclass(slots=True)
 class AccountOptions:
     """One entry of `accounts {}`, or what an account's token says.
@@ -380,6 +389,7 @@ class AccountOptions:
     imports: list[ImportOptions] = field(default_factory=list)
     mappings: list[MappingOptions] = field(default_factory=list)
     limits: AccountLimits = field(default_factory=AccountLimits)
+    traces: TraceOptions | None = None
     tag: str = ""
 
 

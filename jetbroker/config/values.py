@@ -10,7 +10,9 @@ from jetbroker.bounds import INT64_MAX
 from jetbroker.config import nkeys
 from jetbroker.config.durations import bounded, format_duration, parse_duration
 from jetbroker.config.parser import Place, Value
+from jetbroker.config.subjects import is_literal, is_valid_subject
 from jetbroker.errors import ConfigError
+from jetbroker.forms.gotext import quoted
 from jetbroker.forms.sizes import parse_bytes
 from jetbroker.forms.strconv import out_of_range, parse_int
 from jetbroker.forms.versions import components
@@ -402,6 +404,30 @@ def response_expiry(key: str, value: Value) -> float:
         return parse_duration(value)
     except ConfigError as error:
         raise ConfigError(f"error parsing expires: {error}") from None
+
+
+def trace_destination(key: str, value: Value) -> bytes:
+    """A subject that can be published to."""
+    if not isinstance(value, str):
+        raise ConfigError(f"Field {quoted(key)} should be a string, got {type_name(value)}")
+    subject = string(key, value)
+    if not (is_valid_subject(subject) and is_literal(subject)):
+        raise ConfigError(f"Trace destination {quoted(subject)} is not valid")
+    return subject.encode()
+
+
+def trace_sampling(key: str, value: Value) -> int:
+    """Percent: a number, also with a percent sign."""
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        wanted = f"Trace destination sampling field {quoted(key)} should be an integer or a percentage"
+        raise ConfigError(f"{wanted}, got {type_name(value)}")
+    try:
+        number = value if isinstance(value, int) else parse_int(value.removesuffix("%"))
+    except ValueError:
+        raise ConfigError(f"Invalid trace destination sampling value {quoted(str(value))}") from None
+    if not 0 < number <= 100:
+        raise ConfigError(f"Ttrace destination sampling value {number} is invalid, needs to be [1..100]")
+    return number
 
 
 def handshake_timeout(key: str, value: Value) -> float:

@@ -6,8 +6,7 @@ from jetbroker.connections.output cimport ClientOutput
 from jetbroker.connections.subscriptions cimport ClientSubscriptions
 from jetbroker.routing.mapping cimport Mappings
 from jetbroker.routing.router cimport Route, Router
-from jetbroker.routing.subscription cimport Subscription
-from jetbroker.wire.headers cimport TraceHeaders
+from jetbroker.routing.subscription cimport Receiver, Subscription
 from jetbroker.wire.message cimport Message
 
 
@@ -34,7 +33,7 @@ cdef enum:
     NO_RESPONDERS = 4
     TRACED = 8                         # its traffic is logged
     MAPPED = 16                        # its account has mappings
-    UNDELIVERED = 32                   # the message at hand asks not to be delivered
+    FOLLOWED = 32                      # the message at hand is traced, or its headers are changed: `followed`
     CLOSELY = PEDANTIC | TRACED | MAPPED
 
 
@@ -57,12 +56,14 @@ cdef class ClientProtocol(Connection):
     cdef public str lang
     cdef public str version
     cdef public str proxy              # address:port of the proxy in front of it, "" when none told who the client is
+    cdef object followed               # tracing.asked.Arrival of the message at hand, see FOLLOWED
     cdef public object arrival         # what goes before the first command (connections.listener), None once it may come
 
     cdef int _advance(self, StageEvent event) except -1
     cdef void _set_mode(self, int mode, bint on) noexcept
     cdef int _publish_closely(self, const Message* msg) except -1
-    cdef int _publish_for_trace(self, const Message* msg, const TraceHeaders* trace) except -1
+    cdef int _publish_traced(self, const Message* msg) except -1
+    cdef int _deliver_followed(self, Receiver skip, const Message* msg) except -1
     cdef int _publish_as(self, bytes subject, const Message* msg) except -1
     cdef int _publish_judged(self, const Message* msg) except -1
     cdef bint _may_publish(self, const Message* msg) except -1
@@ -71,6 +72,7 @@ cdef class ClientProtocol(Connection):
     cdef bint _is_answer(self, const Message* msg) except -1
     cdef int _refuse_publish(self, const Message* msg) except -1
     cdef int _refuse(self, str text, str logged) except -1
+    cdef int _refuse_message(self, str text, str logged) except -1
     cdef int _refuse_reply(self, const Message* msg) except -1
     cdef int _refuse_subscription(self, bytes subject, bytes queue, bytes sid) except -1
     cdef int _set_permissions(self, Permissions permissions) except -1

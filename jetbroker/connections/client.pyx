@@ -12,10 +12,11 @@ from jetbroker.connections.output cimport LOOK_DENIED, LOOK_REPLIES, LOOK_TRACE,
 from jetbroker.connections.subscriptions cimport ClientSubscriptions, retire
 from jetbroker.routing.router cimport Route, Router
 from jetbroker.routing.subscription cimport Receiver, Subscription
-from jetbroker.wire.headers cimport TraceHeaders, find_trace
+from jetbroker.routing.traced cimport publish_traced, with_block
+from jetbroker.wire.headers cimport asks_for_trace
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.parser cimport Parser
-from jetbroker.wire.subjects cimport has_valid_tokens, has_wildcard, is_valid_literal
+from jetbroker.wire.subjects cimport has_valid_tokens, has_wildcard
 
 from jetbroker import limits
 from jetbroker.connections.identity import Identity
@@ -26,6 +27,7 @@ from jetbroker.forms.gotext import quoted
 cdef long LOOK_UP_UNITS = limits.LOOK_UP_UNITS
 cdef long ANSWER_UNITS = limits.ANSWER_UNITS
 cdef long EVENT_UNITS = limits.EVENT_UNITS
+cdef int HEADER_BYTES_PER_UNIT = 4     # of a message that asks for a trace: its headers are read in Python
 
 
 cdef inline bint reserved_reply(const char* p, Py_ssize_t n) noexcept nogil:
@@ -105,12 +107,11 @@ cdef class ClientProtocol(Connection):
 
     cdef int on_publish(self, const Message* msg) except -1:
         cdef Route route = self.last_route
-        cdef TraceHeaders trace
         cdef int count
         self.in_msgs += 1
         self.in_bytes += msg.body_len
-        if msg.headers_len and find_trace(msg.body, msg.headers_len, &trace):
-            return self._publish_for_trace(msg, &trace)
+        if msg.headers_len and asks_for_trace(msg.body, msg.headers_len, self.router.traces is not None):
+            return self._publish_traced(msg)
         if self.modes & CLOSELY:
             return self._publish_closely(msg)
         if (route is None or route.stale or PyBytes_GET_SIZE(route.subject) != msg.subject_len
@@ -129,21 +130,48 @@ cdef class ClientProtocol(Connection):
         self.budget -= count + 1
         return self._spend(0) if self.budget < 0 else 0
 
-    cdef int _publish_for_trace(self, const Message* msg, const TraceHeaders* trace) except -1:
-        """It asks for a trace. None is made, but what the message asks to avoid does not happen."""
-        cdef Message asked = msg[0]
-        asked.subject = trace.destination
-        asked.subject_len = trace.destination_len
-        if not trace.void and is_valid_literal(asked.subject, asked.subject_len):
-            if self._is_reserved(&asked) or not self._may_publish(&asked):
-                return self._refuse_publish(&asked)
-        elif trace.only:
+    cdef int _publish_traced(self, const Message* msg) except -1:
+        """It may ask for a trace: what becomes of it is told then, and it may be told only."""
+        from jetbroker.tracing.asked import arrive  # most brokers do without
+
+        self._spend(EVENT_UNITS + msg.headers_len // HEADER_BYTES_PER_UNIT)
+        arrival = arrive(self, msg.subject[:msg.subject_len], msg.body[:msg.headers_len], msg.body_len)
+        if arrival.fault:
+            self.shared.server.client_refused(self, arrival.fault)
+        if arrival.dropped:
             return 0
-        self._set_mode(UNDELIVERED, trace.only)
-        try:
+        if arrival.trace is None and arrival.block is None:
             return self._publish_closely(msg)
+        self.followed = arrival
+        self._set_mode(FOLLOWED, True)
+        try:
+            self._publish_closely(msg)
         finally:
-            self._set_mode(UNDELIVERED, False)
+            self._set_mode(FOLLOWED, False)
+            self.followed = None
+        if arrival.trace is not None:
+            self.shared.server.message_traced(arrival.trace)
+        return 0
+
+    cdef int _deliver_followed(self, Receiver skip, const Message* msg) except -1:
+        cdef Message marked = msg[0]
+        cdef object trace = self.followed.trace
+        cdef bytes body
+        if trace is not None:
+            trace.unheard = skip
+            return publish_traced(self.router, skip, msg, trace)
+        body = with_block(&marked, self.followed.block)
+        return self.router.publish(skip, &marked)
+
+    def may_trace_to(self, bytes destination not None) -> bool:
+        """May it have traces published there? It is told when it may not."""
+        cdef Message told
+        told.subject = PyBytes_AS_STRING(destination)
+        told.subject_len = PyBytes_GET_SIZE(destination)
+        if self._is_reserved(&told) or not self._may_publish(&told):
+            self._refuse_publish(&told)
+            return False
+        return True
 
     cdef int _publish_as(self, bytes subject, const Message* msg) except -1:
         """A message that mappings have looked at; None: they leave its subject as it is."""
@@ -168,8 +196,8 @@ cdef class ClientProtocol(Connection):
             return self._refuse_reply(msg)
         if self.modes & VERBOSE:
             self._ok()
-        if self.modes & UNDELIVERED:
-            count = self.router.has_interest(msg.subject, msg.subject_len)
+        if self.modes & FOLLOWED:
+            count = self._deliver_followed(skip, msg)
         elif msg.subject[0] == c'_' or msg.subject[0] == c'$':
             count = self.router.publish(skip, msg)
         elif msg.subject_len:  # else lost in a mapping
@@ -208,7 +236,7 @@ cdef class ClientProtocol(Connection):
 
     cdef int _refuse_publish(self, const Message* msg) except -1:
         subject = quoted(msg.subject[:msg.subject_len])
-        return self._refuse(f"Permissions Violation for Publish to {subject}",
+        return self._refuse_message(f"Permissions Violation for Publish to {subject}",
                             f"Publish Violation - Subject {subject}")
 
     cdef int _publish_closely(self, const Message* msg) except -1:
@@ -231,6 +259,8 @@ cdef class ClientProtocol(Connection):
             subject = router.domain.map(msg.subject, msg.subject_len)
         if subject is not None and self.modes & TRACED:
             self._trace(RECEIVED, b"MAPPING %b -> %b" % (msg.subject[:msg.subject_len], subject))
+        if subject is not None and self.modes & FOLLOWED and self.followed.trace is not None:
+            self.followed.trace.mapped(subject)
         if self.modes & TRACED and self.shared.tracer is not None:
             self.shared.tracer.payload(self, RECEIVED, msg.body[:msg.body_len], msg.headers_len)
         return self._publish_as(subject, msg)
@@ -537,7 +567,7 @@ cdef class ClientProtocol(Connection):
 
     cdef int _refuse_reply(self, const Message* msg) except -1:
         reply = quoted(msg.reply[:msg.reply_len])
-        return self._refuse(f"Permissions Violation for Publish with Reply of {reply}",
+        return self._refuse_message(f"Permissions Violation for Publish with Reply of {reply}",
                             f"Publish Violation - Reply {reply}")
 
     cdef int _ok(self) except -1:
@@ -555,6 +585,11 @@ cdef class ClientProtocol(Connection):
         self._error(text)
         self.shared.server.client_refused(self, logged)
         return self._spend(EVENT_UNITS)
+
+    cdef int _refuse_message(self, str text, str logged) except -1:
+        if self.modes & FOLLOWED and self.followed.trace is not None:
+            self.followed.trace.refused(text)
+        return self._refuse(text, logged)
 
     cdef int _refuse_subscription(self, bytes subject, bytes queue, bytes sid) except -1:
         what = quoted(subject)

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import random
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from jetbroker import limits
 from jetbroker.accounts.account import Account
@@ -26,6 +27,9 @@ from jetbroker.errors import LoginRefused, ProtocolError
 from jetbroker.forms.gotext import quoted
 from jetbroker.logs.logger import Logger
 from jetbroker.tick import Tick
+
+if TYPE_CHECKING:
+    from jetbroker.tracing.trace import MessageTrace
 
 FIRST_PING_SECONDS = 2.0
 FIRST_PING_SPREAD = 1.2  # up to so many times as long, so that not all come at once
@@ -269,6 +273,10 @@ class Clients(ClientEvents):
         kind, _, name = client.identity.label().partition(":")
         shown = quoted((name or client.user or "N/A").encode())
         self.log.info(f"Removed sub {what} for {kind.capitalize()} {shown} - not authorized")
+
+    def message_traced(self, trace: "MessageTrace") -> None:
+        """It published a message that asked for a trace."""
+        self.witness.traced(trace)
 
     def client_failed(self, client: ClientProtocol, error: ProtocolError) -> None:
         """The client said something that ends its connection."""

@@ -8,10 +8,14 @@ from jetbroker.logs.logger import Logger
 if TYPE_CHECKING:
     from jetbroker.connections.client import ClientProtocol
     from jetbroker.connections.connected import Connected
+    from jetbroker.tracing.trace import MessageTrace
 
 
 class Witness:
-    """Hears of connections that come into an account and leave it: whoever tells others overrides this."""
+    """Hears of connections that come into an account and leave it, and of messages that asked for that.
+
+    Whoever tells others overrides this.
+    """
 
     def came(self, connection: "Connected") -> None:
         """It has logged in."""
@@ -21,6 +25,9 @@ class Witness:
 
     def left(self, connection: "Connected", reason: str) -> None:
         """It is gone, and no longer counted."""
+
+    def traced(self, trace: "MessageTrace") -> None:
+        """What became of a message is known."""
 
 
 class ClientEvents(Protocol):
@@ -66,6 +73,9 @@ class ClientEvents(Protocol):
 
     def client_subscription_removed(self, client: "ClientProtocol", what: str) -> None:
         """Its user's new permissions do not allow a subscription."""
+
+    def message_traced(self, trace: "MessageTrace") -> None:
+        """It published a message that asked for a trace, and what became of that is known."""
 
     def client_failed(self, client: "ClientProtocol", error: ProtocolError) -> None:
         """It said something that ends the connection: close it."""

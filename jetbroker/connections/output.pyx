@@ -35,6 +35,13 @@ cdef Py_ssize_t PROBE_BYTES = limits.TRANSPORT_PROBE_BYTES
 cdef Py_ssize_t LAYER_BYTES = limits.TRANSPORT_LAYER_BYTES
 
 
+# What a trace says of messages that were not delivered.
+cdef str NO_ECHO = "Not delivered because of no echo"
+cdef str DENIED = "Not delivered because subscription denies this subject"
+cdef str GONE = "Not delivered because client is closed"
+cdef str SLOW = "Not delivered because fast producer not stalled and consumer is slow"
+
+
 cdef class Turn:
     """The input that is being handled."""
 
@@ -237,6 +244,23 @@ cdef class ClientOutput(ConnectionOutput):
         if self.look:
             self._look_back(sub, msg, start, w - start)
         return 1
+
+    cdef int deliver_traced(self, Subscription sub, const Message* msg, object trace) except -1:
+        cdef int verdict
+        cdef str error = ""
+        if sub.closed or self.protocol is None:  # it has got its last message
+            return 0
+        if trace.unheard is self:
+            verdict = 0
+            error = NO_ECHO
+        elif trace.only:
+            verdict = self._judge(sub, msg) if self.look & LOOK_DENIED else 1
+        else:
+            verdict = self.deliver(sub, None, msg)
+        if verdict <= 0 and not error:
+            error = GONE if self.look & LOOK_CLOSED else SLOW if self.look & LOOK_FULL and verdict == 0 else DENIED
+        trace.delivered(self.protocol, sub, error)
+        return verdict
 
     cdef int _finish(self, Subscription sub) except -1:
         """It got its last message: its sid is free at once, its interest goes at the end of the tick."""

@@ -488,6 +488,7 @@ def make_accounts(options: Options, tick: Tick, known: dict[str, Account]) -> di
         if account is None or account.is_system != (name == system):
             account = Account(name, tick, is_system=name == system)
         account.jetstream_options = jetstream
+        account.router.traces = configured.traces if configured is not None else None
         account.tag = configured.tag if configured is not None else ""
         found[name] = account
     return found

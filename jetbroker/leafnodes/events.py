@@ -6,6 +6,7 @@ from jetbroker.errors import ProtocolError
 
 if TYPE_CHECKING:
     from jetbroker.leafnodes.link import Link
+    from jetbroker.tracing.trace import MessageTrace
 
 
 class LinkEvents(Protocol):
@@ -50,6 +51,12 @@ class LinkEvents(Protocol):
 
     def link_reaches(self, link: "Link") -> None:
         """It asked for the API of a JetStream, or no longer does: it lies there, or behind the other server's links."""
+
+    def message_traced(self, trace: "MessageTrace") -> None:
+        """A message came that asked for a trace, and what became of it is known."""
+
+    def link_fault(self, link: "Link", fault: str) -> None:
+        """A message asked for a trace in a way that cannot be."""
 
     def link_at_limit(self, link: "Link") -> None:
         """It asked for more subjects than it may."""

@@ -41,6 +41,7 @@ class LinkInfo:
     headers: bool = False
     tls_required: bool = False
     cid: int = 0
+    protocol: int = 0
     nonce: bytes = b""
     cluster: str = ""
     domain: str = ""
@@ -76,6 +77,7 @@ class LinkConnect:
     gateway: str = ""
     compression: str = ""
     remote_account: str = ""
+    protocol: int = 0
     lang: str = ""
     names_account: bool = False
 
@@ -89,6 +91,7 @@ def decode_link_info(raw: bytes) -> LinkInfo:
         headers=given.get("headers", False),
         tls_required=given.get("tls_required", False),
         cid=given.get("client_id", 0),
+        protocol=given.get("proto", 0),
         nonce=given.get("nonce", "").encode(),
         cluster=given.get("cluster", ""),
         domain=given.get("domain", ""),
@@ -126,6 +129,7 @@ def decode_link_connect(raw: bytes) -> LinkConnect:
         gateway=given.get("gateway", ""),
         compression=given.get("compress_mode", ""),
         remote_account=given.get("remote_account", ""),
+        protocol=given.get("protocol", 0),
         lang=as_client.lang,
         names_account=bool(as_client.account or as_client.new_account),
     )

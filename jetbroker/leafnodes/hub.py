@@ -140,7 +140,7 @@ class Hub:
         self._check_server(link, said)
         peer.server, peer.cluster = said.server, said.cluster
         peer.domain, peer.jetstream = said.domain, said.jetstream
-        peer.remote_account, peer.version = said.remote_account, said.version
+        peer.remote_account, peer.version, peer.protocol = said.remote_account, said.version, said.protocol
         peer.compression = said.compression or "not supported"
         peer.denied = said.deny_publish
         peer.isolated = said.isolate or self.options.leafnodes.isolate_leafnode_interest

@@ -37,6 +37,7 @@ from jetbroker.logs.logger import Logger
 from jetbroker.tick import Tick
 
 if TYPE_CHECKING:
+    from jetbroker.tracing.trace import MessageTrace
     from jetbroker.leafnodes.encryption import Encryption
 
 LOOP_PREFIX = b"$LDS."
@@ -314,6 +315,14 @@ class Leafs:
             self.witness.refused(link, error)
         link.close(error.reason, error.text)
 
+    def message_traced(self, trace: "MessageTrace") -> None:
+        """A message came that asked for a trace."""
+        self.witness.traced(trace)
+
+    def link_fault(self, link: Link, fault: str) -> None:
+        """It asked for one that cannot be."""
+        self.log.error(f"{self.who(link)} - {fault}")
+
     def link_looped(self, link: Link) -> None:
         """Our own mark of this account came back to us."""
         link.close("Protocol Violation", self._looped(link))
@@ -378,7 +387,7 @@ class Leafs:
         if " " in info.cluster:
             raise ProtocolError(CLUSTER_WITH_BLANKS)
         peer.server, peer.cluster, peer.domain, peer.nonce = info.server, info.cluster, info.domain, info.nonce
-        peer.version = info.version
+        peer.version, peer.protocol = info.version, info.protocol
         peer.compression = "off" if info.compression else "not supported"
         peer.imports, peer.exports = info.imports, info.exports
         link.headers = info.headers and not self.options.no_header_support

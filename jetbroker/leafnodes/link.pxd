@@ -45,6 +45,10 @@ cdef class Link(Connection):
     cdef LinkSubscriptions subscriptions   # what the other side asks for, None until it is live
 
     cdef bint _goes_as_the_last(self, const Message* msg) noexcept
+    cdef bint _is_let_in(self, const Message* msg) except -1
+    cdef int _take_untraced(self, const Message* msg, list queues) except -1
+    cdef int _take_traced(self, const Message* msg, list queues) except -1
+    cdef int _follow(self, const Message* msg, list queues, object trace) except -1
     cdef bint _may_come(self, const Message* msg) except -1
     cdef int _refuse(self, str what, bytes subject) except -1
     cdef int _take(self, const Message* msg, list queues) except -1

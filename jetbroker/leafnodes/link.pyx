@@ -15,7 +15,9 @@ from jetbroker.leafnodes.subscriptions cimport LinkSubscriptions, name_of
 from jetbroker.routing.links cimport LinkReceiver
 from jetbroker.routing.router cimport Route, Router, charge_publisher
 from jetbroker.routing.subscription cimport WITHHELD
+from jetbroker.routing.traced cimport publish_traced, publish_traced_from_link, with_block
 from jetbroker.wire.buffer cimport OutputBuffer, format_uint
+from jetbroker.wire.headers cimport asks_for_trace
 from jetbroker.wire.leaf_parser cimport LeafParser
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.subjects cimport has_valid_tokens, has_wildcard
@@ -23,6 +25,7 @@ from jetbroker.wire.subjects cimport has_valid_tokens, has_wildcard
 from jetbroker import limits
 from jetbroker.connections.trace import INTERNAL, RECEIVED, SENT
 from jetbroker.errors import ProtocolError
+from jetbroker.forms.gotext import quoted
 
 cdef long LOOK_UP_UNITS = limits.LOOK_UP_UNITS
 cdef long ANSWER_UNITS = limits.ANSWER_UNITS
@@ -31,6 +34,17 @@ cdef Py_ssize_t QUEUE_BYTES = limits.LINK_QUEUE_BYTES
 cdef int BYTES_PER_UNIT = 8            # of subjects and replies, which may be long here
 cdef long NAME_UNITS = 4               # a queue group that a message names
 cdef int ACK_DOTS = 8                  # in front of the last token of what a consumer wants its acks on
+
+
+cdef int HEADER_BYTES_PER_UNIT = 4     # of a message that asks for a trace: its headers are read in Python
+cdef int TRACE_PROTOCOL = 3            # of servers that trace messages
+# What a trace says of messages that did not go over a link, or that nothing will be told of behind it.
+cdef str DENIED = "Not delivered because publish denied for this subject"
+cdef str GONE = "Not delivered because client is closed"
+cdef str SLOW = "Not delivered because fast producer not stalled and consumer is slow"
+cdef str NOT_FOLLOWED = "Not delivered because remote does not support message tracing"
+cdef str UNKNOWN_THERE = (
+    "Message delivered but remote does not support message tracing so no trace event generated from there")
 
 
 cdef inline bint is_ack(const char* p, Py_ssize_t n) noexcept nogil:
@@ -124,6 +138,29 @@ cdef class LinkOutput(LinkReceiver):
         if self.responses is not None and msg.reply != NULL:
             self.responses.note(msg.reply, msg.reply_len, monotonic_ns())
         return 1
+
+    cdef int send_traced(self, const Message* msg, bytes subject, list queues, object trace) except -1:
+        """The other server tells what becomes of it there: its event is found by the number of the hop."""
+        cdef Message marked = msg[0]
+        cdef ConnectionOutput output = self.output
+        cdef str error = ""
+        cdef str hop = trace.next_hop()
+        cdef bytes body = with_block(&marked, trace.marked(msg.body[:msg.headers_len], hop))
+        cdef int answer = 0
+        if output.protocol is None:
+            return 0
+        if self.allowed is not None and not self._may_send(msg, subject):
+            error, answer = DENIED, WITHHELD
+        elif output.protocol.remote.protocol >= TRACE_PROTOCOL:
+            answer = self.send(&marked, subject, queues)
+            error = "" if answer > 0 else GONE if output.look & LOOK_CLOSED else SLOW
+        elif trace.only:
+            error = NOT_FOLLOWED
+        else:
+            answer = self.send(&marked, subject, queues)
+            error = UNKNOWN_THERE
+        trace.sent(output.protocol, hop, error)
+        return answer
 
     cdef bint is_behind(self, object waiter) except -1:
         return self.output.is_behind(waiter)
@@ -498,7 +535,6 @@ cdef class Link(Connection):
         return self.on_leaf_message(msg, None)
 
     cdef int on_leaf_message(self, const Message* msg, list queues) except -1:
-        cdef Py_ssize_t shown
         self.in_msgs += 1
         self.in_bytes += msg.body_len
         if self.output.look & LOOK_TRACE:
@@ -508,17 +544,77 @@ cdef class Link(Connection):
         self.budget -= (msg.subject_len + msg.reply_len) // BYTES_PER_UNIT
         if queues is not None:
             self.budget -= len(queues) * NAME_UNITS
+        if msg.headers_len and asks_for_trace(msg.body, msg.headers_len, self.router.traces is not None):
+            return self._take_traced(msg, queues)
+        return self._take_untraced(msg, queues)
+
+    cdef int _take_untraced(self, const Message* msg, list queues) except -1:
+        cdef Py_ssize_t shown
         if self._goes_as_the_last(msg):
             return self._spend_on_message(
                 self.router.deliver_from_link(self.receiver, queues, self.last_route, msg), False)
-        if (self.accepts is not None or self.receiver.is_spoke and self.receiver.allowed is not None) \
-                and not self._may_come(msg):
+        if not self._is_let_in(msg):
             return self._refuse("Publish", PyBytes_FromStringAndSize(msg.subject, msg.subject_len))
         if msg.reply != NULL and msg.reply[0] == c'$':
             shown = shown_subject(msg.reply, msg.reply_len)
             if shown:
                 return self._take_delivery(msg, queues, shown)
         return self._take(msg, queues)
+
+    cdef int _take_traced(self, const Message* msg, list queues) except -1:
+        """It may ask for a trace: what becomes of it is told then, and it may be told only."""
+        from jetbroker.tracing.asked import arrive  # most brokers do without
+
+        cdef Message marked = msg[0]
+        cdef bytes body
+        if msg.reply != NULL and shown_subject(msg.reply, msg.reply_len):
+            return self._take_untraced(msg, queues)  # a consumer delivers it
+        self._spend(EVENT_UNITS + msg.headers_len // HEADER_BYTES_PER_UNIT)
+        arrival = arrive(self, msg.subject[:msg.subject_len], msg.body[:msg.headers_len], msg.body_len)
+        if arrival.fault:
+            self.shared.server.link_fault(self, arrival.fault)
+        if arrival.dropped:
+            return 0
+        if arrival.block is not None:
+            body = with_block(&marked, arrival.block)
+        if arrival.trace is None:
+            return self._take_untraced(&marked, queues)
+        self._follow(msg, queues, arrival.trace)
+        self.shared.server.message_traced(arrival.trace)
+        return 0
+
+    cdef int _follow(self, const Message* msg, list queues, object trace) except -1:
+        cdef Message mapped = msg[0]
+        cdef bytes subject
+        cdef int count
+        if not self._is_let_in(msg):
+            shown = PyBytes_FromStringAndSize(msg.subject, msg.subject_len)
+            trace.refused(f"Permissions Violation for Publish to {quoted(shown)}")
+            return self._refuse("Publish", shown)
+        subject = self.router.mapped(msg.subject, msg.subject_len)
+        if subject is None:
+            count = publish_traced_from_link(self.router, self.receiver, queues, msg, trace)
+        else:
+            trace.mapped(subject)
+            mapped.subject = PyBytes_AS_STRING(subject)
+            mapped.subject_len = PyBytes_GET_SIZE(subject)
+            if queues is None:
+                count = publish_traced(self.router, self.receiver, &mapped, trace)
+            else:
+                count = publish_traced_from_link(self.router, self.receiver, queues, &mapped, trace)
+        return self._spend_on_message(count, True)
+
+    def may_trace_to(self, bytes destination not None) -> bool:
+        """May the other server have traces published there? By its permissions, as for a message of its own."""
+        cdef Message told
+        told.subject = PyBytes_AS_STRING(destination)
+        told.subject_len = PyBytes_GET_SIZE(destination)
+        if self._is_let_in(&told):
+            return True
+        shown = quoted(destination)
+        self._error(f"Permissions Violation for Publish to {shown}")
+        self.shared.server.link_fault(self, f"Publish Violation - Subject {shown}")
+        return False
 
     def _trace(self, str arrow, bytes text) -> None:
         if self.output.look & LOOK_TRACE and self.shared.tracer is not None:
@@ -547,6 +643,11 @@ cdef class Link(Connection):
                 and PyBytes_GET_SIZE(route.subject) == msg.subject_len
                 and memcmp(PyBytes_AS_STRING(route.subject), msg.subject, msg.subject_len) == 0
                 and (msg.reply == NULL or msg.reply[0] != c'$'))
+
+    cdef inline bint _is_let_in(self, const Message* msg) except -1:
+        if self.accepts is None and not (self.receiver.is_spoke and self.receiver.allowed is not None):
+            return True
+        return self._may_come(msg)
 
     cdef bint _may_come(self, const Message* msg) except -1:
         """By the subject as it came, before any mapping."""

@@ -43,6 +43,7 @@ class Peer:
     jetstream: bool = False  # its account has it, as it said when it dialled us
     remote_account: str = ""
     version: str = ""
+    protocol: int = 0  # of what servers can do, as it said
     compression: str = "not supported"
     isolated: bool = False
     login: Login | None = None  # when it dialled us

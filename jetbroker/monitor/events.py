@@ -1,4 +1,4 @@
-"""Events of the system account: connections that come into an account and leave it, and how many there are.
+"""Events: connections that come into an account and leave it, and how many there are; what became of messages.
 
 Made only for who listens. What nobody listens to costs a look at a number.
 """
@@ -22,6 +22,7 @@ _AUTH_ERROR = "$SYS.ACCOUNT.CLIENT.AUTH.ERR"  # in the account itself
 
 if TYPE_CHECKING:
     from jetbroker.connections.connected import Connected
+    from jetbroker.tracing.trace import MessageTrace
 
 
 class Events(Witness):
@@ -127,6 +128,17 @@ class Events(Witness):
             "client_type": connection.kind if is_client else "",
         }
         return {name: value for name, value in facts.items() if value}
+
+    # --- of messages ---
+
+    def traced(self, trace: "MessageTrace") -> None:
+        """One asked for a trace: it is published where the message said, by the account it came into."""
+        if self._router is None:
+            return
+        from jetbroker.monitor.traces import encoded
+
+        event = trace.event(self._envelope.server(), self._router.account_name)
+        trace.router.publish_bytes(trace.told_to, None, *encoded(event, trace.encoding))
 
     # --- of accounts ---
 

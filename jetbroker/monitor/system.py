@@ -81,7 +81,7 @@ class SystemServices:
         """Answer in these accounts; those that are known already are left alone."""
         accounts = set(accounts)
         for account in accounts - self._known:
-            receiver = CallbackReceiver(self._tick, partial(self._received, account))
+            receiver = CallbackReceiver(self._tick, partial(self._received, account), partial(_service, account))
             for subject in self._subjects(account.is_system):
                 account.router.subscribe(receiver, subject.encode())
         self._known = accounts
@@ -272,3 +272,11 @@ def _is_meant(asked: "EventFilterOptions", sources: "Sources") -> bool:
     if asked.domain and asked.domain != sources.options.jetstream.domain:
         return False
     return all(tag.strip().lower() in sources.options.server_tags for tag in asked.tags)
+
+
+def _service(account: Account, subject: bytes) -> bytes | None:
+    """What traces call the service that an account has by this subject; None: it is none of another account."""
+    kind = "USER" if subject == b"$SYS.REQ.USER.INFO" else "ACCOUNT"
+    if account.is_system and kind != "USER":
+        return None
+    return f"$SYS.REQ.{kind}.{account.name}.".encode() + subject.rpartition(b".")[2]

@@ -21,6 +21,8 @@ cdef class LinkReceiver(Receiver):
     # msg.subject is the stored one. `queues`: the groups that shall take it, None for plain interest alone. Answers as
     # Receiver.deliver does.
     cdef int send(self, const Message* msg, bytes subject, list queues) except -1
+    # The same for a message that is traced. The server at the other end gets it also when it is only traced.
+    cdef int send_traced(self, const Message* msg, bytes subject, list queues, object trace) except -1
 
 
 cdef class Links:

@@ -23,6 +23,9 @@ cdef class LinkReceiver(Receiver):
     cdef int send(self, const Message* msg, bytes subject, list queues) except -1:
         raise NotImplementedError(type(self).__name__)
 
+    cdef int send_traced(self, const Message* msg, bytes subject, list queues, object trace) except -1:
+        raise NotImplementedError(type(self).__name__)
+
 
 cdef class Links:
     """Hears of each change of interest in an account."""

@@ -60,6 +60,7 @@ cdef class Router:
     cdef public Mappings mappings      # of what clients publish; None: there are none
     cdef public Mappings domain        # of the names JetStream has by its domain, behind those; None: there are none
     cdef public object imports         # accounts.Imports: streams and services of other accounts, None: none
+    cdef public object traces          # config.TraceOptions: where messages with a traceparent are traced to; None: nowhere
     cdef public Links links            # hears of each change of interest, None: no links to other servers
     cdef public object jetstream       # the account's JetStream, None when it has none
     cdef readonly Tick tick
@@ -160,4 +161,5 @@ cdef class CallbackReceiver(Receiver):
     """
     cdef Tick tick
     cdef object callback
+    cdef object target                 # what a subject is called as a service of the system account, None: it is none
     cdef list queue

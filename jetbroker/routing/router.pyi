@@ -13,6 +13,7 @@ class Router:
     mappings: Mappings | None
     domain: Mappings | None
     imports: Any
+    traces: Any
     links: Links | None
     subscriptions: int
     route_count: int
@@ -36,4 +37,9 @@ class Router:
     ) -> int: ...
 
 class CallbackReceiver(Receiver):
-    def __init__(self, tick: Tick, callback: Callable[[bytes, bytes | None, bytes, bytes, Any], None]) -> None: ...
+    def __init__(
+        self,
+        tick: Tick,
+        callback: Callable[[bytes, bytes | None, bytes, bytes, Any], None],
+        target: Callable[[bytes], bytes | None] | None = None,
+    ) -> None: ...

@@ -745,9 +745,10 @@ cdef class Router:
 cdef class CallbackReceiver(Receiver):
     """Hands each message to callback(subject, reply, headers, payload, origin) in the tick's event phase."""
 
-    def __init__(self, Tick tick not None, object callback) -> None:
+    def __init__(self, Tick tick not None, object callback, object target=None) -> None:
         self.tick = tick
         self.callback = callback
+        self.target = target
         self.queue = []
 
     cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
@@ -763,6 +764,14 @@ cdef class CallbackReceiver(Receiver):
         charge_publisher(EVENT_UNITS)
         self.tick.schedule(PHASE_EVENTS, self)
         return 1
+
+    cdef int deliver_traced(self, Subscription sub, const Message* msg, object trace) except -1:
+        if self.target is not None:
+            subject = msg.subject[:msg.subject_len]
+            target = self.target(subject)
+            if target is not None:
+                trace.asked(None, subject, target)
+        return Receiver.deliver_traced(self, sub, msg, trace)
 
     cdef int run_tick(self) except -1:
         cdef list queue = self.queue

@@ -20,6 +20,9 @@ cdef class Receiver(TickTask):
     # routers of other accounts: they bound how deep that goes, and whoever stands behind any receiver may be called
     # for a second message while a first one is on its way to others.
     cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1
+    # The same for a message that is traced: `trace` (tracing.trace.MessageTrace) is told what becomes of it here. It is not
+    # delivered if it is only traced, and what would be is answered.
+    cdef int deliver_traced(self, Subscription sub, const Message* msg, object trace) except -1
     # Is it behind with what it was given? Then `waiter.go_on()` is called once it has caught up, or is gone.
     cdef bint is_behind(self, object waiter) except -1
 

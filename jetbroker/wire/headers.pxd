@@ -6,13 +6,5 @@ cdef int find_header(const char* block, Py_ssize_t n, const char* name, Py_ssize
                      const char** value, Py_ssize_t* value_len) noexcept nogil
 
 
-# What a message says of its trace; pointers lead into its header block.
-cdef struct TraceHeaders:
-    const char* destination
-    Py_ssize_t destination_len
-    bint only                          # it is to be traced, and not delivered
-    bint void                          # a header of old says that there is to be no trace
-
-
-# False when no trace is asked for; reads a block as nats-server does, line by line only where it begins like headers.
-cdef bint find_trace(const char* block, Py_ssize_t n, TraceHeaders* out) noexcept nogil
+# May it ask for a trace, by Nats-Trace-Dest or, if that counts, by a traceparent? tracing/asked.py reads what it asks.
+cdef bint asks_for_trace(const char* block, Py_ssize_t n, bint by_parent) noexcept nogil

@@ -13,7 +13,9 @@ from jetbroker.config.options import (
     ImportOptions,
     MappingDestination,
     MappingOptions,
+    TraceOptions,
 )
+from jetbroker.config.subjects import is_literal, is_valid_subject
 from jetbroker.config.tokens import checks
 from jetbroker.config.tokens.claims import SERVICE, AccountClaims, Export, Import, JetStreamLimits, read_activation
 from jetbroker.config.tokens.fields import TokenError
@@ -29,8 +31,19 @@ def account_options(claims: AccountClaims) -> AccountOptions:
         imports=[_import(claims, entry) for entry in claims.imports],
         mappings=[_mapping(claims, source) for source in claims.mappings],
         limits=AccountLimits(allowed.connections, allowed.nats.subscriptions, allowed.nats.payload, allowed.leafnodes),
+        traces=_traces(claims),
         tag=claims.name,
     )
+
+
+def _traces(claims: AccountClaims) -> TraceOptions | None:
+    """What makes no sense is as nothing, or as all of them."""
+    if claims.traces is None:
+        return None
+    destination, sampling = claims.traces
+    if not (is_valid_subject(destination) and is_literal(destination)):
+        return None
+    return TraceOptions(destination.encode(), sampling if 0 < sampling <= 100 else 100)
 
 
 def _jetstream(claims: AccountClaims) -> AccountJetStreamOptions | None:
@@ -69,12 +82,13 @@ def _export(claims: AccountClaims, entry: Export) -> ExportOptions:
         response_threshold=bounded(entry.threshold_ns / 1e9),
         activated=entry.token_required,
         signers=frozenset(claims.signing_keys),
+        traced=entry.allow_trace,
         revocations=dict(entry.revocations),
     )
 
 
 def _import(claims: AccountClaims, entry: Import) -> ImportOptions:
-    options = ImportOptions(entry.kind, entry.account, entry.subject, share=entry.share)
+    options = ImportOptions(entry.kind, entry.account, entry.subject, share=entry.share, traced=entry.allow_trace)
     if entry.kind == SERVICE and not entry.local_subject:
         # the older form: `subject` is what is published, `to` what the exporter hears
         options.subject, options.to = entry.to or entry.subject, entry.subject

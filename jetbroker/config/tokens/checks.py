@@ -5,10 +5,12 @@ Each check gives a list of what is wrong, and nothing when all is well. What onl
 
 import time
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from jetbroker.config.nkeys import is_public_key
 from jetbroker.config.options import SubjectPermissions
+from jetbroker.config.subjects import is_literal
 from jetbroker.config.tokens.claims import (
     SERVICE,
     STREAM,
@@ -52,6 +54,7 @@ def check_account(claims: AccountClaims, now: float | None = None) -> list[str]:
         found += _permissions(claims.default_permissions.subscribe, queues=True)
         found += _permissions(claims.default_permissions.publish, queues=False)
     found += _mappings(claims)
+    found += _traces(claims)
     found += [f"AuthUser {quoted(user)} is not a valid user public key" for user in claims.external_users
               if not is_public_key("user", user)]  # fmt: skip
     for key, scope in claims.signing_keys.items():
@@ -64,6 +67,17 @@ def check_account(claims: AccountClaims, now: float | None = None) -> list[str]:
         if scope is not None:
             found += _limits(scope, template=True)
     return found
+
+
+def _traces(claims: AccountClaims) -> Iterator[str]:
+    if claims.traces is None:
+        return
+    subject, sampling = claims.traces
+    yield from (f"the account Trace.Destination {what}" for what in islice(_subject(subject), 1))
+    if not is_literal(subject):
+        yield f"the account Trace.Destination subject {quoted(subject)} is not a valid publish subject"
+    if not 0 <= sampling <= 100:
+        yield f"the account Trace.Sampling value '{sampling}' is not valid, should be in the range [1..100]"
 
 
 def _times(claims: Claims, now: float | None) -> Iterator[str]:

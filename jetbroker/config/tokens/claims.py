@@ -203,7 +203,7 @@ class AccountClaims(Claims):
     default_permissions: PermissionsOptions | None
     mappings: dict[str, tuple[Mapping, ...]]
     external_users: tuple[str, ...]
-    traced: bool
+    traces: tuple[str, int] | None  # to which subject, and how many in percent
 
 
 def is_revoked(revocations: dict[str, int], subject: str, issued_at: int) -> bool:
@@ -253,7 +253,7 @@ def read_account(text: str) -> AccountClaims:
     """Decode an account's token. Raises TokenError."""
     token = open_kind(text, "account")
     nats = token.claims.block("nats")
-    authorization = nats.block("authorization")
+    authorization, traces = nats.block("authorization"), nats.block("trace")
     return AccountClaims(
         *_common(token),
         imports=tuple(_import(entry) for entry in nats.blocks("imports")),
@@ -264,7 +264,7 @@ def read_account(text: str) -> AccountClaims:
         default_permissions=_permissions(nats.block("default_permissions")),
         mappings=_mappings(nats.block("mappings")),
         external_users=authorization.texts("auth_users"),
-        traced="trace" in nats,
+        traces=(traces.text("dest"), traces.integer("sampling")) if "trace" in nats else None,
     )
 
 

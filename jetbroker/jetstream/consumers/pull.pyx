@@ -283,3 +283,10 @@ cdef class SilentReceiver(Receiver):
 
     cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
         return not (starts_with(msg, b"$JS.API.CONSUMER.MSG.NEXT.", 26) or starts_with(msg, b"$JS.API.DIRECT.GET.", 19))
+
+    cdef int deliver_traced(self, Subscription sub, const Message* msg, object trace) except -1:
+        """To clients the rest of the API is a service of the system account."""
+        if self.deliver(sub, None, msg):
+            subject = msg.subject[:msg.subject_len]
+            trace.asked(None, subject, subject)
+        return Receiver.deliver_traced(self, sub, msg, trace)

@@ -89,6 +89,8 @@ cdef class Ingest(Receiver):
     # There is more beyond the limits than one publish evicts.
     cdef int evict_later(self) except -1
 
+    # Judge a message and answer a refusal, as for one that is stored: it is only traced.
+    cdef int _try_out(self, SubjectEntry entry, const Message* msg) except -1
     # Returns what it took of the publisher's turn.
     cdef int _deliver_with_headers(self, SubjectEntry entry, const Message* msg) except -1
     cdef bint _count(self, SubjectEntry entry, const Message* msg, int64_t now_ns) except -1

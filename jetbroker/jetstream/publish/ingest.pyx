@@ -25,6 +25,7 @@ from jetbroker.forms.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.publish.ttl cimport TTL_INVALID, TtlHeap, expiry_ns
 from jetbroker.routing.router cimport charge_publisher
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
+from jetbroker.routing.traced cimport with_block
 from jetbroker.routing.transform cimport Transform
 from jetbroker.store.log.stream_log cimport FLAG_SCHEDULE, FLAG_TTL, StreamLog, SubjectFilter, SubjectState
 from jetbroker.store.log.slices cimport subject_of
@@ -36,6 +37,7 @@ from jetbroker.errors import StorageError
 from jetbroker.jetstream.models.errors import api_error
 from jetbroker.jetstream.publish.overdue import Overdue
 from jetbroker.jetstream.publish.schedule_headers import NO_SCHEDULES
+from jetbroker.jetstream.publish.trace_texts import DUPLICATE, Outcome, tell
 
 # What judging headers takes of the publisher's turn, as so many deliveries.
 cdef int JUDGED_COST = limits.JUDGED_PUBLISH_UNITS
@@ -144,6 +146,47 @@ cdef class Ingest(Receiver):
         else:
             self._store_plain(entry, msg, NULL, 0, wall_clock_ns())
         return 1
+
+    cdef int deliver_traced(self, Subscription sub, const Message* msg, object trace) except -1:
+        """It is stored without a trace: nothing is told of its deliveries."""
+        cdef Message marked = msg[0]
+        cdef SubjectEntry entry
+        cdef bytes body
+        if sub.closed:
+            return 0
+        event = trace.stored(self.name)
+        entry = self.transformed_entry(None, msg)
+        last = self.log.last_seq
+        self.refusal = None
+        self.answers.refused = refused = []
+        try:
+            if trace.only:
+                self._try_out(entry, msg)
+            else:
+                body = with_block(&marked, trace.kept(msg.body[:msg.headers_len]))
+                self.deliver(sub, None, &marked)
+        finally:
+            self.answers.refused = None
+        tell(event, trace, Outcome(
+            entry.state.subject, refused[0] if refused else None, self.refusal,
+            self.interest.needed and not self.interest.wants(entry), self.log.last_seq != last))
+        return 1
+
+    cdef int _try_out(self, SubjectEntry entry, const Message* msg) except -1:
+        cdef bytes block = msg.body[:msg.headers_len]
+        cdef Candidate asked
+        if self.sealed:
+            return self.answers.refuse(msg, api_error("stream_sealed"))
+        if block[8:9] == b" ":
+            block = without_status(block)
+        asked = candidate_of(entry, block, msg.body + msg.headers_len, msg.body_len - msg.headers_len)
+        refusal = self.judge.judge(asked, wall_clock_ns())
+        if asked.duplicate:
+            self.answers.refused.append(DUPLICATE)
+            return self.answers.ack(msg, asked.seq, True)
+        if refusal is None:
+            refusal = self.room.check_size(msg.headers_len, msg.body_len - msg.headers_len)
+        return 0 if refusal is None else self.answers.refuse(msg, refusal)
 
     cdef SubjectEntry entry_of(self, RouteSlot slot, const Message* msg):
         cdef SubjectEntry entry = SubjectEntry.__new__(SubjectEntry)

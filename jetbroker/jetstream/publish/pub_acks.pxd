@@ -42,6 +42,7 @@ cdef class Answers(TickTask):
     cdef PubAckQueue acks
     cdef list others                   # (reply, headers, body)
     cdef bint silent                   # the stream answers nobody
+    cdef list refused                  # takes what the message at hand is refused for, while it is traced; else None
 
     cdef int ack(self, const Message* msg, uint64_t seq, bint duplicate) except -1
     # With `text` behind the sequence.
