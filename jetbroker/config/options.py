@@ -309,11 +309,11 @@ class ExportOptions:
     token_position: int = 0  # 1-based; 0: none
     response_type: str = "Singleton"  # or "Stream", "Chunked"
     response_threshold: float = 0.0  # 0: two minutes
-    traced: bool = False  # allow_trace
     place: str = ""  # `file:line:column`, for errors that only show once all accounts are known
     activated: bool = False
     signers: frozenset[str] = frozenset()
     revocations: dict[str, int] = field(default_factory=dict)
+    traced: bool = False  # allow_trace
 
 
 @dataclass(slots=True)
@@ -329,9 +329,9 @@ class ImportOptions:
     to: str = ""
     prefix: str = ""
     share: bool = False
-    traced: bool = False  # allow_trace
     place: str = ""
     activation: ActivationOptions | None = None
+    traced: bool = False  # allow_trace
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from jetbroker.connections.output cimport ClientOutput
 from jetbroker.connections.subscriptions cimport ClientSubscriptions
 from jetbroker.routing.mapping cimport Mappings
 from jetbroker.routing.router cimport Route, Router
-from jetbroker.routing.subscription cimport Receiver, Subscription
+from jetbroker.routing.subscription cimport Subscription
 from jetbroker.wire.message cimport Message
 
 
@@ -62,8 +62,6 @@ cdef class ClientProtocol(Connection):
     cdef int _advance(self, StageEvent event) except -1
     cdef void _set_mode(self, int mode, bint on) noexcept
     cdef int _publish_closely(self, const Message* msg) except -1
-    cdef int _publish_traced(self, const Message* msg) except -1
-    cdef int _deliver_followed(self, Receiver skip, const Message* msg) except -1
     cdef int _publish_as(self, bytes subject, const Message* msg) except -1
     cdef int _publish_judged(self, const Message* msg) except -1
     cdef bint _may_publish(self, const Message* msg) except -1
@@ -72,7 +70,6 @@ cdef class ClientProtocol(Connection):
     cdef bint _is_answer(self, const Message* msg) except -1
     cdef int _refuse_publish(self, const Message* msg) except -1
     cdef int _refuse(self, str text, str logged) except -1
-    cdef int _refuse_message(self, str text, str logged) except -1
     cdef int _refuse_reply(self, const Message* msg) except -1
     cdef int _refuse_subscription(self, bytes subject, bytes queue, bytes sid) except -1
     cdef int _set_permissions(self, Permissions permissions) except -1

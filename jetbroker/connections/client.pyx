@@ -111,7 +111,7 @@ cdef class ClientProtocol(Connection):
         self.in_msgs += 1
         self.in_bytes += msg.body_len
         if msg.headers_len and asks_for_trace(msg.body, msg.headers_len, self.router.traces is not None):
-            return self._publish_traced(msg)
+            return publish_followed(self, msg)
         if self.modes & CLOSELY:
             return self._publish_closely(msg)
         if (route is None or route.stale or PyBytes_GET_SIZE(route.subject) != msg.subject_len
@@ -129,39 +129,6 @@ cdef class ClientProtocol(Connection):
             count = self._nobody_took(msg)
         self.budget -= count + 1
         return self._spend(0) if self.budget < 0 else 0
-
-    cdef int _publish_traced(self, const Message* msg) except -1:
-        """It may ask for a trace: what becomes of it is told then, and it may be told only."""
-        from jetbroker.tracing.asked import arrive  # most brokers do without
-
-        self._spend(EVENT_UNITS + msg.headers_len // HEADER_BYTES_PER_UNIT)
-        arrival = arrive(self, msg.subject[:msg.subject_len], msg.body[:msg.headers_len], msg.body_len)
-        if arrival.fault:
-            self.shared.server.client_refused(self, arrival.fault)
-        if arrival.dropped:
-            return 0
-        if arrival.trace is None and arrival.block is None:
-            return self._publish_closely(msg)
-        self.followed = arrival
-        self._set_mode(FOLLOWED, True)
-        try:
-            self._publish_closely(msg)
-        finally:
-            self._set_mode(FOLLOWED, False)
-            self.followed = None
-        if arrival.trace is not None:
-            self.shared.server.message_traced(arrival.trace)
-        return 0
-
-    cdef int _deliver_followed(self, Receiver skip, const Message* msg) except -1:
-        cdef Message marked = msg[0]
-        cdef object trace = self.followed.trace
-        cdef bytes body
-        if trace is not None:
-            trace.unheard = skip
-            return publish_traced(self.router, skip, msg, trace)
-        body = with_block(&marked, self.followed.block)
-        return self.router.publish(skip, &marked)
 
     def may_trace_to(self, bytes destination not None) -> bool:
         """May it have traces published there? It is told when it may not."""
@@ -197,7 +164,7 @@ cdef class ClientProtocol(Connection):
         if self.modes & VERBOSE:
             self._ok()
         if self.modes & FOLLOWED:
-            count = self._deliver_followed(skip, msg)
+            count = deliver_followed(self, skip, msg)
         elif msg.subject[0] == c'_' or msg.subject[0] == c'$':
             count = self.router.publish(skip, msg)
         elif msg.subject_len:  # else lost in a mapping
@@ -236,7 +203,7 @@ cdef class ClientProtocol(Connection):
 
     cdef int _refuse_publish(self, const Message* msg) except -1:
         subject = quoted(msg.subject[:msg.subject_len])
-        return self._refuse_message(f"Permissions Violation for Publish to {subject}",
+        return self._refuse(f"Permissions Violation for Publish to {subject}",
                             f"Publish Violation - Subject {subject}")
 
     cdef int _publish_closely(self, const Message* msg) except -1:
@@ -567,7 +534,7 @@ cdef class ClientProtocol(Connection):
 
     cdef int _refuse_reply(self, const Message* msg) except -1:
         reply = quoted(msg.reply[:msg.reply_len])
-        return self._refuse_message(f"Permissions Violation for Publish with Reply of {reply}",
+        return self._refuse(f"Permissions Violation for Publish with Reply of {reply}",
                             f"Publish Violation - Reply {reply}")
 
     cdef int _ok(self) except -1:
@@ -582,14 +549,11 @@ cdef class ClientProtocol(Connection):
 
     cdef int _refuse(self, str text, str logged) except -1:
         """What the client asked for is not allowed; the connection stays."""
+        if self.modes & FOLLOWED and self.followed.trace is not None:
+            self.followed.trace.refused(text)
         self._error(text)
         self.shared.server.client_refused(self, logged)
         return self._spend(EVENT_UNITS)
-
-    cdef int _refuse_message(self, str text, str logged) except -1:
-        if self.modes & FOLLOWED and self.followed.trace is not None:
-            self.followed.trace.refused(text)
-        return self._refuse(text, logged)
 
     cdef int _refuse_subscription(self, bytes subject, bytes queue, bytes sid) except -1:
         what = quoted(subject)
@@ -598,6 +562,41 @@ cdef class ClientProtocol(Connection):
                                 f"Subscription Violation - Subject {what}, SID {shown(sid)}")
         return self._refuse(f"Permissions Violation for Subscription to {what} using queue {quoted(queue)}",
                             f"Subscription Violation - Subject {what}, Queue: {quoted(queue)}, SID {shown(sid)}")
+
+
+cdef int publish_followed(ClientProtocol client, const Message* msg) except -1:
+    """It may ask for a trace: what becomes of it is told then, and it may be told only."""
+    from jetbroker.tracing.asked import arrive  # most brokers do without
+
+    client._spend(EVENT_UNITS + msg.headers_len // HEADER_BYTES_PER_UNIT)
+    arrival = arrive(client, msg.subject[:msg.subject_len], msg.body[:msg.headers_len], msg.body_len)
+    if arrival.fault:
+        client.shared.server.client_refused(client, arrival.fault)
+    if arrival.dropped:
+        return 0
+    if arrival.trace is None and arrival.block is None:
+        return client._publish_closely(msg)
+    client.followed = arrival
+    client._set_mode(FOLLOWED, True)
+    try:
+        client._publish_closely(msg)
+    finally:
+        client._set_mode(FOLLOWED, False)
+        client.followed = None
+    if arrival.trace is not None:
+        client.shared.server.message_traced(arrival.trace)
+    return 0
+
+
+cdef int deliver_followed(ClientProtocol client, Receiver skip, const Message* msg) except -1:
+    cdef Message marked = msg[0]
+    cdef object trace = client.followed.trace
+    cdef bytes body
+    if trace is not None:
+        trace.unheard = skip
+        return publish_traced(client.router, skip, msg, trace)
+    body = with_block(&marked, client.followed.block)
+    return client.router.publish(skip, &marked)
 
 
 cdef str shown(bytes raw):

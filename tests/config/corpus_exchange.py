@@ -63,6 +63,12 @@ EXPORTS = lines("""
 [{stream: ">"}]
 [{service: ">"}]
 [{stream: "$SYS.>"}]
+[{service: a, allow_trace: true}]
+[{service: a, allow_trace: false}]
+[{service: a, allow_trace: 5}]
+[{stream: a, allow_trace: true}]
+[{allow_trace: false, stream: a}]
+[{allow_trace: true}]
 """)
 IMPORTS = lines("""
 5
@@ -132,6 +138,40 @@ IMPORTS = lines("""
 [{stream: {account: B, subject: "k.A"}}]
 [{stream: {account: B, subject: "k.B"}}]
 [{service: {account: A, subject: own}}]
+[{stream: {account: B, subject: s}, allow_trace: true}]
+[{stream: {account: B, subject: s}, allow_trace: 5}]
+[{service: {account: B, subject: v}, allow_trace: true}]
+[{allow_trace: false, service: {account: B, subject: v}}]
+[{allow_trace: true}]
+""")
+TRACES = lines("""
+a
+"a.b"
+"a.*"
+"a b"
+"a..b"
+""
+5
+[a]
+{}
+{dest: a}
+{DEST: a}
+{dest: "a.>"}
+{dest: ""}
+{dest: 5}
+{dest: a, sampling: 1}
+{dest: a, sampling: 100}
+{dest: a, sampling: "50%"}
+{dest: a, sampling: "50"}
+{dest: a, sampling: "50%%"}
+{dest: a, sampling: "%"}
+{dest: a, sampling: 0}
+{dest: a, sampling: 101}
+{dest: a, sampling: -1}
+{dest: a, sampling: 1.5}
+{dest: a, sampling: true}
+{sampling: 5}
+{dest: a, foo: b}
 """)
 
 
@@ -152,6 +192,7 @@ _B = (
 EXCHANGE = [
     *(f"accounts {{\nA {{\nexports: {block}\n}}\nB {{}}\n}}" for block in EXPORTS),
     *(f"accounts {{\nA {{\nimports: {block}\n}}\n{_B}\n}}" for block in IMPORTS),
+    *(f"accounts {{\nA {{\n{key}: {block}\n}}\n}}" for key in ("msg_trace", "trace_dest") for block in TRACES),
     *(_ring("stream", subject, names) for subject in ("a", "a.>") for names in ("AB", "ABC")),
     *(_ring("service", subject, names) for subject in ("a", "a.>") for names in ("AB", "ABC")),
     *(_ring(kind, "a.>", "ABC", "a.x") for kind in ("stream", "service")),

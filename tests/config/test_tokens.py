@@ -351,6 +351,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (_import("a.*", local_subject="$1", to="x"), "Local Subject replaces To"),
     (_import(share=True), 'sharing information (for latency tracking) is only valid for services: "a"'),
     (_import(kind="service", allow_trace=True), "AllowTrace only valid for stream import"),
+    ({"trace": {"dest": "a b"}}, 'the account Trace.Destination subject "a b" cannot have spaces'),
+    ({"trace": {"dest": "a.*"}}, 'the account Trace.Destination subject "a.*" is not a valid publish subject'),
+    (
+        {"trace": {"dest": "a", "sampling": 101}},
+        "the account Trace.Sampling value '101' is not valid, should be in the range [1..100]",
+    ),
     (_import(token="x"), 'import "a" contains an invalid activation token'),
     (
         {"imports": [*_import(kind="service")["imports"], *_import("*", "service")["imports"]]},

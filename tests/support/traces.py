@@ -111,6 +111,8 @@ def event_of(lines: list[bytes], body: bytes, cids: dict[Any, str]) -> dict[str,
         assert step.pop("ts")
         if "cid" in step:
             step["cid"] = cids.get((server["name"], step["cid"]), "?")
+    if "Nats-Request-Info" in event["request"]["header"]:  # its round trip time, and generated subjects
+        event["request"] = [*event["request"]["header"]]
     event["server"] = [server["name"], *server]
     event["events"] = in_order(event["events"])
     # the order of keys is a part of what is compared

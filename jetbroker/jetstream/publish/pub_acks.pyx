@@ -197,12 +197,12 @@ cdef class Answers(TickTask):
         return dumps({"error": error.to_json(), "stream": self.name.decode(), "seq": 0})
 
     cdef int refuse(self, const Message* msg, object error) except -1:
-        if self.refused is not None:
-            self.refused.append(error)
-        return self.answer(msg.reply[:msg.reply_len], error) if msg.reply != NULL else 0
+        return self.answer(msg.reply[:msg.reply_len] if msg.reply != NULL else None, error)
 
     cdef int answer(self, bytes reply, object error) except -1:
         cdef bytes body = b""
+        if self.refused is not None and error is not None:
+            self.refused.append(error)
         if reply is None or self.silent:
             return 0
         if error is not None:
