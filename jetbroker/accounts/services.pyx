@@ -140,7 +140,7 @@ cdef class Responses(Receiver):
         """Answers are not followed into the account that asked."""
         cdef Message answer = msg[0]
         cdef bytes subject = msg.subject[:msg.subject_len]
-        cdef bytes body
+        cdef bytes _body
         cdef Response response = <Response>self.owed.get(subject)
         if response is None:
             return 1
@@ -148,7 +148,7 @@ cdef class Responses(Receiver):
         if trace.only:
             self._finish(response)
             return 0
-        body = with_block(&answer, trace.untraced(msg.body[:msg.headers_len]))
+        _body = with_block(&answer, trace.untraced(msg.body[:msg.headers_len]))
         return self.deliver(sub, None, &answer)
 
     # --- what ends without an answer ---
@@ -232,7 +232,7 @@ cdef class ServiceReceiver(Receiver):
         cdef Route sending = self.importer.router.sending
         cdef Response response = None
         cdef Message request = msg[0]
-        cdef bytes target, block, body
+        cdef bytes target, block, _body
         cdef int count
         if sub.closed or len(crossed) >= MAX_DEPTH:
             return 0
@@ -253,7 +253,7 @@ cdef class ServiceReceiver(Receiver):
         try:
             block = with_request_info(msg.body[:msg.headers_len], self.describe(get_origin(), crossed, batch_reply))
             if trace is None:
-                body = with_block(&request, block)
+                _body = with_block(&request, block)
                 count = cross(self.exporter.router, target, &request, None)
             else:
                 count = self._ask_traced(target, &request, block, trace)
@@ -268,17 +268,17 @@ cdef class ServiceReceiver(Receiver):
         cdef Router router = self.exporter.router
         cdef bytes told_to = trace.destination
         cdef Response owed
-        cdef bytes body
+        cdef bytes _body
         cdef object hops = trace.hops
         cdef int count
         trace.asked(router.account_name, request.subject[:request.subject_len], mapped_in(router, target))
         if not self.export.traced:
-            body = with_block(request, trace.untraced(block))
+            _body = with_block(request, trace.untraced(block))
             return 0 if trace.only else cross(router, target, request, None)
         owed = self.exporter._new(self.importer, told_to, self.export, False)
         trace.destination = owed.reply
         try:
-            body = with_block(request, trace.redirected(block))
+            _body = with_block(request, trace.redirected(block))
             count = cross(router, target, request, trace)
         finally:
             trace.destination = told_to

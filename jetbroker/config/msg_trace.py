@@ -13,8 +13,8 @@ def read_msg_trace(report: Report, key: str, node: Node) -> TraceOptions | None:
         dest = report.read(key, node, values.trace_destination)
         return None if dest is None else TraceOptions(dest)
     if not isinstance(node.value, dict):
-        got = values.type_name(node.value)
-        report.fail(node.place, f"Expected account message trace {quoted(key)} to be a string or a map/struct, got {got}")
+        what = f"Expected account message trace {quoted(key)} to be a string or a map/struct"
+        report.fail(node.place, f"{what}, got {values.type_name(node.value)}")
         return None
     said = _Said()
     unknown = f"Unknown field {{}} parsing account message trace map/struct {quoted(key)}"

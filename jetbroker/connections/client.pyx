@@ -591,11 +591,11 @@ cdef int publish_followed(ClientProtocol client, const Message* msg) except -1:
 cdef int deliver_followed(ClientProtocol client, Receiver skip, const Message* msg) except -1:
     cdef Message marked = msg[0]
     cdef object trace = client.followed.trace
-    cdef bytes body
+    cdef bytes _body
     if trace is not None:
         trace.unheard = skip
         return publish_traced(client.router, skip, msg, trace)
-    body = with_block(&marked, client.followed.block)
+    _body = with_block(&marked, client.followed.block)
     return client.router.publish(skip, &marked)
 
 

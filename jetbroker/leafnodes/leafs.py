@@ -37,8 +37,8 @@ from jetbroker.logs.logger import Logger
 from jetbroker.tick import Tick
 
 if TYPE_CHECKING:
-    from jetbroker.tracing.trace import MessageTrace
     from jetbroker.leafnodes.encryption import Encryption
+    from jetbroker.tracing.trace import MessageTrace
 
 LOOP_PREFIX = b"$LDS."
 LOOP_DELAY = SAME_CLUSTER_DELAY = VIOLATION_DELAY = 30.0

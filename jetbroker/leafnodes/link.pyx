@@ -145,7 +145,7 @@ cdef class LinkOutput(LinkReceiver):
         cdef ConnectionOutput output = self.output
         cdef str error = ""
         cdef str hop = trace.next_hop()
-        cdef bytes body = with_block(&marked, trace.marked(msg.body[:msg.headers_len], hop))
+        cdef bytes _body = with_block(&marked, trace.marked(msg.body[:msg.headers_len], hop))
         cdef int answer = 0
         if output.protocol is None:
             return 0
@@ -566,7 +566,7 @@ cdef class Link(Connection):
         from jetbroker.tracing.asked import arrive  # most brokers do without
 
         cdef Message marked = msg[0]
-        cdef bytes body
+        cdef bytes _body
         if msg.reply != NULL and shown_subject(msg.reply, msg.reply_len):
             return self._take_untraced(msg, queues)  # a consumer delivers it
         self._spend(EVENT_UNITS + msg.headers_len // HEADER_BYTES_PER_UNIT)
@@ -576,7 +576,7 @@ cdef class Link(Connection):
         if arrival.dropped:
             return 0
         if arrival.block is not None:
-            body = with_block(&marked, arrival.block)
+            _body = with_block(&marked, arrival.block)
         if arrival.trace is None:
             return self._take_untraced(&marked, queues)
         self._follow(msg, queues, arrival.trace)

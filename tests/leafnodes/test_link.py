@@ -14,6 +14,7 @@ from jetbroker.errors import ProtocolError
 from jetbroker.leafnodes.events import LinkEvents
 from jetbroker.leafnodes.interest import Ledger
 from jetbroker.leafnodes.link import Link
+from jetbroker.tracing.trace import MessageTrace
 from tests.support.inprocess import FakeClient, FakeTransport, World
 
 BLOCK = b"NATS/1.0\r\nA: b\r\n\r\n"
@@ -68,6 +69,12 @@ class LinkServer(LinkEvents):
 
     def link_reaches(self, link: Link) -> None:
         self.told.append(("reaches",))
+
+    def message_traced(self, trace: MessageTrace) -> None:
+        self.told.append(("traced",))
+
+    def link_fault(self, link: Link, fault: str) -> None:
+        self.told.append(("fault", fault))
 
     def link_at_limit(self, link: Link) -> None:
         self.told.append(("limit",))

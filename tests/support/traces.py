@@ -16,7 +16,7 @@ GENERATED = re.compile(rb"_R_\.[\w.]+")
 
 
 class Peer:
-    """A raw client with a name. `heard` holds (subject, reply, header lines, body) of each message, "-ERR" lines too."""
+    """A raw client with a name. `heard` holds (subject, reply, header lines, body) of each message, and -ERR lines."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -50,7 +50,7 @@ class Peer:
         try:
             while True:
                 await asyncio.wait_for(self._read_one(), QUIET_S)
-        except (asyncio.TimeoutError, asyncio.IncompleteReadError, ConnectionError):
+        except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
             pass
 
     async def _read_one(self) -> bool:
@@ -83,7 +83,8 @@ def in_order(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Subscribers get a message in any order: sorted, each with the export in front of it."""
     chunks: list[list[dict[str, Any]]] = []
     for step in steps:
-        if step["type"] == "eg" and chunks and chunks[-1][-1]["type"] == "se" and chunks[-1][-1]["acc"] == step.get("acc"):
+        before = chunks[-1][-1] if chunks else step
+        if step["type"] == "eg" and before["type"] == "se" and before["acc"] == step.get("acc"):
             chunks[-1].append(step)
         else:
             chunks.append([step])

@@ -151,7 +151,7 @@ cdef class Ingest(Receiver):
         """It is stored without a trace: nothing is told of its deliveries."""
         cdef Message marked = msg[0]
         cdef SubjectEntry entry
-        cdef bytes body
+        cdef bytes _body
         if sub.closed:
             return 0
         event = trace.stored(self.name)
@@ -163,7 +163,7 @@ cdef class Ingest(Receiver):
             if trace.only:
                 self._try_out(entry, msg)
             else:
-                body = with_block(&marked, trace.kept(msg.body[:msg.headers_len]))
+                _body = with_block(&marked, trace.kept(msg.body[:msg.headers_len]))
                 self.deliver(sub, None, &marked)
         finally:
             self.answers.refused = None
