@@ -6,7 +6,7 @@ from jetbroker.connections.output cimport ClientOutput
 from jetbroker.connections.subscriptions cimport ClientSubscriptions
 from jetbroker.routing.mapping cimport Mappings
 from jetbroker.routing.router cimport Route, Router
-from jetbroker.routing.subscription cimport Subscription
+from jetbroker.routing.subscription cimport Receiver, Subscription
 from jetbroker.wire.message cimport Message
 
 
@@ -77,3 +77,9 @@ cdef class ClientProtocol(Connection):
     cdef int _drop_subscriptions(self) except -1
     cdef int _nobody_took(self, const Message* msg) except -1
     cdef int _ok(self) except -1
+
+
+# A message that may ask for a trace, from its arrival; and its delivery. Named here they are no part of the way of others:
+# the compiler would put what is called once where it is called.
+cdef int publish_followed(ClientProtocol client, const Message* msg) except -1
+cdef int deliver_followed(ClientProtocol client, Receiver skip, const Message* msg) except -1

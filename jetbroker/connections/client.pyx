@@ -584,7 +584,7 @@ cdef int publish_followed(ClientProtocol client, const Message* msg) except -1:
         client._set_mode(FOLLOWED, False)
         client.followed = None
     if arrival.trace is not None:
-        client.shared.server.message_traced(arrival.trace)
+        client.shared.server.client_traced(client, arrival.trace)
     return 0
 
 

@@ -274,7 +274,7 @@ class Clients(ClientEvents):
         shown = quoted((name or client.user or "N/A").encode())
         self.log.info(f"Removed sub {what} for {kind.capitalize()} {shown} - not authorized")
 
-    def message_traced(self, trace: "MessageTrace") -> None:
+    def client_traced(self, client: ClientProtocol, trace: "MessageTrace") -> None:
         """It published a message that asked for a trace."""
         self.witness.traced(trace)
 

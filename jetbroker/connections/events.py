@@ -74,7 +74,7 @@ class ClientEvents(Protocol):
     def client_subscription_removed(self, client: "ClientProtocol", what: str) -> None:
         """Its user's new permissions do not allow a subscription."""
 
-    def message_traced(self, trace: "MessageTrace") -> None:
+    def client_traced(self, client: "ClientProtocol", trace: "MessageTrace") -> None:
         """It published a message that asked for a trace, and what became of that is known."""
 
     def client_failed(self, client: "ClientProtocol", error: ProtocolError) -> None:

@@ -52,7 +52,7 @@ class LinkEvents(Protocol):
     def link_reaches(self, link: "Link") -> None:
         """It asked for the API of a JetStream, or no longer does: it lies there, or behind the other server's links."""
 
-    def message_traced(self, trace: "MessageTrace") -> None:
+    def link_traced(self, link: "Link", trace: "MessageTrace") -> None:
         """A message came that asked for a trace, and what became of it is known."""
 
     def link_fault(self, link: "Link", fault: str) -> None:

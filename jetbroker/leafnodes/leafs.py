@@ -315,7 +315,7 @@ class Leafs:
             self.witness.refused(link, error)
         link.close(error.reason, error.text)
 
-    def message_traced(self, trace: "MessageTrace") -> None:
+    def link_traced(self, link: Link, trace: "MessageTrace") -> None:
         """A message came that asked for a trace."""
         self.witness.traced(trace)
 

@@ -580,7 +580,7 @@ cdef class Link(Connection):
         if arrival.trace is None:
             return self._take_untraced(&marked, queues)
         self._follow(msg, queues, arrival.trace)
-        self.shared.server.message_traced(arrival.trace)
+        self.shared.server.link_traced(self, arrival.trace)
         return 0
 
     cdef int _follow(self, const Message* msg, list queues, object trace) except -1:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from tests.support.jwts import Account, Operator, User, configuration
 from tests.support.process import ServerProcess
 from tests.support.traces import Peer, event_of, publish
 
@@ -185,4 +187,51 @@ async def test_events_are_those_of_nats_server(pair_of: object, only: tuple[str,
     for number, row in enumerate(played):
         print(number, row)
     assert [one for one in ours if one not in theirs] == [one for one in theirs if one not in ours] == []
+    assert ours == theirs
+
+
+def _tokens() -> tuple[str, dict[str, User]]:
+    """A configuration of operator mode, and a user of each account."""
+    operator, system, giver, taker = Operator(), Account("SYS"), Account("G"), Account("T")
+    exports = [("ex.>", "stream", False), ("svc.yes", "service", True), ("svc.no", "service", False)]
+    giver.more["exports"] = [
+        {"name": subject, "subject": subject, "type": kind, **({"allow_trace": True} if allowed else {})}
+        for subject, kind, allowed in exports
+    ]
+    giver.more["trace"] = {"dest": "tr.g", "sampling": 100}
+    taker.more["imports"] = [
+        {"name": subject, "subject": subject, "account": giver.public, "type": kind,
+         **({"allow_trace": True} if kind == "stream" else {})}
+        for subject, kind, _ in exports
+    ]  # fmt: skip
+    taker.more["trace"] = {"dest": "tr.t"}
+    operator.more["system_account"] = system.public
+    users = {"g": giver.user("g"), "t": taker.user("t")}
+    return configuration(operator, [system, giver, taker], more="server_name: same"), users
+
+
+async def test_accounts_that_tokens_make(tmp_path: Path, commands: list[tuple[str, ...]]) -> None:
+    text, users = _tokens()
+    path = tmp_path / "server.conf"
+    path.write_text(text)
+    told = []
+    for command in commands:
+        with ServerProcess(command, ("-c", str(path))) as server:
+            peers = {name: await Peer.connect(server.port, "", name, user) for name, user in users.items()}
+            for name, peer in peers.items():
+                listened = ["ex.>", "t.>", f"tr.{name}", *(["svc.>"] if name == "g" else [])]
+                peer.say("".join(f"SUB {subject} {sid}\r\n" for sid, subject in enumerate(listened, 1)).encode())
+                await peer.settle()
+            for number, (name, subject) in enumerate((("g", "ex.a"), ("t", "svc.yes"), ("t", "svc.no"))):
+                for headers in ([f"Nats-Trace-Dest: t.{number}"], [f"Nats-Trace-Dest: t.{number}", ONLY], [PARENT + "01"]):
+                    peers[name].say(publish(subject, headers))
+                    await peers[name].settle()
+            await asyncio.gather(*(peer.listen() for peer in peers.values()))
+            cids = {("same", peer.cid): name for name, peer in peers.items()}
+            heard = [(name, *_shown(message, cids)) for name, peer in peers.items() for message in peer.heard]
+            told.append(sorted(heard, key=repr))
+            for peer in peers.values():
+                peer.close()
+    theirs, ours = told
+    assert len(theirs) > 15
     assert ours == theirs

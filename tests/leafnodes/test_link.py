@@ -70,7 +70,7 @@ class LinkServer(LinkEvents):
     def link_reaches(self, link: Link) -> None:
         self.told.append(("reaches",))
 
-    def message_traced(self, trace: MessageTrace) -> None:
+    def link_traced(self, link: Link, trace: MessageTrace) -> None:
         self.told.append(("traced",))
 
     def link_fault(self, link: Link, fault: str) -> None:

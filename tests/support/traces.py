@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jetbroker.jetstream.backup.archive.s2 import S2Reader
+from tests.support.jwts import User
 
 QUIET_S = 0.3
 GENERATED = re.compile(rb"_R_\.[\w.]+")
@@ -27,10 +28,13 @@ class Peer:
         self.heard: list[tuple[Any, ...]] = []
 
     @classmethod
-    async def connect(cls, port: int, user: str, name: str = "", **options: Any) -> Peer:
+    async def connect(cls, port: int, user: str, name: str = "", token: User | None = None, **options: Any) -> Peer:
         peer = cls(name or user)
         peer.reader, peer.writer = await asyncio.open_connection("127.0.0.1", port)
-        peer.cid = json.loads((await peer.reader.readline()).removeprefix(b"INFO "))["client_id"]
+        info = json.loads((await peer.reader.readline()).removeprefix(b"INFO "))
+        peer.cid = info["client_id"]
+        if token is not None:
+            options |= {"jwt": token.token(), "sig": token.key.signature(info["nonce"])}
         said = {"user": user, "pass": "x", "verbose": False, "headers": True, "no_responders": True, "name": peer.name}
         peer.say(b"CONNECT " + json.dumps(said | options).encode() + b"\r\n")
         await peer.settle()
