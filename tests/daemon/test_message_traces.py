@@ -6,7 +6,7 @@ import json
 import signal
 from pathlib import Path
 
-from tests.support.daemon import Daemon, Raw
+from tests.support.daemon import Daemon
 
 CONFIG = """
 accounts {{

@@ -119,7 +119,7 @@ def rows(*only: str) -> list[Row]:
 async def play(server: ServerProcess, played: list[Row]) -> list[Any]:
     """For each row what everybody heard of it."""
     peers = {
-        name: await Peer.connect(server.port, user, name, **options)
+        name: await Peer.connect(server.port, user, name, None, **options)
         for name, user, options in (
             ("free", "free", {}), ("bound", "bound", {}), ("blind", "blind", {}), ("quiet", "free", {"echo": False}),
             ("b", "b", {}), ("c", "c", {}), ("old", "free", {"headers": False, "no_responders": False}),
@@ -223,7 +223,11 @@ async def test_accounts_that_tokens_make(tmp_path: Path, commands: list[tuple[st
                 peer.say("".join(f"SUB {subject} {sid}\r\n" for sid, subject in enumerate(listened, 1)).encode())
                 await peer.settle()
             for number, (name, subject) in enumerate((("g", "ex.a"), ("t", "svc.yes"), ("t", "svc.no"))):
-                for headers in ([f"Nats-Trace-Dest: t.{number}"], [f"Nats-Trace-Dest: t.{number}", ONLY], [PARENT + "01"]):
+                for headers in (
+                    [f"Nats-Trace-Dest: t.{number}"],
+                    [f"Nats-Trace-Dest: t.{number}", ONLY],
+                    [PARENT + "01"],
+                ):
                     peers[name].say(publish(subject, headers))
                     await peers[name].settle()
             await asyncio.gather(*(peer.listen() for peer in peers.values()))

@@ -58,7 +58,7 @@ def test_blocks_are_changed_as_nats_server_does() -> None:
     assert disabled_in_place(block("B: c")) == block("B: c", "Nats-Trace-Dest: trace disabled")
 
 
-@pytest.mark.parametrize("line", ["Nats-Trace-Dest: a", "Nats-Trace-Dest:", "traceparent: -", "A: b", ":", "A:", "é: ü"])
+@pytest.mark.parametrize("line", ["Nats-Trace-Dest: a", "Nats-Trace-Dest:", "traceparent: -", "A: b", ":", "A:"])
 def test_a_large_block_costs_its_length(line: str) -> None:
     large = block("Nats-Trace-Dest: a", *[line] * (LARGE // (len(line) + 2)))
     began = time.process_time()
