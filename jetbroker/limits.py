@@ -69,6 +69,7 @@ JUDGED_PUBLISH_UNITS = 40  # a publish whose headers a stream acts on
 SCHEDULE_UNITS = 1000  # one that is a schedule, or ends one: judged in Python
 ROUTES_PER_UNIT = 32  # looked through for a subscription with wildcards; where it begins with one, each is a unit
 EVENT_UNITS = 400  # handled in Python: CONNECT, INFO, a refusal with its line in the log
+TRACED_HEADER_UNITS = 2  # each byte of headers that ask for a trace: they are read in Python
 RETIRE_NS = 2_000_000  # removing the subscriptions of a connection that is gone, per iteration of the event loop
 INTEREST_AT_ONCE = 1024  # entries that a new link is told at once, the others in turns
 INTEREST_LINES_BYTES = 16_384  # of LS+ and LS- lines are written at once
@@ -216,6 +217,7 @@ CONFIG_MAX_INCLUDES = 1000  # files in all, so that includes which include each 
 CONFIG_MAX_MISSING = 100  # variables that stand for nothing, told at once
 
 # --- monitoring ---
+TRACE_STEPS = 16_384  # of one message that a trace tells of
 SYSTEM_REQUESTS = 256  # messages to `$SYS.REQ.` that are being answered; more get no answer
 SYSTEM_REQUEST_BYTES = 16 * 1024 * 1024  # and their bodies
 SYSTEM_OPTIONS = 64  # of one such request that are looked at; there are about 30

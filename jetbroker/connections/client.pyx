@@ -27,7 +27,7 @@ from jetbroker.forms.gotext import quoted
 cdef long LOOK_UP_UNITS = limits.LOOK_UP_UNITS
 cdef long ANSWER_UNITS = limits.ANSWER_UNITS
 cdef long EVENT_UNITS = limits.EVENT_UNITS
-cdef int HEADER_BYTES_PER_UNIT = 4     # of a message that asks for a trace: its headers are read in Python
+cdef long TRACED_HEADER_UNITS = limits.TRACED_HEADER_UNITS
 
 
 cdef inline bint reserved_reply(const char* p, Py_ssize_t n) noexcept nogil:
@@ -568,7 +568,7 @@ cdef int publish_followed(ClientProtocol client, const Message* msg) except -1:
     """It may ask for a trace: what becomes of it is told then, and it may be told only."""
     from jetbroker.tracing.asked import arrive  # most brokers do without
 
-    client._spend(EVENT_UNITS + msg.headers_len // HEADER_BYTES_PER_UNIT)
+    client._spend(EVENT_UNITS + msg.headers_len * TRACED_HEADER_UNITS)
     arrival = arrive(client, msg.subject[:msg.subject_len], msg.body[:msg.headers_len], msg.body_len)
     if arrival.fault:
         client.shared.server.client_refused(client, arrival.fault)

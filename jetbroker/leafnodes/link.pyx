@@ -36,7 +36,7 @@ cdef long NAME_UNITS = 4               # a queue group that a message names
 cdef int ACK_DOTS = 8                  # in front of the last token of what a consumer wants its acks on
 
 
-cdef int HEADER_BYTES_PER_UNIT = 4     # of a message that asks for a trace: its headers are read in Python
+cdef long TRACED_HEADER_UNITS = limits.TRACED_HEADER_UNITS
 cdef int TRACE_PROTOCOL = 3            # of servers that trace messages
 # What a trace says of messages that did not go over a link, or that nothing will be told of behind it.
 cdef str DENIED = "Not delivered because publish denied for this subject"
@@ -569,7 +569,7 @@ cdef class Link(Connection):
         cdef bytes _body
         if msg.reply != NULL and shown_subject(msg.reply, msg.reply_len):
             return self._take_untraced(msg, queues)  # a consumer delivers it
-        self._spend(EVENT_UNITS + msg.headers_len // HEADER_BYTES_PER_UNIT)
+        self._spend(EVENT_UNITS + msg.headers_len * TRACED_HEADER_UNITS)
         arrival = arrive(self, msg.subject[:msg.subject_len], msg.body[:msg.headers_len], msg.body_len)
         if arrival.fault:
             self.shared.server.link_fault(self, arrival.fault)

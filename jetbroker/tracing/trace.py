@@ -7,6 +7,7 @@ know no more of it than that it is there.
 import time
 from typing import Any, Protocol
 
+from jetbroker import limits
 from jetbroker.accounts.account import Account
 from jetbroker.forms.gotext import format_time
 from jetbroker.routing.subscription import Subscription
@@ -57,6 +58,11 @@ class MessageTrace:
         self._events.append(event)
         return event
 
+    @property
+    def _has_room(self) -> bool:
+        """There may be very many subscriptions."""
+        return len(self._events) < limits.TRACE_STEPS
+
     # --- from those it meets ---
 
     def refused(self, error: str) -> None:
@@ -69,7 +75,8 @@ class MessageTrace:
 
     def exported(self, account: str, subject: bytes) -> None:
         """Another account imports it as a part of a stream, with this subject."""
-        self._add("se", acc=account, to=decoded(subject))
+        if self._has_room:
+            self._add("se", acc=account, to=decoded(subject))
 
     def asked(self, account: str | None, subject: bytes, target: bytes) -> None:
         """It goes to a service of another account; None: of the system account."""
@@ -88,6 +95,8 @@ class MessageTrace:
         self._leave(_LINK, to, hop=hop, error=error)
 
     def _leave(self, kind: int, to: Connected, hop: str = "", sub: str = "", queue: str = "", error: str = "") -> None:
+        if not self._has_room:
+            return
         account = to.account.name if to.account.name != self._account else ""
         told = {"name": to.server or to.name, "hop": hop, "acc": account, "sub": sub, "queue": queue, "error": error}
         self._add("eg", kind=kind, cid=to.cid, **{name: text for name, text in told.items() if text})

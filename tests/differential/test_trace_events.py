@@ -131,7 +131,8 @@ async def play(server: ServerProcess, played: list[Row]) -> list[Any]:
         body = json.dumps({"name": name, "storage": "memory", **config}).encode()
         setup.say(b"PUB $JS.API.STREAM.DELETE.%b r.gone 0\r\n\r\n" % name.encode())
         setup.say(b"PUB $JS.API.STREAM.CREATE.%b r.made %d\r\n%b\r\n" % (name.encode(), len(body), body))
-    await setup.listen()
+    while sum(b'"did_create":true' in message[-1] for message in setup.heard) < len(STREAMS):
+        await setup.settle()
     setup.close()
     for name, subjects in {
         "free": ["t.>", "u.live", "u.q g", "u.both", "map.to", "svc.*", "r.>"],

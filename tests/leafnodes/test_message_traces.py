@@ -100,6 +100,7 @@ class Servers:
         for name, subjects in LISTENED.items():
             for sid, subject in enumerate(subjects, 1):
                 peers[name].say(f"SUB {subject} {sid}\r\n".encode())
+        await asyncio.sleep(1.0)  # interest crosses links in its own time
         await asyncio.gather(*(peer.listen() for peer in peers.values()))
         for peer in peers.values():
             peer.heard.clear()
