@@ -35,7 +35,8 @@ class Peer:
         peer.cid = info["client_id"]
         if token is not None:
             options |= {"jwt": token.token(), "sig": token.key.signature(info["nonce"])}
-        said = {"user": user, "pass": "x", "verbose": False, "headers": True, "no_responders": True, "name": peer.name}
+        said = {"user": user, "pass": "x", "name": peer.name, "headers": True, "no_responders": True}
+        said |= dict.fromkeys(("verbose", "pedantic"), False)
         peer.say(b"CONNECT " + json.dumps(said | options).encode() + b"\r\n")
         await peer.settle()
         return peer
