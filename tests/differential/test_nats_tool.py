@@ -180,6 +180,14 @@ SCENARIOS = {
         *account restore FOLDER/account
         stream info S
     """,
+    "traces": """
+        stream add S --subjects=s.> --defaults
+        trace s.a hello
+        trace s.a hello --deliver
+        trace nobody.here hello
+        trace $JS.API.STREAM.INFO.S
+        stream info S
+    """,
     "benchmarks": """
         *bench pub b.x --msgs=1000 --no-progress
         *bench js pub sync b.s --create --purge --msgs=200 --no-progress
@@ -218,7 +226,7 @@ SCENARIOS = {
 NUMBERS = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z| ?[+-]\d\d:?\d\d)?"  # times
     r"|\b\d+(?:\.\d+)?(?:ns|[µu]s|ms|s|m\d+s|m|h\d*m?\d*\w*)\b(?: ago)?"  # durations
-    r"|\b[\d.]+[KM]?/s\b|Client ID: \d+"
+    r"|\b[\d.]+[KM]?/s\b|Client ID: \d+|cid:\d+"
     r"|\b[A-Z0-9]{56}\b|\b[A-Za-z0-9]{22}\b"  # keys and ids
     r"|127\.0\.0\.1:\d+|\b(?:localhost|0\.0\.0\.0):\d+"
 )
