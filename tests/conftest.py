@@ -36,11 +36,17 @@ LONG = (
     "tests/walkthroughs/", "tests/store/test_cache.py", "tests/testing/", "tests/fuzz/",
 )  # fmt: skip
 
+SPARK_SECONDS = (
+    300  # the first of its tests starts a JVM, which takes a minute where other programs want the processors
+)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The order in which workers take files: long ones, then those of many tests."""
     counts = Counter(_file(item.nodeid) for item in items)
     for item in items:
+        if item.nodeid.startswith(LONG[0]) and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SPARK_SECONDS))
         if item.nodeid.startswith(COMPARED) or item.get_closest_marker("differential"):
             item.add_marker(pytest.mark.flaky(reruns=1))
 

@@ -104,8 +104,9 @@ TABLES: tuple[tuple[tuple[str | int, ...], Table, tuple[str, ...]], ...] = (
     (
         ("accounts", "A"),
         keys.ACCOUNT,
-        tuple("users default_permissions jetstream mappings maps exports imports limits".split()),
+        tuple("users default_permissions jetstream mappings maps exports imports limits msg_trace trace_dest".split()),
     ),
+    (("accounts", "A", "msg_trace"), keys.MSG_TRACE, ()),
     (("accounts", "A", "limits"), keys.ACCOUNT_LIMITS, ()),
     (("accounts", "A", "jetstream"), keys.ACCOUNT_JETSTREAM, ()),
     (
@@ -113,10 +114,10 @@ TABLES: tuple[tuple[tuple[str | int, ...], Table, tuple[str, ...]], ...] = (
         {},
         tuple(
             "stream service accounts response response_type threshold response_threshold response_max_time "
-            "response_time account_token_position".split()
+            "response_time account_token_position allow_trace".split()
         ),
     ),
-    (("accounts", "B", "imports", 0), keys.IMPORT, ("stream", "service")),
+    (("accounts", "B", "imports", 0), keys.IMPORT, ("stream", "service", "allow_trace")),
     (("accounts", "B", "imports", 0, "service"), {}, ("account", "subject")),
     (
         ("tls",),
@@ -227,12 +228,17 @@ _OF_READER: Mapping[Any, tuple[Any, ...]] = {
     values.byte_rate: (*_NUMBERS, "1K", "50MB", "1EB", "x"),
     values.leaf_version: ("2.10.0", "2.7.0", "99.99.99", *_TEXTS[:20]),
     values.leaf_nkey: _TEXTS,
+    values.trace_destination: _TEXTS,
+    values.trace_sampling: (*_NUMBERS, "1%", "100%", "50 %", *_TEXTS[:20]),
     values.connection_types: (["STANDARD"], ["MQTT"], [], *_LISTS),
 }
 _OF_KEY: Mapping[str, tuple[Any, ...]] = {
     **dict.fromkeys(("sync", "sync_interval"), ("always", *_LENGTHS)),
     **dict.fromkeys(("timeout", "threshold", "response_threshold", "response_max_time", "response_time"), _LENGTHS),
     "account_token_position": _NUMBERS,
+    "allow_trace": _FLAGS,
+    "msg_trace": ({"dest": "t.x", "sampling": 50}, *_TEXTS),
+    "trace_dest": ({"dest": "t.>"}, *_TEXTS),
     **dict.fromkeys(("mappings", "maps", "headers"), _MAPS),
     **dict.fromkeys(("users", "exports", "imports", "allow", "deny", "accounts", "certs", "pinned_certs"), _LISTS),
 }

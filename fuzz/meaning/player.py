@@ -46,6 +46,7 @@ _EXPECTED_LINES = re.compile(
     r"|maximum (account active )?(connections|subscriptions)"
     r"|broker\.conf:\d+:\d+: |Message Headers|Protocol Violation|Account .*(expired|deleted|changed)|Failed TLS"
     r"|Error trying to connect as leafnode|resource limits exceeded for server"
+    r"|won't be able to trace events|Message tracing disabled"
 )
 _NUMBERS = re.compile(r"\d+")
 _PREFIX = re.compile(r"^\[\d+\] \S+ \S+ ")
