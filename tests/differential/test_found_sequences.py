@@ -72,6 +72,19 @@ FOUND: list[tuple[str, dict[str, Any], tuple[Step, ...]]] = [
         ),
     ),
     (
+        "a message is given up, the next one is acked: a reset begins behind both",
+        LIMITS,
+        (
+            ("create", "A", {"ack_policy": "explicit", "ack_wait": FAR, "max_deliver": 1}),
+            *(("publish", "a", {}) for _ in range(3)),
+            ("fetch", "A", 3),
+            ("delayed", "A", 2, "-NAK 20ms"),
+            ("ack", "A", 1, "+ACK", True),
+            ("reset", "A", 0),
+            ("fetch", "A", 5),
+        ),
+    ),
+    (
         "the last message goes, then a restart: no id is known",
         LIMITS,
         (

@@ -175,6 +175,8 @@ cdef class AckTracker:
         elif cseq == self.floor_cseq + 1 and lowest.cseq > self.floor_cseq:
             self.floor_cseq = lowest.cseq - 1
             self.floor_seq = lowest.seq - 1
+        elif self.passed_cseq:
+            self._pass_over(cseq)
 
     cdef bint ack(self, uint64_t seq, uint64_t cseq) except -1:
         cdef PendingEntry* entry = self.pending.find(seq)
@@ -297,7 +299,10 @@ cdef class AckTracker:
         return 0
 
     cdef void _pass_over(self, uint64_t cseq) noexcept:
-        """Message `cseq` was given up: the floor that is told of stays, but nothing goes back to what is in front of it."""
+        """Message `cseq` is given up, or finished behind one that was.
+
+        The floor that is told of stays, but nothing goes back to what is in front of it.
+        """
         cdef PendingEntry* lowest = self.pending.first()
         if lowest == NULL:
             self.passed_cseq = self.delivered_cseq
