@@ -32,6 +32,7 @@ def is_known(stream: dict[str, Any], done: Some[Step], places: Some[str], theirs
     return (
         _keeps_one(step, places)
         or _leaves_its_first(stream, step, places, theirs, ours)
+        or _keeps_its_first(done, places, theirs, ours)
         or _forgets_an_idle_purge(stream, done, places, ours)
         or _passes_what_it_looked_at(step, places, theirs, ours)
         or _forgets_later_acks(step, places, theirs, ours)
@@ -94,6 +95,18 @@ def _leaves_its_first(stream: dict[str, Any], step: Step, places: Some[str], the
         if theirs[at].get("num_ack_pending", 0) > ours[at].get("num_ack_pending", 0)
     )
     return all(place in waiting or place.endswith(_FIRST) for place in places)
+
+
+def _keeps_its_first(done: Some[Step], places: Some[str], theirs: Any, ours: Any) -> bool:
+    """Behind a purge up to a sequence: nats-server names the first message on when a limit has removed it."""
+    if not any(step[0] == "purge" and "seq" in step[1] for step in done) or not _is_state(ours):
+        return False
+    return bool(
+        done[-1][0] == "publish"
+        and theirs[0]["state"]["first_seq"] < ours[0]["state"]["first_seq"]
+        and theirs[0]["state"]["messages"] == ours[0]["state"]["messages"]
+        and _all_begin(places, ("/0/state/first_", "/0/state/num_deleted"))
+    )
 
 
 def _forgets_an_idle_purge(stream: dict[str, Any], done: Some[Step], places: Some[str], ours: Any) -> bool:
