@@ -36,6 +36,7 @@ def is_known(stream: dict[str, Any], done: Some[Step], places: Some[str], theirs
         or _forgets_an_idle_purge(stream, done, places, ours)
         or _passes_what_it_looked_at(step, places, theirs, ours)
         or _forgets_later_acks(step, places, theirs, ours)
+        or _leaves_pending(step, places, theirs, ours)
         or _gives_up_later(done, places)
         or _begins_behind_the_purge(done, places)
         or _takes_along_more(done, places, ours)
@@ -135,6 +136,19 @@ def _forgets_later_acks(step: Step, places: Some[str], theirs: Any, ours: Any) -
     consumers = [(theirs[at], ours[at]) for at in (int(place.split("/")[1]) for place in places)]
     return all(
         right["num_ack_pending"] and left["ack_floor"]["consumer_seq"] < right["ack_floor"]["consumer_seq"]
+        for left, right in consumers
+    )
+
+
+def _leaves_pending(step: Step, places: Some[str], theirs: Any, ours: Any) -> bool:
+    """A purge of some of a consumer's subjects: nats-server leaves removed messages pending, its floor below them."""
+    told = ("/num_ack_pending", "/ack_floor/consumer_seq", "/ack_floor/stream_seq")
+    if step[0] != "purge" or "filter" not in step[1] or not _is_state(ours) or not _all_end(places, told):
+        return False
+    consumers = [(theirs[at], ours[at]) for at in (int(place.split("/")[1]) for place in places)]
+    return all(
+        left["num_ack_pending"] > right["num_ack_pending"]
+        and all(left["ack_floor"][key] <= right["ack_floor"][key] for key in ("consumer_seq", "stream_seq"))
         for left, right in consumers
     )
 
