@@ -7,7 +7,6 @@ class SubjectState:
     subject: bytes
     count: int
     last: int
-    def __init__(self, subject: bytes) -> None: ...
 
 class SubjectFilter:
     patterns: tuple[bytes, ...]
