@@ -17,6 +17,7 @@ from tests.support.traces import Peer, event_of, publish
 pytestmark = pytest.mark.differential
 
 ONLY = "Nats-Trace-Only: true"
+STEP_S = 0.2  # what streams and services answer comes in front of what is said next
 PARENT = "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-"
 CONFIG = """
 jetstream { store_dir: STORE, domain: dom }
@@ -156,7 +157,7 @@ async def play(server: ServerProcess, played: list[Row]) -> list[Any]:
         peers[row.publisher].say(publish(row.subject, headers, reply, row.body))
         await asyncio.gather(*(peer.settle() for peer in peers.values()))
         if row.subject[:3] in ("st.", "it.", "tf.", "na.", "ful", "$JS", "$SY", "u.b"):
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(STEP_S)
     await asyncio.gather(*(peer.listen() for peer in peers.values()))
     for name, peer in peers.items():
         heard = [_shown(message, cids) for message in peer.heard]

@@ -12,7 +12,7 @@ from typing import Any
 from jetbroker.jetstream.backup.archive.s2 import S2Reader
 from tests.support.jwts import User
 
-QUIET_S = 0.3
+QUIET_S = 1.0
 GENERATED = re.compile(rb"_R_\.[\w.]+")
 
 
