@@ -7,27 +7,21 @@ meanwhile no longer has its checksum.
 import os
 
 from libc.stdint cimport uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 
 from jetbroker.store.log.slices import next_piece
 
 from jetbroker.store.format.records cimport (
-    KIND_MESSAGE, record_headers, record_headers_len, record_is_valid, record_kind, record_length, record_payload,
-    record_payload_len, record_seq, record_subject, record_subject_len, record_time,
+    KIND_MESSAGE, record_is_valid, record_kind, record_length, record_seq, record_time,
 )
 from jetbroker.store.log.filelog cimport FileLog
+from jetbroker.store.log.segment cimport grow
 from jetbroker.store.log.segment_files cimport FileSegment
+from jetbroker.store.log.segmented cimport point_into
 from jetbroker.store.log.stream_log cimport READ_DAMAGED, READ_MISSING, READ_OK, StoredMessage
 
 cdef Py_ssize_t READ_BYTES = 1024 * 1024
 cdef uint64_t ALL_SLOTS = <uint64_t>1 << 62
-
-
-cdef void* grown(void* p, size_t size) except NULL:
-    p = realloc(p, size)
-    if p == NULL:
-        raise MemoryError
-    return p
 
 
 cdef class Run:
@@ -85,7 +79,7 @@ cdef class Run:
     cdef int _add(self, FileSegment segment, Py_ssize_t slot, Py_ssize_t length) except -1:
         cdef Place* place
         if self.count == self.room:
-            self.places = <Place*>grown(self.places, (2 * self.room + 1024) * sizeof(Place))
+            self.places = <Place*>grow(self.places, (2 * self.room + 1024) * sizeof(Place))
             self.room = 2 * self.room + 1024
         place = &self.places[self.count]
         place.seq = segment.first_seq + slot
@@ -113,12 +107,7 @@ cdef class Run:
         self.at += 1
         out.seq = place.seq
         out.time_ns = record_time(record)
-        out.subject = record_subject(record)
-        out.subject_len = record_subject_len(record)
-        out.headers = record_headers(record)
-        out.headers_len = record_headers_len(record)
-        out.payload = record_payload(record)
-        out.payload_len = record_payload_len(record)
+        point_into(record, out)
         return READ_OK
 
     cdef int _read(self, const Place* place) except -1:
@@ -127,7 +116,7 @@ cdef class Run:
         cdef uint64_t rest = <uint64_t>last.offset + last.length - place.offset
         cdef Py_ssize_t want = max(<Py_ssize_t>min(rest, <uint64_t>READ_BYTES), <Py_ssize_t>place.length)
         if want > self.capacity:
-            self.data = <char*>grown(self.data, want)
+            self.data = <char*>grow(self.data, want)
             self.capacity = want
         self.offset = place.offset
         self.length = 0

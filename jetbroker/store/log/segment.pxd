@@ -4,6 +4,9 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from jetbroker.store.format.records cimport SIZE_HAS_HEADERS, SIZE_MASK
 from jetbroker.store.log.subject_index cimport SlotLinks, SubjectTable
 
+# Memory of this size in place of `p`, with its content. Raises MemoryError.
+cdef void* grow(void* p, size_t size) except NULL
+
 
 cdef class SubjectSet:
     """Which subject ids of one segment a filter matches."""

@@ -4,11 +4,24 @@ Where the bytes live is left to the subclasses, through the methods marked as ho
 """
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
+from jetbroker.store.format.records cimport (
+    record_headers, record_headers_len, record_payload, record_payload_len, record_subject, record_subject_len,
+)
 from jetbroker.store.log.stream_log cimport StoredMessage, StreamLog, SubjectFilter, SubjectState
 from jetbroker.store.log.segment cimport Segment, SubjectSet
 from jetbroker.store.log.gaps cimport Gaps
 from jetbroker.store.log.live_subjects cimport LiveSubjects
 from jetbroker.store.log.subject_states cimport SubjectStates
+
+
+cdef inline void point_into(const char* record, StoredMessage* out) noexcept nogil:
+    """Subject, headers and payload of a message are those of this record."""
+    out.subject = record_subject(record)
+    out.subject_len = record_subject_len(record)
+    out.headers = record_headers(record)
+    out.headers_len = record_headers_len(record)
+    out.payload = record_payload(record)
+    out.payload_len = record_payload_len(record)
 
 
 cdef class StoreTotals:

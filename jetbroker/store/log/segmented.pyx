@@ -7,8 +7,7 @@ from jetbroker import limits
 from jetbroker.errors import SequenceError
 
 from jetbroker.store.format.records cimport (
-    KIND_MESSAGE, OFFSET_EMPTY, RECORD_HEADER, SIZE_HAS_HEADERS, SUBJECT_NONE, put_record, record_headers,
-    record_headers_len, record_payload, record_payload_len, record_subject, record_subject_len,
+    KIND_MESSAGE, OFFSET_EMPTY, RECORD_HEADER, SIZE_HAS_HEADERS, SUBJECT_NONE, put_record,
 )
 from jetbroker.store.log.stream_log cimport (
     FLAG_MSG_ID, READ_DAMAGED, READ_LATER, READ_MISSING, READ_OK, StoredMessage, SubjectFilter, SubjectState,
@@ -170,12 +169,7 @@ cdef class SegmentedLog(StreamLog):
             self.found_damaged(segment, slot)
             return READ_DAMAGED
         out.time_ns = segment.times[slot]
-        out.subject = record_subject(record)
-        out.subject_len = record_subject_len(record)
-        out.headers = record_headers(record)
-        out.headers_len = record_headers_len(record)
-        out.payload = record_payload(record)
-        out.payload_len = record_payload_len(record)
+        point_into(record, out)
         return READ_OK
 
     cdef int read(self, uint64_t seq, StoredMessage* out) except -1:
