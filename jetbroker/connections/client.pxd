@@ -2,7 +2,7 @@
 cimport cython
 from jetbroker.auth.permissions cimport Permissions
 from jetbroker.connections.connection cimport Connection
-from jetbroker.connections.output cimport ClientOutput
+from jetbroker.connections.halves cimport ClientOutput
 from jetbroker.connections.subscriptions cimport ClientSubscriptions
 from jetbroker.routing.mapping cimport Mappings
 from jetbroker.routing.router cimport Route, Router

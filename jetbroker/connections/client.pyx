@@ -8,7 +8,7 @@ from libc.string cimport memcmp
 from jetbroker.clock cimport monotonic_ns
 from jetbroker.auth.permissions cimport Permissions, Responses
 from jetbroker.connections.connection cimport Connection
-from jetbroker.connections.output cimport LOOK_DENIED, LOOK_REPLIES, LOOK_TRACE, ClientOutput, Shared
+from jetbroker.connections.halves cimport LOOK_DENIED, LOOK_REPLIES, LOOK_TRACE, ClientOutput, Shared
 from jetbroker.connections.subscriptions cimport ClientSubscriptions, retire
 from jetbroker.routing.router cimport Route, Router
 from jetbroker.routing.subscription cimport Receiver, Subscription

@@ -19,7 +19,7 @@ from jetbroker.connections.handshake import read_info
 from jetbroker.connections.info import ServerInfo
 from jetbroker.connections.login import Logins
 from jetbroker.connections.memory import Footprint
-from jetbroker.connections.output import Shared
+from jetbroker.connections.halves import Shared
 from jetbroker.connections.tls_queue import TlsQueue
 from jetbroker.connections.trace import tracer_of
 from jetbroker.connections.unauthenticated import Unauthenticated

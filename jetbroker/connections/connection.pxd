@@ -2,7 +2,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
-from jetbroker.connections.input cimport ConnectionInput
+from jetbroker.connections.halves cimport ConnectionInput
 from jetbroker.routing.router cimport Router
 
 

@@ -1,7 +1,6 @@
 from typing import Any, final
 
-from jetbroker.connections.input import ConnectionInput
-from jetbroker.connections.output import ConnectionOutput, Shared
+from jetbroker.connections.halves import ConnectionInput, ConnectionOutput, Shared
 from jetbroker.routing.router import Router
 
 @final

@@ -4,8 +4,7 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 
 from jetbroker.clock cimport monotonic_ns
-from jetbroker.connections.input cimport CLOSED, CLOSES, ConnectionInput
-from jetbroker.connections.output cimport ConnectionOutput, Shared
+from jetbroker.connections.halves cimport CLOSED, CLOSES, ConnectionInput, ConnectionOutput, Shared
 from jetbroker.tick cimport PHASE_FLUSH
 from jetbroker.wire.parser cimport Parser
 from jetbroker.wire.subjects cimport has_wildcard

@@ -21,7 +21,7 @@ from jetbroker.config.options import SYSTEM_ACCOUNT, Options
 from jetbroker.connections.closed import ClosedConnections, Traffic
 from jetbroker.connections.ending import REASON, Ending
 from jetbroker.connections.events import Witness
-from jetbroker.connections.output import Shared
+from jetbroker.connections.halves import Shared
 from jetbroker.connections.tls_queue import TlsQueue
 from jetbroker.connections.trace import tracer_of
 from jetbroker.connections.unauthenticated import Unauthenticated

@@ -3,7 +3,7 @@ cimport cython
 
 from jetbroker.auth.permissions cimport Permissions, Responses
 from jetbroker.connections.connection cimport Connection
-from jetbroker.connections.output cimport ConnectionOutput
+from jetbroker.connections.halves cimport ConnectionOutput
 from jetbroker.leafnodes.interest cimport Ledger, LinkView
 from jetbroker.leafnodes.subscriptions cimport LinkSubscriptions
 from jetbroker.routing.links cimport LinkReceiver

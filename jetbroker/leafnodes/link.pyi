@@ -3,7 +3,7 @@ from typing import Any, final
 from jetbroker.accounts.account import Account
 from jetbroker.auth.permissions import Permissions
 from jetbroker.connections.connection import Connection
-from jetbroker.connections.output import Shared
+from jetbroker.connections.halves import Shared
 from jetbroker.errors import ProtocolError
 from jetbroker.leafnodes.interest import Ledger, LinkView
 from jetbroker.leafnodes.peer import Peer

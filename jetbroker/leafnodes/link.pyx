@@ -8,8 +8,9 @@ from libc.string cimport memchr, memcmp, memcpy
 from jetbroker.auth.permissions cimport Permissions, Responses
 from jetbroker.clock cimport monotonic_ns
 from jetbroker.connections.connection cimport Connection
-from jetbroker.connections.input cimport CLOSES, FlowEvent
-from jetbroker.connections.output cimport LOOK_CLOSED, LOOK_FULL, LOOK_TRACE, ConnectionOutput, Shared
+from jetbroker.connections.halves cimport (
+    CLOSES, LOOK_CLOSED, LOOK_FULL, LOOK_TRACE, ConnectionOutput, FlowEvent, Shared,
+)
 from jetbroker.leafnodes.interest cimport Ledger, LinkView
 from jetbroker.leafnodes.subscriptions cimport LinkSubscriptions, name_of
 from jetbroker.routing.links cimport LinkReceiver

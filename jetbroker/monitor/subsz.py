@@ -8,7 +8,7 @@ from jetbroker import limits
 from jetbroker.accounts.account import Account
 from jetbroker.accounts.streams import Shadow
 from jetbroker.connections.closed import subscription_record
-from jetbroker.connections.output import ClientOutput
+from jetbroker.connections.halves import ClientOutput
 from jetbroker.monitor.connz import DEFAULT_LIMIT, subscription_row
 from jetbroker.monitor.options import SubszOptions
 from jetbroker.monitor.query import BadRequest, Query

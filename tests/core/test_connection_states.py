@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from jetbroker.connections.client import STAGES, Stage, StageEvent
 from jetbroker.connections.handshake import ConnectOptions
-from jetbroker.connections.input import FLOWS, Flow, FlowEvent
+from jetbroker.connections.halves import FLOWS, Flow, FlowEvent
 from tests.core.test_turns import COUNT, flood
 from tests.support.inprocess import World
 

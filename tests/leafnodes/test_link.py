@@ -9,7 +9,7 @@ import pytest
 
 from jetbroker.auth.permissions import Permissions
 from jetbroker.config.options import PermissionsOptions, ResponsePermissions, SubjectPermissions
-from jetbroker.connections.output import Shared
+from jetbroker.connections.halves import Shared
 from jetbroker.errors import ProtocolError
 from jetbroker.leafnodes.events import LinkEvents
 from jetbroker.leafnodes.interest import Ledger

@@ -10,7 +10,7 @@ from jetbroker.auth.permissions import Permissions
 from jetbroker.config.options import PermissionsOptions
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.handshake import ConnectOptions
-from jetbroker.connections.output import Shared
+from jetbroker.connections.halves import Shared
 from jetbroker.errors import ProtocolError
 from jetbroker.routing.router import Router
 from jetbroker.tick import Tick

@@ -12,8 +12,7 @@ from jetbroker.forms.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.consumers.core cimport ConsumerAdvisories, ConsumerTurn, Delivery
 from jetbroker.jetstream.consumers.cursor cimport StreamCursor
 from jetbroker.jetstream.consumers.dead_letters cimport DeadLetters
-from jetbroker.jetstream.consumers.pending cimport ENTRY_EXHAUSTED, ENTRY_HELD, PendingEntry
-from jetbroker.jetstream.consumers.tracker cimport POLICY_ALL, AckTracker
+from jetbroker.jetstream.consumers.tracker cimport ENTRY_EXHAUSTED, ENTRY_HELD, POLICY_ALL, AckTracker, PendingEntry
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.wire.message cimport Message
 

@@ -393,7 +393,9 @@ cdef class Consumer(StreamConsumer):
 
     cdef int64_t _earliest(self) except? -1:
         """When something has to happen without a message; 0: never."""
-        cdef int64_t when = sooner(sooner(self.delivery.earliest(), self.idle.at_ns), self.letters.due_ns())
+        cdef int64_t when = sooner(self.delivery.earliest(), self.idle.at_ns)
+        if self.letters.heap:
+            when = sooner(when, self.letters.due_ns())
         if self.paused_until_ns:
             when = sooner(
                 when, self.turn.now_ns + min(max(self.paused_until_ns - wall_clock_ns(), 1), PAUSE_LOOK_NS))

@@ -3,8 +3,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.jetstream.consumers.cursor cimport StreamCursor
-from jetbroker.jetstream.consumers.pending cimport PendingEntry
-from jetbroker.jetstream.consumers.tracker cimport AckTracker
+from jetbroker.jetstream.consumers.tracker cimport AckTracker, PendingEntry
 from jetbroker.jetstream.timing.work_turns cimport Worker
 from jetbroker.routing.router cimport Route, Router
 from jetbroker.routing.subscription cimport Receiver

@@ -11,9 +11,8 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from jetbroker.clock cimport monotonic_ns
 from jetbroker.forms.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.consumers.cursor cimport StreamCursor
-from jetbroker.jetstream.consumers.pending cimport ENTRY_EXHAUSTED, PendingEntry
+from jetbroker.jetstream.consumers.tracker cimport ENTRY_EXHAUSTED, POLICY_NONE, AckTracker, PendingEntry
 from jetbroker.jetstream.consumers.snapshot cimport encode_snapshot
-from jetbroker.jetstream.consumers.tracker cimport POLICY_NONE, AckTracker
 from jetbroker.jetstream.timing.work_turns cimport Worker, WorkTurns
 from jetbroker.routing.router cimport Route, Router, charge_publisher
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription

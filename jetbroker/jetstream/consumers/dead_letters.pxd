@@ -3,8 +3,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.jetstream.consumers.core cimport ConsumerAdvisories, ConsumerTurn, Forsaken
-from jetbroker.jetstream.consumers.pending cimport PendingEntry
-from jetbroker.jetstream.consumers.tracker cimport AckTracker
+from jetbroker.jetstream.consumers.tracker cimport AckTracker, PendingEntry
 from jetbroker.jetstream.streams.stream cimport Stream
 
 

@@ -11,8 +11,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.clock cimport monotonic_ns
 from jetbroker.jetstream.consumers.core cimport ConsumerAdvisories, ConsumerTurn, Forsaken
-from jetbroker.jetstream.consumers.pending cimport ENTRY_HELD, PendingEntry
-from jetbroker.jetstream.consumers.tracker cimport POLICY_ALL, AckTracker
+from jetbroker.jetstream.consumers.tracker cimport ENTRY_HELD, POLICY_ALL, AckTracker, PendingEntry
 from jetbroker.jetstream.streams.letters cimport holds_letter, put_letter, refuses_letters
 from jetbroker.jetstream.streams.stream cimport Stream
 from jetbroker.saturate cimport add_int64

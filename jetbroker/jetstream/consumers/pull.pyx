@@ -1,32 +1,456 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Pull: requests that wait for messages, and how they get them (see pull.pxd)."""
+"""Pull: requests that wait for messages, which of them is next, and how they get them (see pull.pxd).
+
+Of the priority policies `prioritized` is the order of the queue itself (WaitingQueue.sort_by_level); the others choose
+from it.
+"""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memcmp
 
-from jetbroker.forms.timestamps cimport wall_clock_ns
+from jetbroker.forms.timestamps cimport format_timestamp, wall_clock_ns
 from jetbroker.jetstream.consumers.core cimport (
-    OUTLOOK_AGAIN, OUTLOOK_NEW, OUTLOOK_NOTHING, SENT_OK, SENT_TOO_LARGE, TICK_BYTES, TICK_MESSAGES,
-    ConsumerCore, Delivery, Inactivity, sooner,
+    OUTLOOK_AGAIN, OUTLOOK_NEW, OUTLOOK_NOTHING, SENT_OK, SENT_TOO_LARGE, TICK_BYTES, TICK_MESSAGES, ConsumerCore,
+    Delivery, Inactivity, sooner,
 )
-from jetbroker.jetstream.consumers.pending cimport PendingEntry
-from jetbroker.jetstream.consumers.priority cimport (
-    CHOICE_AGAIN, CHOICE_HEAD, CHOICE_LATER, CHOICE_NOBODY, group_state, policy_for, tell_unpinned,
-)
-from jetbroker.jetstream.consumers.waiting cimport (
-    DUE_NO_MESSAGES, DUE_TIMEOUT, GroupTerms, WaitingQueue, WaitingRequest,
-)
+from jetbroker.jetstream.consumers.tracker cimport PendingEntry
+from jetbroker.routing.router cimport Router
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.saturate cimport add_int64, subtract_int64
 from jetbroker.store.log.stream_log cimport StoredMessage, SubjectFilter
 from jetbroker.tick cimport TickTask
 from jetbroker.wire.message cimport Message
 
-from jetbroker.jetstream.consumers import status as texts
-from jetbroker.jetstream.consumers.pull_request import PullLimits, PullRequestError, parse_pull_request
 from jetbroker.forms.api_level import LEVEL_HEADER, level_supported
+from jetbroker.forms.timestamps import ZERO_TIMESTAMP
+from jetbroker.jetstream.consumers import status as texts
+from jetbroker.jetstream.consumers.pull_request import (
+    REMEMBERED_BYTES, PullLimits, PullRequestError, parse_pull_request,
+)
+from jetbroker.jetstream.models.names import random_name
 from jetbroker.tick import REST
 from jetbroker.wire.headers import header_value
+
+
+cdef class GroupTerms:
+    """What a pull request says of its priority group."""
+
+    def __init__(self, object asked) -> None:
+        """`asked` is a PriorityGroup."""
+        self.group = asked.group
+        self.pin = asked.id
+        self.min_pending = asked.min_pending
+        self.min_ack_pending = asked.min_ack_pending
+        self.level = asked.priority
+
+
+cdef class WaitingRequest:
+    """One request; times are monotonic nanoseconds."""
+
+    def __init__(self, bytes reply not None, object request, int64_t now_ns) -> None:
+        """`request` is a PullRequest."""
+        self.reply = reply
+        self.left = request.batch
+        self.bounded = request.max_bytes > 0
+        self.bytes_left = request.max_bytes
+        self.no_wait = request.no_wait
+        if request.expires:
+            self.expires_ns = add_int64(now_ns, request.expires)
+        if request.idle_heartbeat > 0:
+            self.heartbeat_ns = request.idle_heartbeat
+            self.next_heartbeat_ns = add_int64(now_ns, self.heartbeat_ns)
+
+    cdef int level(self) noexcept:
+        return self.terms.level if self.terms is not None else LEVELS - 1
+
+    cdef bint wanted(self, Router router) except -1:
+        if self.route is None or self.route.stale:
+            self.route = router.route(PyBytes_AS_STRING(self.reply), PyBytes_GET_SIZE(self.reply))
+            if self.watcher is not None:
+                router.watch(self.route, self.watcher)
+        return self.route.reaches()
+
+    cdef bint exhausted(self) noexcept:
+        return self.no_wait and (self.delivered > 0 or self.expires_ns == 0)
+
+    cdef DueState state_at(self, int64_t now_ns, bint blocked) noexcept:
+        if self.expires_ns and self.expires_ns <= now_ns:
+            return DUE_TIMEOUT
+        if blocked and self.exhausted():
+            return DUE_NO_MESSAGES
+        if self.heartbeat_ns and self.next_heartbeat_ns <= now_ns:
+            return DUE_HEARTBEAT
+        return DUE_NOTHING
+
+    cdef int release(self, Router router) except -1:
+        if self.route is not None and self.watcher is not None:
+            router.unwatch(self.route, self.watcher)
+        self.watcher = None
+        return 0
+
+
+cdef class WaitingQueue:
+    """The ring of waiting requests. `watcher` hears when a requester may have left."""
+
+    def __init__(self, Router router not None, TickTask watcher=None) -> None:
+        self.router = router
+        self.watcher = watcher
+
+    cdef int push(self, WaitingRequest request) except -1:
+        request.watcher = self.watcher
+        self.append(request)
+        self.note_event(request)
+        # from now on its route is watched
+        request.wanted(self.router)
+        return 0
+
+    cdef void append(self, WaitingRequest request) noexcept:
+        if self.tails is not None:
+            self._insert(request)
+            return
+        request.next = None
+        if self.tail is None:
+            self.head = request
+        else:
+            self.tail.next = request
+        self.tail = request
+        self.count += 1
+
+    cdef void _insert(self, WaitingRequest request) noexcept:
+        """Behind the others of its level."""
+        cdef WaitingRequest before = None
+        cdef int level = request.level()
+        cdef int i = level
+        while before is None and i >= 0:
+            before = <WaitingRequest>self.tails[i]
+            i -= 1
+        if before is None:
+            request.next = self.head
+            self.head = request
+        else:
+            request.next = before.next
+            before.next = request
+        if request.next is None:
+            self.tail = request
+        self.tails[level] = request
+        self.count += 1
+
+    cdef int sort_by_level(self, bint wanted) except -1:
+        """Have levels, or one line for all."""
+        cdef list requests
+        cdef WaitingRequest request
+        if wanted == (self.tails is not None):
+            return 0
+        requests = self._unlink_all()
+        self.tails = [None] * LEVELS if wanted else None
+        for request in requests:
+            self.append(request)
+        return 0
+
+    cdef WaitingRequest pop(self):
+        cdef WaitingRequest request = self.unlink()
+        request.release(self.router)
+        return request
+
+    cdef WaitingRequest unlink(self):
+        cdef WaitingRequest request = self.head
+        self.head = request.next
+        if self.head is None:
+            self.tail = None
+        if self.tails is not None and self.tails[request.level()] is request:
+            self.tails[request.level()] = None
+        request.next = None
+        self.count -= 1
+        return request
+
+    cdef void rotate(self) noexcept:
+        cdef WaitingRequest request = self.head
+        if request is self.tail:
+            return
+        if self.tails is not None:
+            self.append(self.unlink())
+            return
+        self.head = request.next
+        request.next = None
+        self.tail.next = request
+        self.tail = request
+
+    cdef void note_event(self, WaitingRequest request) noexcept:
+        if request.expires_ns and (self.next_event_ns == 0 or request.expires_ns < self.next_event_ns):
+            self.next_event_ns = request.expires_ns
+        if request.heartbeat_ns and (self.next_event_ns == 0 or request.next_heartbeat_ns < self.next_event_ns):
+            self.next_event_ns = request.next_heartbeat_ns
+
+    cdef list take_due(self, int64_t now_ns, bint blocked):
+        cdef list due = []
+        cdef set gone = set()
+        cdef WaitingRequest request
+        self._find_next_event()
+        if self.next_event_ns == 0 or self.next_event_ns > now_ns:
+            return due
+        request = self.head
+        while request is not None:
+            request.due = request.state_at(now_ns, blocked)
+            if request.due != DUE_NOTHING:
+                due.append(request)
+            if request.due == DUE_HEARTBEAT:
+                request.next_heartbeat_ns = add_int64(now_ns, request.heartbeat_ns)
+            elif request.due != DUE_NOTHING:
+                gone.add(request)
+            request = request.next
+        self._take(gone)
+        self._find_next_event()
+        return due
+
+    cdef int _find_next_event(self) except -1:
+        cdef WaitingRequest request = self.head
+        self.next_event_ns = 0
+        while request is not None:
+            self.note_event(request)
+            request = request.next
+        return 0
+
+    cdef list take_exhausted(self):
+        cdef set gone = set()
+        cdef WaitingRequest request = self.head
+        while request is not None:
+            if request.exhausted():
+                gone.add(request)
+            request = request.next
+        return self._take(gone)
+
+    cdef list take_unwanted(self, Router router):
+        cdef set gone = set()
+        cdef WaitingRequest request = self.head
+        while request is not None:
+            if not request.wanted(router):
+                gone.add(request)
+            request = request.next
+        return self._take(gone)
+
+    cdef list take_all(self):
+        cdef list out = []
+        while self.count:
+            out.append(self.pop())
+        self.next_event_ns = 0
+        return out
+
+    cdef int64_t wanted_messages(self) noexcept:
+        cdef int64_t total = 0
+        cdef WaitingRequest request = self.head
+        while request is not None:
+            total = add_int64(total, request.left)
+            request = request.next
+        return total
+
+    cdef list _take(self, set gone):
+        cdef list out = []
+        cdef WaitingRequest request
+        if not gone:
+            return out
+        for request in self._unlink_all():
+            if request in gone:
+                request.release(self.router)
+                out.append(request)
+            else:
+                self.append(request)
+        return out
+
+    cdef list _unlink_all(self):
+        cdef list out = []
+        while self.count:
+            out.append(self.unlink())
+        return out
+
+
+cdef int PIN_LETTERS = 22
+cdef dict NOBODY = {"pinned_ts": ZERO_TIMESTAMP}
+
+
+cdef class PriorityPolicy:
+    """Looks for whom a message is, from the head of the queue on; who has to wait goes to the end."""
+
+    def __init__(self) -> None:
+        self.ended = []
+
+    cdef int choose(self, WaitingQueue queue, ConsumerCore core, bint again, Py_ssize_t* steps) except -1:
+        cdef WaitingRequest request
+        cdef int verdict
+        cdef int choice = CHOICE_NOBODY
+        self.prepare(core, again)
+        while queue.count:
+            if steps[0] >= STEPS_A_TURN:
+                choice = CHOICE_LATER
+                break
+            steps[0] += 1
+            request = queue.head
+            if self._expired_or_left(queue, request, core.turn.now_ns):
+                continue
+            verdict = self.judge(request)
+            if verdict == VERDICT_SERVE:
+                self.skipped = 0
+                choice = CHOICE_HEAD
+                break
+            if verdict == VERDICT_WRONG_PIN:
+                self.ended.append((queue.pop(), texts.WRONG_PIN))
+                continue
+            queue.rotate()
+            self.skipped += 1
+            if self.skipped >= queue.count:
+                self.skipped = 0
+                break
+        return CHOICE_AGAIN if self.ended else choice
+
+    cdef int _expired_or_left(self, WaitingQueue queue, WaitingRequest request, int64_t now_ns) except -1:
+        if request.expires_ns and request.expires_ns <= now_ns:
+            self.ended.append((queue.pop(), texts.REQUEST_TIMEOUT))
+        elif request.wanted(queue.router):
+            return False
+        else:
+            queue.pop()
+        return True
+
+    cdef list take_ended(self):
+        cdef list ended = self.ended
+        self.ended = []
+        return ended
+
+    cdef int prepare(self, ConsumerCore core, bint again) except -1:
+        return 0
+
+    cdef int judge(self, WaitingRequest request) except -1:
+        raise NotImplementedError
+
+    cdef int missed(self, WaitingRequest request) except -1:
+        return 0
+
+    cdef bytes refusal(self, GroupTerms terms, int64_t now_ns):
+        return None
+
+    cdef int run_timers(self, int64_t now_ns) except -1:
+        return 0
+
+    cdef int unpin(self) except -1:
+        return 0
+
+    cdef dict state(self):
+        return NOBODY
+
+
+cdef class OverflowPolicy(PriorityPolicy):
+    """A request may wait until enough messages are ahead, or enough of them unacknowledged."""
+
+    cdef int prepare(self, ConsumerCore core, bint again) except -1:
+        # as in nats-server, which has not subtracted the message at hand yet, and adds one to all it has
+        cdef int64_t ahead = <int64_t>core.cursor.ahead() + 1 if again else max(<int64_t>core.cursor.ahead(), <int64_t>1)
+        cdef int64_t unacked = core.tracker.pending.count
+        if ahead != self.ahead or unacked != self.unacked:
+            self.skipped = 0
+        self.ahead = ahead
+        self.unacked = unacked
+        return 0
+
+    cdef int judge(self, WaitingRequest request) except -1:
+        cdef GroupTerms terms = request.terms
+        if terms is None or (terms.min_pending <= 0 and terms.min_ack_pending <= 0):
+            return VERDICT_SERVE
+        if 0 < terms.min_pending <= self.ahead or 0 < terms.min_ack_pending <= self.unacked:
+            return VERDICT_SERVE
+        return VERDICT_SKIP
+
+
+cdef class PinnedClientPolicy(PriorityPolicy):
+    """One client gets all messages: the first one, until it is gone for the timeout or is unpinned."""
+
+    def __init__(self, ConsumerCore core not None) -> None:
+        PriorityPolicy.__init__(self)
+        self.core = core
+        self.pin = ""
+        core.envelope.stamp(texts.pin_header(""))
+
+    cdef int judge(self, WaitingRequest request) except -1:
+        cdef GroupTerms terms = request.terms
+        if not self.pin:
+            if terms is not None and terms.pin:
+                return VERDICT_WRONG_PIN
+            if terms is not None:
+                self._assign(request)
+            return VERDICT_SERVE
+        if terms is None or not terms.pin:
+            return VERDICT_SKIP
+        return VERDICT_SERVE if terms.pin == self.pin else VERDICT_WRONG_PIN
+
+    cdef int _assign(self, WaitingRequest request) except -1:
+        self.pin = random_name(PIN_LETTERS)
+        self.group = request.terms.group
+        self.since_ns = wall_clock_ns()
+        self.newcomer = request
+        request.terms.pin = self.pin
+        self.core.envelope.stamp(texts.pin_header(self.pin))
+        self._touch(self.core.turn.now_ns)
+        return self.core.advisories.add("PINNED", "consumer_group_pinned", {
+            "account": self.core.router.account_name, "group": self.group, "pinned_id": self.pin,
+        })
+
+    cdef int missed(self, WaitingRequest request) except -1:
+        # a message that is too large for the newcomer does not pin it
+        return self.unpin() if request is self.newcomer and not request.delivered else 0
+
+    cdef bytes refusal(self, GroupTerms terms, int64_t now_ns):
+        if not self.pin or not terms.pin:
+            return None
+        if terms.pin != self.pin:
+            return texts.PIN_MISMATCH
+        self._touch(now_ns)
+        return None
+
+    cdef int _touch(self, int64_t now_ns) except -1:
+        self.due_ns = add_int64(now_ns, self.timeout_ns)
+        return 0
+
+    cdef int run_timers(self, int64_t now_ns) except -1:
+        cdef str group = self.group
+        if self.due_ns == 0 or self.due_ns > now_ns:
+            return 0
+        self.unpin()
+        return tell_unpinned(self.core, group, "timeout")
+
+    cdef int unpin(self) except -1:
+        self.pin = self.group = ""
+        self.newcomer = None
+        self.due_ns = self.since_ns = self.skipped = 0
+        self.core.envelope.stamp(texts.pin_header(""))
+        return 0
+
+    cdef dict state(self):
+        if not self.pin:
+            return NOBODY
+        return {"pinned_client_id": self.pin, "pinned_ts": format_timestamp(self.since_ns)}
+
+
+cdef PriorityPolicy policy_for(object config, PriorityPolicy before, ConsumerCore core):
+    """What chooses by a (changed) ConsumerConfig; None: the order of the queue alone."""
+    cdef PinnedClientPolicy pinned
+    if config.priority_policy == "pinned_client":
+        pinned = before if isinstance(before, PinnedClientPolicy) else PinnedClientPolicy(core)
+        pinned.timeout_ns = config.priority_timeout
+        return pinned
+    if isinstance(before, PinnedClientPolicy):
+        pinned = before
+        if pinned.pin:
+            tell_unpinned(core, pinned.group, "admin")
+        core.envelope.stamp(None)
+    return OverflowPolicy() if config.priority_policy == "overflow" else None
+
+
+cdef int tell_unpinned(ConsumerCore core, str group, str reason) except -1:
+    return core.advisories.add("UNPINNED", "consumer_group_unpinned", {
+        "account": core.router.account_name, "group": group, "reason": reason,
+    })
+
+
+cdef dict group_state(PriorityPolicy policy):
+    return NOBODY if policy is None else policy.state()
 
 
 cdef class PullDelivery(Delivery):
@@ -44,6 +468,7 @@ cdef class PullDelivery(Delivery):
         self.limits = PullLimits(
             config.max_batch, config.max_expires, config.max_bytes,
             config.priority_policy, frozenset(config.priority_groups))
+        self.asked = None
         self.waiting.sort_by_level(config.priority_policy == "prioritized")
         self.priority = policy_for(config, self.priority, self.core)
 
@@ -66,10 +491,13 @@ cdef class PullDelivery(Delivery):
         cdef GroupTerms terms = None
         if headers and not level_supported(header_value(headers, LEVEL_HEADER)):
             return texts.REQUIRED_API_LEVEL
-        try:
-            wanted = parse_pull_request(body, self.limits)
-        except PullRequestError as error:
-            return texts.status(str(error))
+        if body != self.asked:     # clients ask for the same again and again
+            try:
+                self.wanted = parse_pull_request(body, self.limits)
+            except PullRequestError as error:
+                return texts.status(str(error))
+            self.asked = body if len(body) <= REMEMBERED_BYTES else None
+        wanted = self.wanted
         if wanted.priority.group:
             terms = GroupTerms(wanted.priority)
             refusal = self.priority.refusal(terms, self.turn.now_ns) if self.priority is not None else None

@@ -11,7 +11,7 @@ from jetbroker.jetstream.consumers.core cimport (
     OUTLOOK_AGAIN, OUTLOOK_NEW, SENT_OK, TICK_BYTES, TICK_MESSAGES, ConsumerCore, Delivery, Inactivity,
     sooner,
 )
-from jetbroker.jetstream.consumers.pending cimport PendingEntry
+from jetbroker.jetstream.consumers.tracker cimport PendingEntry
 from jetbroker.routing.router cimport Router
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.saturate cimport add_int64, subtract_int64

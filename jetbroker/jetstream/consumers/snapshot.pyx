@@ -6,13 +6,12 @@ It is made in one piece, so it is made in C: a consumer may have hundreds of tho
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from jetbroker.jetstream.consumers.pending cimport (
-    ENTRY_DELAYED, ENTRY_EXHAUSTED, ENTRY_QUEUED, PendingEntry, PendingMap,
+from jetbroker.jetstream.consumers.tracker cimport (
+    ENTRY_DELAYED, ENTRY_EXHAUSTED, ENTRY_QUEUED, AckTracker, PendingEntry, PendingMap,
 )
 from jetbroker.jetstream.consumers.state cimport (
     KIND_SNAPSHOT, OP_WAIT, SnapshotEntry, StateRecordHead, StateRecordOp,
 )
-from jetbroker.jetstream.consumers.tracker cimport AckTracker
 from jetbroker.saturate cimport subtract_int64
 
 

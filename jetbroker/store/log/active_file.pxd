@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from jetbroker.store.disk cimport Disk
 from jetbroker.store.log.removals cimport PendingRemovals
 from jetbroker.store.log.segment_files cimport FileSegment
-from jetbroker.store.log.tail cimport Tail
+from jetbroker.store.log.commit cimport Tail
 
 
 cdef class ActiveFile:

@@ -12,7 +12,7 @@ from jetbroker.store.log.removals cimport PendingRemovals
 from jetbroker.store.log.segment cimport Ranges
 from jetbroker.store.log.segment_files cimport FileSegment
 from jetbroker.store.log.stream_log cimport FLAG_BATCH, FLAG_BATCH_FIRST, FLAG_BATCH_LAST
-from jetbroker.store.log.tail cimport Tail
+from jetbroker.store.log.commit cimport Tail
 
 # Ranges in one D record: 1 MiB
 cdef Py_ssize_t RANGES_PER_RECORD = 65536

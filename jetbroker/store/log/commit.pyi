@@ -1,8 +1,18 @@
 from jetbroker.logs.logger import Logger
 from jetbroker.store.disk import Disk
 from jetbroker.store.faults import Faults
-from jetbroker.store.log.sync_figures import SyncFigures
 from jetbroker.tick import Tick
+
+class Histogram:
+    sum: float
+    def __init__(self, bounds: tuple[float, ...]) -> None: ...
+    def cumulated(self) -> list[tuple[float, int]]:
+        """[(bound, how many values were at most that)]; the last bound is infinite."""
+
+class SyncFigures:
+    seconds: Histogram
+    changes: Histogram
+    failures: int
 
 class GroupCommit:
     disk: Disk

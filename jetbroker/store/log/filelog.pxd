@@ -6,7 +6,7 @@ The log counts messages and decides; its parts hold what has to do with the file
 from libc.stdint cimport uint64_t
 
 from jetbroker.store.log.active_file cimport ActiveFile
-from jetbroker.store.log.commit cimport GroupCommit
+from jetbroker.store.log.commit cimport Changes, GroupCommit
 from jetbroker.store.disk cimport Disk
 from jetbroker.store.log.health cimport Health
 from jetbroker.store.log.removals cimport PendingRemovals
@@ -15,7 +15,6 @@ from jetbroker.store.log.segment cimport Ranges
 from jetbroker.store.log.segment_files cimport FileSegment, SegmentFiles
 from jetbroker.store.log.segmented cimport SegmentedLog
 from jetbroker.store.log.sync_round cimport SyncRound
-from jetbroker.store.log.waiters cimport Changes
 from jetbroker.tick cimport Tick
 
 

@@ -12,7 +12,7 @@ from jetbroker.store.log.scan import rebuild_columns, walk_records
 from jetbroker.store.faults import Fault, Retry
 
 from jetbroker.store.log.active_file cimport ActiveFile
-from jetbroker.store.log.commit cimport GroupCommit
+from jetbroker.store.log.commit cimport Changes, GroupCommit
 from jetbroker.store.disk cimport Disk
 from jetbroker.store.format.records cimport (
     KIND_CONFIG, KIND_DELETIONS, PREVIOUS_SEALED, RECORD_HEADER, record_seed,
@@ -26,7 +26,6 @@ from jetbroker.store.log.segment_files cimport FileSegment, SegmentFiles
 from jetbroker.store.log.segmented cimport SegmentedLog
 from jetbroker.store.log.stream_log cimport SubjectState
 from jetbroker.store.log.sync_round cimport SyncRound
-from jetbroker.store.log.waiters cimport Changes
 from jetbroker.tick cimport PHASE_LOGS, Tick
 
 DEFAULT_SEGMENT_BYTES = 64 * 1024 * 1024

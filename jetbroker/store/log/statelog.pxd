@@ -1,11 +1,9 @@
 """One consumer's state on disk: a small log of opaque, checksummed entries that is rewritten as a snapshot when grown."""
 from libc.stdint cimport uint32_t, uint64_t
 
-from jetbroker.store.log.commit cimport GroupCommit
+from jetbroker.store.log.commit cimport GroupCommit, Tail, Waiters
 from jetbroker.store.disk cimport Disk
 from jetbroker.store.log.stream_log cimport LogObserver
-from jetbroker.store.log.tail cimport Tail
-from jetbroker.store.log.waiters cimport Waiters
 from jetbroker.tick cimport Tick, TickTask
 
 

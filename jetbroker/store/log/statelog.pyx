@@ -17,11 +17,9 @@ from jetbroker.store.format import records as store_format
 from jetbroker.store.format.documents import consumer_head
 from jetbroker.store.faults import Fault, Retry
 
-from jetbroker.store.log.commit cimport GroupCommit
+from jetbroker.store.log.commit cimport GroupCommit, Tail, Waiters
 from jetbroker.store.disk cimport Disk
 from jetbroker.store.format.records cimport crc32c_update, load_u32, record_seed, store_u32
-from jetbroker.store.log.tail cimport Tail
-from jetbroker.store.log.waiters cimport Waiters
 from jetbroker.tick cimport PHASE_STATE_LOGS, Tick, TickTask
 
 STATE_MAGIC = b"JBCON\0\0\x01"
