@@ -16,6 +16,7 @@ WORKERS ?= 4
 SOURCES := $(shell find jetbroker -name '*.pyx' -o -name '*.pxd')
 STUBBED := $(shell find jetbroker -name '*.pyi' | sed 's/\.pyi$$//; s|/|.|g')
 FUZZ_SOURCES := $(shell find fuzz -name '*.pyx')
+TOOLS := $(VENV)/.jetbroker-tools
 CORE := $(VENV)/.jetbroker-core
 DEV := $(VENV)/.jetbroker-dev
 SPARK := $(VENV)/.jetbroker-spark
@@ -69,9 +70,12 @@ $(VENV)/bin/python: | prerequisites
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --upgrade pip
 
-# Only links to this directory (see setup.py); $(BUILT) compiles.
-$(CORE): pyproject.toml setup.py | $(VENV)/bin/python
+$(TOOLS): setup.py | $(VENV)/bin/python
 	$(PY) -m pip install --quiet "setuptools>=80" "Cython>=3.3"
+	@touch $@
+
+# Only links to this directory (see setup.py); $(BUILT) compiles.
+$(CORE): pyproject.toml $(TOOLS)
 	JETBROKER_LINK_ONLY=1 $(PY) -m pip install --quiet --no-build-isolation --editable .
 	@touch $@
 
@@ -91,7 +95,7 @@ $(RELEASE): $(CORE)
 	JETBROKER_LINK_ONLY=1 $(PY) -m pip install --quiet --no-build-isolation --editable '.[release]'
 	@touch $@
 
-$(BUILT): $(CORE) $(SOURCES)
+$(BUILT): $(TOOLS) $(SOURCES)
 	$(PY) setup.py --quiet build_ext --inplace
 	@mkdir -p .build && touch $@
 
@@ -100,20 +104,22 @@ $(FUZZ_BUILT): $(BUILT) $(FUZZ_SOURCES)
 	JETBROKER_WITH=fuzz $(PY) setup.py --quiet build_ext --inplace
 	@touch $@
 
-build: $(BUILT)
+# What it needs at run time is fetched while it compiles.
+build: prerequisites
+	@$(MAKE) --no-print-directory --jobs=2 $(CORE) $(BUILT)
 
 run: build
 	@[ -f $(CONFIG) ] || { echo "no such configuration file: $(CONFIG)" >&2; exit 1; }
 	$(PY) -m jetbroker -c $(CONFIG) -a $(HOST) $(ARGS)
 
-test: $(FUZZ_BUILT) $(DEV)
+test: build $(FUZZ_BUILT) $(DEV)
 	$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-deep: $(FUZZ_BUILT) $(DEV)
+test-deep: build $(FUZZ_BUILT) $(DEV)
 	SEQUENCES=$(SEQUENCES) $(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --hypothesis-profile=nightly -o timeout=3600 $(ARGS)
 	for target in $(FUZZED); do $(PY) -m fuzz $$target --inputs $(FUZZED_INPUTS) || exit 1; done
 
-test-links: $(BUILT) $(DEV)
+test-links: build $(DEV)
 	$(PY) -m tests.support.link_loss $(ARGS)
 
 lint: build $(DEV)
@@ -141,7 +147,7 @@ demo: java build $(DEV)
 report: java build $(SPARK)
 	$(PY) -m spark_jobs.stream_report $(STORE) $(STREAM) --engine spark $(ARGS)
 
-fuzz: $(FUZZ_BUILT) $(DEV)
+fuzz: build $(FUZZ_BUILT) $(DEV)
 	$(PY) -m fuzz $(or $(ARGS),protocol)
 
 fuzz-asan: build $(DEV)
