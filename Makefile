@@ -71,7 +71,7 @@ $(VENV)/bin/python: | prerequisites
 	$(PY) -m pip install --quiet --upgrade pip
 
 $(TOOLS): setup.py | $(VENV)/bin/python
-	$(PY) -m pip install --quiet "setuptools>=80" "Cython>=3.3"
+	$(PY) -m pip install --quiet --no-compile "setuptools>=80" "Cython>=3.3"
 	@touch $@
 
 # Only links to this directory (see setup.py); $(BUILT) compiles.

@@ -7,7 +7,7 @@ that a message is appended, committed, delivered and sent in one pass without an
 from libc.stdint cimport uint64_t
 
 
-cpdef enum Phase:
+cdef enum Phase:
     PHASE_EVENTS = 0         # queued Python callbacks (API requests)
     PHASE_LOGS = 1           # stream logs are written (and fsyncs requested)
     PHASE_CONSUMERS = 2      # consumers deliver what has been committed

@@ -15,7 +15,7 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memset
 
 from jetbroker.routing.links cimport MOST_MEMBERS, LinkReceiver, Links, is_links
-from jetbroker.routing.literals cimport hash_subject
+from jetbroker.routing.sublist cimport hash_subject
 from jetbroker.routing.router cimport Router, charge_publisher
 from jetbroker.routing.subscription cimport Subscription
 from jetbroker.tick cimport PHASE_EVENTS, TickTask

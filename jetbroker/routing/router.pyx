@@ -17,8 +17,7 @@ from jetbroker.routing.links cimport (
     once_per_link,
     passes,
 )
-from jetbroker.routing.literals cimport Members, hash_subject, is_alone
-from jetbroker.routing.sublist cimport Sublist, used_once
+from jetbroker.routing.sublist cimport Members, Sublist, hash_subject, is_alone, used_once
 from jetbroker.routing.subscription cimport WITHHELD, Receiver, RouteSlot, Subscription
 from jetbroker.slots cimport Slots, tag_of
 from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, Tick, TickTask

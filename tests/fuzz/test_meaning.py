@@ -21,7 +21,7 @@ from fuzz.meaning.steps import CHECK, KILL, RELOAD, SEND, START, STOP, Step
 from jetbroker.config.loader import load_text
 from jetbroker.config.report import Report
 from jetbroker.jetstream.models.decode import Kind
-from jetbroker.jetstream.streams.direct_request import DirectRequest
+from jetbroker.jetstream.streams.direct import DirectRequest
 from jetbroker.monitor import options
 
 PRODUCT = Path(__file__).resolve().parents[2] / "jetbroker"

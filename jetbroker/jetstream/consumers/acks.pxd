@@ -8,7 +8,7 @@ from jetbroker.jetstream.consumers.dead_letters cimport DeadLetters
 from jetbroker.jetstream.consumers.tracker cimport AckTracker
 from jetbroker.routing.subscription cimport Receiver
 
-cpdef enum AckKind:
+cdef enum AckKind:
     ACK_UNKNOWN = 0
     ACK_ACK = 1
     ACK_NAK = 2

@@ -1,4 +1,3 @@
-from enum import IntEnum
 from typing import final
 
 from jetbroker.jetstream.consumers.core import ConsumerAdvisories, ConsumerTurn, Delivery
@@ -6,14 +5,6 @@ from jetbroker.jetstream.consumers.cursor import StreamCursor
 from jetbroker.jetstream.consumers.dead_letters import DeadLetters
 from jetbroker.jetstream.consumers.tracker import AckTracker
 from jetbroker.routing.subscription import Receiver
-
-class AckKind(IntEnum):
-    ACK_UNKNOWN = 0
-    ACK_ACK = 1
-    ACK_NAK = 2
-    ACK_PROGRESS = 3
-    ACK_NEXT = 4
-    ACK_TERM = 5
 
 @final
 class Acks:

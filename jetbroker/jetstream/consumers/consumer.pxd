@@ -1,12 +1,25 @@
 """The consumer: one consumer's life, and the turns in which its parts do their work."""
-from libc.stdint cimport int64_t
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.jetstream.consumers.acks cimport Acks
 from jetbroker.jetstream.consumers.core cimport ConsumerAdvisories, ConsumerCore, ConsumerTurn, Delivery, Inactivity
 from jetbroker.jetstream.consumers.dead_letters cimport DeadLetters
 from jetbroker.jetstream.consumers.state cimport StateWriter
-from jetbroker.jetstream.consumers.vigil cimport Vigil
 from jetbroker.jetstream.models.interest cimport StreamConsumer
+
+
+@cython.final
+cdef class Vigil:
+    cdef ConsumerCore core
+    cdef Delivery delivery
+    cdef uint64_t delivered            # consumer sequence at the last look
+    cdef bint owed                     # it could have delivered something then
+
+    # Could it deliver now and at the last look, and has not? `resting`: it must not deliver.
+    cdef bint is_stalled(self, bint resting) except -1
+    # What tells why, beside what info() shows.
+    cdef dict describe(self)
 
 
 cdef class Consumer(StreamConsumer):

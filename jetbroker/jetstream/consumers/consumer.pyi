@@ -1,11 +1,20 @@
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
+from jetbroker.jetstream.consumers.core import ConsumerCore, Delivery
 from jetbroker.jetstream.consumers.dead_letters import DeadLetters
 from jetbroker.jetstream.models.config import ConsumerConfig
 from jetbroker.jetstream.models.interest import StreamConsumer
 from jetbroker.store.log.stream_log import SubjectFilter
 from jetbroker.turns import Steps
+
+
+@final
+class Vigil:
+    """Keeps what the last look has seen of one consumer."""
+
+    def __init__(self, core: ConsumerCore, delivery: Delivery) -> None: ...
+
 
 def filter_of(config: ConsumerConfig) -> SubjectFilter: ...
 def filter_steps(config: ConsumerConfig) -> Steps[SubjectFilter]: ...

@@ -8,13 +8,14 @@ from libc.stdint cimport UINT64_MAX, int64_t, uint64_t
 
 from jetbroker.forms.timestamps cimport format_timestamp, wall_clock_ns
 from jetbroker.jetstream.consumers.acks cimport AckReceiver, Acks
-from jetbroker.jetstream.consumers.core cimport ConsumerAdvisories, ConsumerCore, ConsumerTurn, Inactivity, sooner
+from jetbroker.jetstream.consumers.core cimport (
+    ConsumerAdvisories, ConsumerCore, ConsumerTurn, Delivery, Inactivity, sooner,
+)
 from jetbroker.jetstream.consumers.dead_letters cimport DeadLetters
 from jetbroker.jetstream.consumers.pull cimport PullDelivery
 from jetbroker.jetstream.consumers.push cimport PushDelivery
 from jetbroker.jetstream.consumers.state cimport StateBatch, StateWriter
 from jetbroker.jetstream.consumers.tracker cimport POLICY_ALL, POLICY_EXPLICIT, POLICY_NONE, AckTracker
-from jetbroker.jetstream.consumers.vigil cimport Vigil
 from jetbroker.jetstream.host.host cimport Host
 from jetbroker.jetstream.models.interest cimport StreamConsumer
 from jetbroker.store.log.stream_log cimport SubjectFilter
@@ -23,12 +24,37 @@ from jetbroker.tick cimport TickTask
 from jetbroker import limits
 from jetbroker.errors import StorageError
 from jetbroker.forms.timestamps import ZERO_TIMESTAMP
-from jetbroker.jetstream.consumers import placement
-from jetbroker.jetstream.consumers import state as consumer_state
-from jetbroker.jetstream.consumers import status as texts
+from jetbroker.jetstream.consumers import placement, state as consumer_state, status as texts
 from jetbroker.store.log.stream_log import subject_filter_steps
 from jetbroker.tick import REST
 from jetbroker.turns import at_once
+
+
+cdef class Vigil:
+    """Keeps what the last look has seen of one consumer."""
+
+    def __init__(self, ConsumerCore core not None, Delivery delivery not None) -> None:
+        self.core = core
+        self.delivery = delivery
+
+    cdef bint is_stalled(self, bint resting) except -1:
+        cdef uint64_t delivered = self.core.tracker.delivered_cseq
+        cdef bint owed_before = self.owed and delivered == self.delivered
+        self.delivered = delivered
+        self.owed = not resting and self.delivery.has_demand() and self.core.owes()
+        return self.owed and owed_before
+
+    cdef dict describe(self):
+        return {
+            "committed": self.core.log.committed,
+            "last_seq": self.core.log.last_seq,
+            "next_seq": self.core.cursor.next_seq,
+            "redeliveries": self.core.tracker.redeliveries.size,
+            "next_deadline_ns": self.core.tracker.pending.next_deadline() - self.core.turn.read(),
+            "requests": len(self.delivery.requests),
+            "looking_ahead": self.core.look_ahead.waiting,
+        }
+
 
 cdef int64_t PAUSE_LOOK_NS = 5_000_000_000       # how often the wall clock, which may be set, is looked at in a pause
 cdef dict POLICIES = {

@@ -11,7 +11,7 @@ cdef enum:
     KIND_BATCH = 0x42
     KIND_SNAPSHOT = 0x53
 
-cpdef enum StateOp:
+cdef enum StateOp:
     OP_DELIVER = 1      # a: first stream sequence, b: its consumer sequence, n: how many in a row (both grow by one)
     OP_REDELIVER = 2    # a: stream sequence, n: deliveries so far
     OP_FINISH = 3       # a..b: pending messages in this range are finished

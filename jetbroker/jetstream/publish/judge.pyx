@@ -6,8 +6,9 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcmp
 
 from jetbroker.clock cimport monotonic_ns
-from jetbroker.jetstream.publish.counters cimport Total, last_total, small_total, total_of, write_total
-from jetbroker.jetstream.publish.decimals cimport decimal_of, is_decimal
+from jetbroker.jetstream.publish.counters cimport (
+    Total, decimal_of, is_decimal, last_total, small_total, total_of, write_total,
+)
 from jetbroker.jetstream.publish.dedup cimport DedupWindow
 from jetbroker.jetstream.publish.headers cimport (
     PublishHeaders, Text, has_header, has_schedule_headers, is_sequence, scan_publish_headers, with_header, without_header,

@@ -8,7 +8,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
 
-from jetbroker.jetstream.publish.header_lines cimport append_header, append_number, append_time, begin_block
+from jetbroker.jetstream.publish.headers cimport append_header, append_number, append_time, begin_block
 from jetbroker.routing.router cimport Route, Router
 from jetbroker.routing.transform cimport Transform
 from jetbroker.wire.buffer cimport OutputBuffer

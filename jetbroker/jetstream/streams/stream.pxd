@@ -11,7 +11,7 @@ from jetbroker.routing.router cimport Router
 from jetbroker.store.log.stream_log cimport LogObserver, StreamLog, SubjectFilter
 from jetbroker.tick cimport Tick, TickTask
 
-cpdef enum Retention:
+cdef enum Retention:
     RETAIN_LIMITS = 0
     RETAIN_INTEREST = 1
     RETAIN_WORKQUEUE = 2

@@ -19,7 +19,7 @@ from jetbroker.store.format.records cimport (
 )
 from jetbroker.store.log.health cimport COMMITTED, GIVEN_UP, MOVED, MOVING, PAUSED, SYNCED, TRIED, WORKS, Health
 from jetbroker.store.log.removals cimport PendingRemovals
-from jetbroker.store.log.salvage cimport carry_dead, range_records, shorten, slots_before
+from jetbroker.store.log.scan cimport carry_dead, range_records, shorten, slots_before
 from jetbroker.store.log.sealing cimport Sealing
 from jetbroker.store.log.segment cimport Ranges, Segment
 from jetbroker.store.log.segment_files cimport FileSegment, SegmentFiles

@@ -1,25 +1,65 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Reading segment files back: records and footers into columns."""
+"""Reading segment files back: records and footers into columns; what can be kept of one whose fdatasync has failed.
+
+The kernel drops the dirty pages and reports success the next time, so such a file is never trusted again behind what
+was synced before: what is not on disk is written again, into a new file, whose header says how much of the old one is
+valid.
+"""
 from bisect import bisect_left
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from jetbroker.store.format.records cimport (
+    KIND_DELETIONS, KIND_MESSAGE, OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, SUBJECT_NONE, find_record, load_u64,
+    message_fits, record_flags, record_is_sane, record_is_valid, record_kind, record_length, record_payload,
+    record_payload_len, record_seq, record_size_entry, record_subject, record_subject_len, record_time, slots_bound,
+)
+from jetbroker.store.log.atomic cimport BatchWalk
+from jetbroker.store.log.segment cimport Ranges, Segment, footer_ranges
+from jetbroker.store.log.segment_files cimport FileSegment, SegmentFiles
+from jetbroker.store.log.stream_log cimport FLAG_MSG_ID
 
 from jetbroker.errors import StorageError
-
-from jetbroker.store.log.atomic cimport BatchWalk
-from jetbroker.store.log.segment_files cimport FileSegment, SegmentFiles
-from jetbroker.store.format.records cimport (
-    KIND_DELETIONS, KIND_MESSAGE, OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, SUBJECT_NONE,
-    find_record, load_u64, message_fits, record_flags, record_is_sane, record_is_valid, record_kind, record_length, record_payload,
-    record_payload_len, record_seq, slots_bound, record_size_entry, record_subject, record_subject_len, record_time,
-)
-from jetbroker.store.log.stream_log cimport FLAG_MSG_ID
-from jetbroker.store.log.segment cimport Ranges, Segment, footer_ranges
-
+from jetbroker.store.format import records as store_format
 from jetbroker.store.format.documents import stream_meta
 from jetbroker.store.format.frames import unpack
 from jetbroker.store.format.records import decode_object
+
+
+# Ranges in one D record: 1 MiB
+cdef Py_ssize_t RANGES_PER_RECORD = 65536
+
+
+cdef Py_ssize_t slots_before(FileSegment segment, uint64_t offset) noexcept:
+    cdef Py_ssize_t slot
+    for slot in range(segment.slots - 1, -1, -1):
+        if segment.offsets[slot] and segment.offsets[slot] < offset:
+            return slot + 1
+    return 0
+
+
+cdef bytes range_records(uint64_t stream_id, Ranges ranges, uint64_t seq, int64_t time_ns):
+    pairs = ranges.pairs()
+    return b"".join([store_format.encode_deletions(stream_id, seq, time_ns, pairs[i:i + RANGES_PER_RECORD])
+                     for i in range(0, len(pairs), RANGES_PER_RECORD)])
+
+
+cdef int carry_dead(FileSegment new, list old) except -1:
+    cdef FileSegment segment
+    cdef Py_ssize_t i
+    for segment in old:
+        for i in range(segment.slots):
+            if segment.first_seq + i >= new.first_seq and segment.is_dead(i):
+                new.mark_dead(segment.first_seq + i - new.first_seq)
+    return 0
+
+
+cdef int shorten(FileSegment segment, Py_ssize_t slots, uint64_t end) except -1:
+    segment.sealed = True
+    segment.footer_at = 0
+    segment.end = end
+    return segment.truncate_slots(slots)
 
 
 cdef class Walk:

@@ -10,8 +10,7 @@ from jetbroker.store.format.records cimport (
 from jetbroker.store.log.stream_log cimport StoredMessage, StreamLog, SubjectFilter, SubjectState
 from jetbroker.store.log.segment cimport Segment, SubjectSet
 from jetbroker.store.log.gaps cimport Gaps
-from jetbroker.store.log.live_subjects cimport LiveSubjects
-from jetbroker.store.log.subject_states cimport SubjectStates
+from jetbroker.store.log.subject_states cimport LiveSubjects, SubjectStates
 
 
 cdef inline void point_into(const char* record, StoredMessage* out) noexcept nogil:

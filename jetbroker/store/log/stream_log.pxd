@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 from jetbroker.tick cimport TickTask
 
-cpdef enum RecordFlag:
+cdef enum RecordFlag:
     FLAG_MSG_ID = 1        # the headers hold a Nats-Msg-Id: the dedup window is rebuilt from these only
     FLAG_TTL = 2           # the headers hold a Nats-TTL that is not empty: expiry is rebuilt from these only
     FLAG_SCHEDULE = 4      # the headers hold a Nats-Schedule: what is due when is rebuilt from these only
@@ -17,7 +17,7 @@ cpdef enum RecordFlag:
     FLAG_BATCH_FIRST = 16
     FLAG_BATCH_LAST = 32
 
-cpdef enum ReadResult:
+cdef enum ReadResult:
     READ_OK = 0
     READ_MISSING = 1       # deleted, evicted, or outside first_seq..last_seq
     READ_DAMAGED = 2       # was stored, but its record is damaged: never wrong bytes
