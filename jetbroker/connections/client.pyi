@@ -3,8 +3,8 @@ from typing import Any, final
 
 from jetbroker.auth.permissions import Permissions
 from jetbroker.connections.connection import Connection
-from jetbroker.connections.identity import Identity
 from jetbroker.connections.halves import ClientOutput, Shared
+from jetbroker.connections.identity import Identity
 from jetbroker.connections.subscriptions import ClientSubscriptions
 from jetbroker.errors import ProtocolError
 from jetbroker.routing.router import Router

@@ -15,11 +15,11 @@ from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.closed import ClosedConnections, Traffic
 from jetbroker.connections.ending import REASON, Ending
 from jetbroker.connections.events import ClientEvents, Witness
+from jetbroker.connections.halves import Shared
 from jetbroker.connections.handshake import read_info
 from jetbroker.connections.info import ServerInfo
 from jetbroker.connections.login import Logins
 from jetbroker.connections.memory import Footprint
-from jetbroker.connections.halves import Shared
 from jetbroker.connections.tls_queue import TlsQueue
 from jetbroker.connections.trace import tracer_of
 from jetbroker.connections.unauthenticated import Unauthenticated

@@ -8,8 +8,8 @@ from jetbroker.auth.leaf_logins import LeafLogins
 from jetbroker.config.leaf_reload import ChangedRemote, LeafChanges
 from jetbroker.config.options import SYSTEM_ACCOUNT, LeafRemote, Options
 from jetbroker.connections.clients import Clients
-from jetbroker.connections.info import ServerInfo
 from jetbroker.connections.halves import Shared
+from jetbroker.connections.info import ServerInfo
 from jetbroker.errors import LoginRefused
 from jetbroker.forms.gotext import quoted
 from jetbroker.leafnodes.greeting import Greeting

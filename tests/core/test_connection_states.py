@@ -7,8 +7,8 @@ from enum import IntEnum
 from typing import TypeVar
 
 from jetbroker.connections.client import STAGES, Stage, StageEvent
-from jetbroker.connections.handshake import ConnectOptions
 from jetbroker.connections.halves import FLOWS, Flow, FlowEvent
+from jetbroker.connections.handshake import ConnectOptions
 from tests.core.test_turns import COUNT, flood
 from tests.support.inprocess import World
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 from jetbroker.auth.permissions import Permissions
 from jetbroker.config.options import PermissionsOptions
 from jetbroker.connections.client import ClientProtocol
-from jetbroker.connections.handshake import ConnectOptions
 from jetbroker.connections.halves import Shared
+from jetbroker.connections.handshake import ConnectOptions
 from jetbroker.errors import ProtocolError
 from jetbroker.routing.router import Router
 from jetbroker.tick import Tick

@@ -8,13 +8,11 @@ from jetbroker.jetstream.models.interest import StreamConsumer
 from jetbroker.store.log.stream_log import SubjectFilter
 from jetbroker.turns import Steps
 
-
 @final
 class Vigil:
     """Keeps what the last look has seen of one consumer."""
 
     def __init__(self, core: ConsumerCore, delivery: Delivery) -> None: ...
-
 
 def filter_of(config: ConsumerConfig) -> SubjectFilter: ...
 def filter_steps(config: ConsumerConfig) -> Steps[SubjectFilter]: ...

@@ -4,7 +4,6 @@ from jetbroker.routing.router import Router
 from jetbroker.routing.subscription import Receiver
 from jetbroker.tick import Tick
 
-
 class DirectError(Exception):
     status: bytes
     def __init__(self, status: bytes) -> None: ...
@@ -30,7 +29,6 @@ class DirectRequest:
     def up_to_time_ns(self) -> int | None: ...
     @property
     def no_hdr(self) -> bool: ...
-
 
 class DirectGet(Receiver):
     def __init__(self, router: Router, tick: Tick, log: Any, name: str, origin: str = "") -> None: ...
