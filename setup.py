@@ -24,7 +24,7 @@ DESCRIBING = frozenset(("dist_info", "egg_info", "sdist"))
 # What runs for each message. -O3 would save a hundredth of its instructions, and take a quarter longer to compile.
 HOT = re.compile(
     r"jetbroker/(wire|tables)/|jetbroker/tick|/connections/(client|halves|tls_layer)|/routing/(router|sublist)"
-    r"|/publish/(ingest|pub_acks)|/consumers/(core|acks|tracker|cursor|pull|push)|/backup/archive/"
+    r"|/publish/(ingest|pub_acks)|/consumers/(consumer|core|tracker|cursor|pull|push)|/backup/archive/"
     r"|/store/(compression|format|offline)/|/log/(filelog|memlog|segment|segmented)\."
 )
 # Elsewhere the whole of -O2 takes twice as long to compile, for nothing that shows.

@@ -35,6 +35,8 @@ cdef class Route:
 
     # Does anybody get it?
     cdef bint reaches(self) noexcept
+    # Is one of those the broker itself, which may store a message while it is delivered to it?
+    cdef bint leads_inside(self) except -1
     # Does somebody outside of queue groups ask for just this subject?
     cdef bint has_listener(self) except -1
     # Is everybody behind who asks for just this subject, or is in this queue group? See Receiver.is_behind.

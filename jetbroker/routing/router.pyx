@@ -59,6 +59,15 @@ cdef class Route:
     cdef bint reaches(self) noexcept:
         return PyList_GET_SIZE(self.plain) > 0 or self.parts
 
+    cdef bint leads_inside(self) except -1:
+        cdef RouteSlot slot
+        cdef list slots
+        for slots in [self.plain, *(self.queues or ())]:
+            for slot in slots:
+                if not slot.sub.sid:
+                    return True
+        return False
+
     cdef bint has_listener(self) except -1:
         cdef RouteSlot slot
         for slot in self.plain:

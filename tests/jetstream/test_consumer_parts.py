@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from jetbroker.jetstream.consumers import placement
-from jetbroker.jetstream.consumers.acks import AckReceiver, Acks
+from jetbroker.jetstream.consumers.consumer import AckReceiver, Acks
 from jetbroker.jetstream.consumers.core import ConsumerAdvisories, ConsumerCore, ConsumerTurn, Delivery, Inactivity
 from jetbroker.jetstream.consumers.pull import PullDelivery
 from jetbroker.jetstream.consumers.push import FlowControl, PushDelivery, RateLimit, ReplayPace
@@ -80,10 +80,10 @@ class Parts:
         return delivery
 
     def pull(self, **fields: Any) -> Delivery:
-        return self.attach(PullDelivery(self.core, self.idle, SubjectFilter()), **fields)
+        return self.attach(PullDelivery(self.core, self.idle), **fields)
 
     def push(self, replay_until: int = 0, **fields: Any) -> Delivery:
-        return self.attach(PushDelivery(self.core, self.idle, self.acks, replay_until), deliver_subject="d", **fields)
+        return self.attach(PushDelivery(self.core, self.idle, replay_until), deliver_subject="d", **fields)
 
     def ask(self, reply: str, **request: Any) -> None:
         self.router.publish_bytes(

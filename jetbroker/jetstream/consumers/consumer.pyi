@@ -1,12 +1,32 @@
 from collections.abc import Callable
 from typing import Any, final
 
-from jetbroker.jetstream.consumers.core import ConsumerCore, Delivery
+from jetbroker.jetstream.consumers.core import ConsumerAdvisories, ConsumerCore, ConsumerTurn, Delivery
+from jetbroker.jetstream.consumers.cursor import StreamCursor
 from jetbroker.jetstream.consumers.dead_letters import DeadLetters
+from jetbroker.jetstream.consumers.tracker import AckTracker
 from jetbroker.jetstream.models.config import ConsumerConfig
 from jetbroker.jetstream.models.interest import StreamConsumer
+from jetbroker.routing.subscription import Receiver
 from jetbroker.store.log.stream_log import SubjectFilter
 from jetbroker.turns import Steps
+
+@final
+class Acks:
+    sample_percent: int
+    replies: list[bytes]
+    def __init__(
+        self,
+        tracker: AckTracker,
+        cursor: StreamCursor,
+        turn: ConsumerTurn,
+        advisories: ConsumerAdvisories,
+        letters: DeadLetters | None = None,
+    ) -> None: ...
+
+class AckReceiver(Receiver):
+    def __init__(self, acks: Acks, delivery: Delivery, prefix_len: int) -> None: ...
+    def close(self) -> None: ...
 
 @final
 class Vigil:

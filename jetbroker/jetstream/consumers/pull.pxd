@@ -5,7 +5,6 @@ from libc.stdint cimport int64_t, uint32_t
 from jetbroker.jetstream.consumers.core cimport ConsumerCore, Delivery
 from jetbroker.routing.router cimport Route, Router
 from jetbroker.routing.subscription cimport Receiver
-from jetbroker.store.log.stream_log cimport SubjectFilter
 from jetbroker.tick cimport TickTask
 
 
@@ -38,7 +37,7 @@ cdef class WaitingRequest:
     cdef readonly int64_t bytes_left   # of max_bytes
     cdef readonly bint bounded         # max_bytes was given
     cdef readonly bint no_wait
-    cdef bint into_stream              # the reply subject is one of the stream's own: see Envelope.fill
+    cdef bint leads_inside             # it may lead into the stream: see Envelope.fill
     cdef readonly uint32_t delivered
     cdef int64_t expires_ns            # monotonic, 0: never
     cdef int64_t heartbeat_ns          # interval, 0: none
@@ -156,7 +155,6 @@ cdef class PullDelivery(Delivery):
     cdef bytes asked                   # the body of the last request, None: another one is not the same
     cdef object wanted                 # what it says (PullRequest)
     cdef int64_t max_waiting
-    cdef SubjectFilter own_subjects    # of the stream: a message that goes there is copied first
 
     cdef WaitingRequest _next_request(self)
     cdef int _choose(self, bint again, Py_ssize_t* steps) except -1

@@ -17,7 +17,7 @@ from jetbroker.jetstream.consumers.tracker cimport PendingEntry
 from jetbroker.routing.router cimport Router
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.saturate cimport add_int64, subtract_int64
-from jetbroker.store.log.stream_log cimport StoredMessage, SubjectFilter
+from jetbroker.store.log.stream_log cimport StoredMessage
 from jetbroker.tick cimport TickTask
 from jetbroker.wire.message cimport Message
 
@@ -66,6 +66,7 @@ cdef class WaitingRequest:
     cdef bint wanted(self, Router router) except -1:
         if self.route is None or self.route.stale:
             self.route = router.route(PyBytes_AS_STRING(self.reply), PyBytes_GET_SIZE(self.reply))
+            self.leads_inside = self.route.leads_inside()
             if self.watcher is not None:
                 router.watch(self.route, self.watcher)
         return self.route.reaches()
@@ -456,11 +457,9 @@ cdef dict group_state(PriorityPolicy policy):
 cdef class PullDelivery(Delivery):
     """Serves requests, those that wait one message each in turn."""
 
-    def __init__(self, ConsumerCore core not None, Inactivity idle not None,
-                 SubjectFilter own_subjects not None) -> None:
+    def __init__(self, ConsumerCore core not None, Inactivity idle not None) -> None:
         Delivery.__init__(self, core, idle)
         self.waiting = WaitingQueue(self.router, self)
-        self.own_subjects = own_subjects
 
     def configure(self, config) -> None:
         """Take over a (changed) ConsumerConfig."""
@@ -514,8 +513,6 @@ cdef class PullDelivery(Delivery):
                 return refusal
         request = WaitingRequest(reply, wanted, self.turn.now_ns)
         request.terms = terms
-        request.into_stream = bool(self.own_subjects.patterns) and self.own_subjects.matches(
-            PyBytes_AS_STRING(reply), PyBytes_GET_SIZE(reply))
         self.waiting.push(request)
         return None
 
@@ -576,7 +573,7 @@ cdef class PullDelivery(Delivery):
                 if choice != CHOICE_HEAD:
                     break
                 request = self.waiting.head
-            result = self.core.send(request.route, request.into_stream, &message, again,
+            result = self.core.send(request.route, request.leads_inside, &message, again,
                                     request.bytes_left if request.bounded else INT64_MAX, &size)
             if result == SENT_OK:
                 self._serve(request, size)

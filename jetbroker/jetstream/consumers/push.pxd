@@ -2,7 +2,6 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
-from jetbroker.jetstream.consumers.acks cimport Acks
 from jetbroker.jetstream.consumers.core cimport Delivery
 from jetbroker.routing.router cimport Route, Router
 from jetbroker.routing.subscription cimport Receiver
@@ -67,7 +66,6 @@ cdef class DeliverSubject:
 
 @cython.final
 cdef class PushDelivery(Delivery):
-    cdef Acks acks
     cdef DeliverSubject target
     cdef ReplayPace replay
     cdef RateLimit rate                    # None: none is set

@@ -1,6 +1,5 @@
 from typing import final
 
-from jetbroker.jetstream.consumers.acks import Acks
 from jetbroker.jetstream.consumers.core import ConsumerCore, Delivery, Inactivity
 
 @final
@@ -30,4 +29,4 @@ class ReplayPace:
 
 @final
 class PushDelivery(Delivery):
-    def __init__(self, core: ConsumerCore, idle: Inactivity, acks: Acks, replay_until: int) -> None: ...
+    def __init__(self, core: ConsumerCore, idle: Inactivity, replay_until: int) -> None: ...

@@ -6,7 +6,6 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 
 from jetbroker.forms.timestamps cimport wall_clock_ns
-from jetbroker.jetstream.consumers.acks cimport Acks
 from jetbroker.jetstream.consumers.core cimport (
     OUTLOOK_AGAIN, OUTLOOK_NEW, SENT_OK, TICK_BYTES, TICK_MESSAGES, ConsumerCore, Delivery, Inactivity,
     sooner,
@@ -159,11 +158,9 @@ cdef class DeliverSubject:
 cdef class PushDelivery(Delivery):
     """Sends to the deliver subject as long as somebody listens there."""
 
-    def __init__(self, ConsumerCore core not None, Inactivity idle not None, Acks acks not None,
-                 uint64_t replay_until) -> None:
+    def __init__(self, ConsumerCore core not None, Inactivity idle not None, uint64_t replay_until) -> None:
         """`replay_until`: the last sequence that is replayed at the original pace, 0: none."""
         Delivery.__init__(self, core, idle)
-        self.acks = acks
         self.target = DeliverSubject(self.router, self)
         self.replay = ReplayPace(replay_until)
 
@@ -339,7 +336,8 @@ cdef class PushDelivery(Delivery):
         if seq is None or cseq is None or not (seq.isdigit() and cseq.isdigit()) or len(seq) > 19 or len(cseq) > 19:
             return 0
         # a subscriber may know more than this consumer has given it: it had the rest from an earlier one
-        return self.acks.up_to(min(<uint64_t>int(seq), self.core.tracker.delivered_seq), <uint64_t>int(cseq))
+        self.core.tracker.ack_up_to(min(<uint64_t>int(seq), self.core.tracker.delivered_seq), <uint64_t>int(cseq))
+        return 0
 
 
 cdef class FlowReceiver(Receiver):
