@@ -87,6 +87,31 @@ async def test_messages_come_while_a_request_waits(connect: Connect) -> None:
     assert seen == [b"0", b"1", b"2"]
 
 
+async def test_what_is_fetched_into_the_stream_itself_is_stored_again(connect: Connect) -> None:
+    client = await connect()
+    js = client.jetstream()
+    await js.add_stream(name="LOOP", subjects=["loop.>"])
+    # together they make the log's memory grow again and again while a message of it is delivered
+    bodies = [bytes([number]) * 40_000 for number in range(100)]
+    for body in bodies:
+        await js.publish("loop.in", body)
+    await js.add_consumer("LOOP", ConsumerConfig(durable_name="c", filter_subject="loop.in"))
+    copied = asyncio.Event()
+    acks: list[bytes] = []
+
+    async def count(message: Any) -> None:
+        acks.append(message.reply.encode())
+        if len(acks) == len(bodies):
+            copied.set()
+
+    await client.subscribe("loop.out", cb=count)
+    await client.publish("$JS.API.CONSUMER.MSG.NEXT.LOOP.c", b'{"batch": 100}', reply="loop.out")
+    await asyncio.wait_for(copied.wait(), 20)
+    stored = [(await js.get_msg("LOOP", 101 + number)) for number in range(100)]
+    assert {message.subject for message in stored} == {"loop.in"}, "as nats-server stores it"
+    assert [message.data for message in stored] == bodies
+
+
 async def test_ephemeral_consumer_goes_away_when_unused(connect: Connect) -> None:
     js = (await connect()).jetstream()
     await js.add_stream(name="BRIEF", subjects=["brief.>"])
