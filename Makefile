@@ -105,7 +105,7 @@ $(FUZZ_BUILT): $(BUILT) $(FUZZ_SOURCES)
 	@touch $@
 
 # What it needs at run time is fetched while it compiles.
-build: prerequisites
+build:
 	@$(MAKE) --no-print-directory --jobs=2 $(CORE) $(BUILT)
 
 run: build

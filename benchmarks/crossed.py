@@ -1,6 +1,6 @@
 """Which files a message crosses in the broker: `python -m benchmarks.crossed`.
 
-Compiles a copy of the package that tells which of its functions are called (several minutes the first time), starts it,
+Compiles a copy of the package that tells which of its functions are called (a minute or two the first time), starts it,
 and sends one message over warm connections: a core publish with a subscriber, a JetStream publish with its ack, and a
 fetch of one message with its ack. A file counts when one of its functions was called meanwhile.
 """
