@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MISSING, INVALID = "account missing", "account validation failed"
 _LONGEST_TIMER_SECONDS = 86_400.0
+_SHORTEST_TIMER_SECONDS = 0.001
 
 
 class Effects(NamedTuple):
@@ -238,8 +239,9 @@ class Resolver:
         """Make the accounts, or only these, what the tokens say."""
         if not self._graph:
             only = None
+        judged_at = time.time()
         self._effects.apply(self._work_out(only), only)
-        self._expect_activation_end()
+        self._expect_activation_end(judged_at)
 
     def _work_out(self, only: set[str] | None) -> "Graph":
         """What the accounts that are in use give each other."""
@@ -279,18 +281,20 @@ class Resolver:
         known.expired = True
         self._effects.expired(known)
 
-    def _expect_activation_end(self) -> None:
-        """When the next permission to import ends, the graph is another one."""
+    def _expect_activation_end(self, judged_at: float) -> None:
+        """When the next permission to import ends, the graph is another one.
+
+        The timer may have been early: one that has ended only since the graph was judged is still in it.
+        """
         if self._activation_timer is not None:
             self._activation_timer.cancel()
             self._activation_timer = None
-        now = time.time()
         ends = [
             entry.activation.expires
             for account in self._options.accounts.values()
             for entry in account.imports
-            if entry.activation is not None and entry.activation.expires > now
+            if entry.activation is not None and entry.activation.expires > judged_at
         ]
         if ends:
-            seconds = min(min(ends) - now, _LONGEST_TIMER_SECONDS)
+            seconds = min(max(min(ends) - time.time(), _SHORTEST_TIMER_SECONDS), _LONGEST_TIMER_SECONDS)
             self._activation_timer = self._loop.call_later(seconds, self._apply, None)
