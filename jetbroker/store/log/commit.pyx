@@ -41,15 +41,11 @@ cdef class Tail:
     cdef int reserve(self, Py_ssize_t n) except -1:
         """Have room for n more bytes."""
         cdef Py_ssize_t capacity = max(self.capacity, 1024)
-        cdef char* p
         if self.size + n <= self.capacity:
             return 0
         while capacity < self.size + n:
             capacity *= 2
-        p = <char*>realloc(self.data, capacity)
-        if p == NULL:
-            raise MemoryError
-        self.data = p
+        self.data = <char*>grow(self.data, capacity)
         self.capacity = capacity
         return 0
 

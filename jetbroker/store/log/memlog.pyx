@@ -1,13 +1,13 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """A stream's log in memory: the same log code over buffers instead of files."""
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from jetbroker.errors import StorageError
 
 from jetbroker.store.format.records cimport RECORD_HEADER, SIZE_MASK
-from jetbroker.store.log.segment cimport Segment
+from jetbroker.store.log.segment cimport Segment, grow
 from jetbroker.store.log.segmented cimport SegmentedLog
 from jetbroker.tick cimport PHASE_LOGS, Tick
 
@@ -92,10 +92,7 @@ cdef class MemoryLog(SegmentedLog):
         return segment.data + segment.size - length
 
     cdef int resize(self, MemorySegment segment, Py_ssize_t room) except -1:
-        cdef char* data = <char*>realloc(segment.data, room if room else 1)
-        if data == NULL:
-            raise MemoryError
-        segment.data = data
+        segment.data = <char*>grow(segment.data, room)
         segment.room = room
         return 0
 
