@@ -112,6 +112,9 @@ run: build
 	@[ -f $(CONFIG) ] || { echo "no such configuration file: $(CONFIG)" >&2; exit 1; }
 	$(PY) -m jetbroker -c $(CONFIG) -a $(HOST) $(ARGS)
 
+# Without bytecode each worker, and each broker of a test, would compile what it imports.
+test test-deep: export PYTHONDONTWRITEBYTECODE :=
+
 test: build $(FUZZ_BUILT) $(DEV)
 	$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
