@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,10 @@ from jetbroker.errors import StoreReadError
 from spark_jobs.open_table import files
 from spark_jobs.open_table.files import DataFile, Partition
 from spark_jobs.open_table.layout import Layout
+
+# pyiceberg (0.12) judges manifests in several threads by one object that remembers which one it is at: a commit then
+# does not find files that it is to take out. It reads this when it starts its first thread.
+os.environ["PYICEBERG_MAX_WORKERS"] = "1"
 
 try:
     from pyiceberg import exceptions
@@ -54,6 +59,7 @@ REFUSALS = (
     OSError,
     ValueError,
     exceptions.ValidationError,
+    exceptions.ValidationException,
     exceptions.RESTError,
     exceptions.NoSuchNamespaceError,
     exceptions.CommitFailedException,

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,16 @@ def test_a_table_follows_its_stream(form: str, writer: StreamWriter, export: Exp
         assert ("orders.a/b.=%.x y", "orders", "a/b") in tokens
 
 
+@pytest.fixture
+def hurried_threads() -> Iterator[None]:
+    """Threads take turns all the time, as on a busy machine."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("hurried_threads")
 @pytest.mark.parametrize("form", FORMS)
 def test_small_files_become_one_and_old_states_are_let_go(
     form: str, writer: StreamWriter, export: Export, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

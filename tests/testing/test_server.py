@@ -121,6 +121,7 @@ def test_a_program_that_leaks_a_server_ends_it_and_leaves_nothing() -> None:
 def test_a_server_that_is_forgotten_ends_with_a_warning() -> None:
     server = Server().start()
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    assert connection.recv(5) == b"INFO "  # it has been taken: else it would be reset
     with pytest.warns(ResourceWarning, match="never closed"):
         del server
         gc.collect()
