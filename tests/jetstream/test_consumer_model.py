@@ -157,7 +157,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         assert [(one.headers, one.payload) for one in receipts] == [(b"", b"")]
         seq = message.numbers[1]
         entry = self.model.pending.get(seq)
-        if body in (b"", b"+ACK") or (body == b"+TERM" and entry is not None):
+        if body in (b"", b"+ACK", b"+TERM"):
             self.model.finish(seq)
         elif entry is not None and entry.due:
             if body == b"-NAK":
@@ -194,6 +194,20 @@ class ConsumerMachine(RuleBasedStateMachine):
         assert (delivered, floor) == (model.delivered, model.floor)
         unacked, redelivered, _, ahead = counts(self.consumer)
         assert (unacked, redelivered, ahead) == (len(model.pending), model.redelivered(), model.ahead())
+
+
+def test_a_message_that_was_given_up_can_be_ended() -> None:
+    """`+TERM` behind the last delivery, as an ack: it is not counted as redelivered any more (nats-server 2.14.5)."""
+    for body in (b"+TERM", b"+ACK"):
+        machine = ConsumerMachine()
+        machine.publish(["s.a"])
+        for _ in range(MAX_DELIVER):
+            machine.pull(1)
+            machine.wait(ACK_WAIT + 1)
+        assert (machine.model.redelivered(), counts(machine.consumer)[:2]) == (1, (0, 1))
+        machine.run(machine.bench.ack(machine.messages[0], body))
+        assert counts(machine.consumer)[:2] == (0, 0)
+        machine.teardown()
 
 
 TestConsumerModel = ConsumerMachine.TestCase

@@ -16,8 +16,10 @@ from types import TracebackType
 from typing import IO, Self
 
 from benchmarks.servers import find_nats_server as find_nats_server
+from tests.support.forks import Forked, forks
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+JETBROKER = (sys.executable, "-m", "jetbroker")  # is forked where a ServerProcess starts it: see forks.py
 READY_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
 # Below the ports that the kernel gives to outgoing connections, which could take one between the look and its use.
@@ -60,7 +62,7 @@ class ServerProcess:
         self._cwd = cwd
         self.log: list[str] = []
         self._command = [*command, "-a", "127.0.0.1", "-p", str(self.port), *arguments]
-        self.process: subprocess.Popen[str] | None = None
+        self.process: subprocess.Popen[str] | Forked | None = None
         self.exit_code: int | None = None
         self._ready = False
         self._reader: threading.Thread | None = None
@@ -80,9 +82,7 @@ class ServerProcess:
 
         Raises RuntimeError when it ended before, TimeoutError when it is not ready in time (it is killed then).
         """
-        self.process = subprocess.Popen(
-            self._command, cwd=self._cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
-        )
+        self.process = self._begun()
         if self.process.stderr is None:
             raise RuntimeError("no log to read")
         settled = threading.Event()
@@ -96,6 +96,13 @@ class ServerProcess:
         if not self._ready:
             raise RuntimeError(self._failure(f"ended with {self._wait_or_kill()} before it was ready"))
         return self
+
+    def _begun(self) -> subprocess.Popen[str] | Forked:
+        if tuple(self._command[: len(JETBROKER)]) == JETBROKER:
+            return forks().start(self._command[len(JETBROKER) :], self._cwd)
+        return subprocess.Popen(
+            self._command, cwd=self._cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
+        )
 
     def _failure(self, what: str) -> str:
         return "\n".join([f"{' '.join(self._command)} {what}:", *self.log])
@@ -153,7 +160,7 @@ class ServerProcess:
 
 def jetbroker(*arguments: str) -> ServerProcess:
     """A jetbroker process, not started yet."""
-    return ServerProcess([sys.executable, "-m", "jetbroker"], arguments)
+    return ServerProcess(JETBROKER, arguments)
 
 
 def small_segments(store: Path, segment_bytes: int) -> ServerProcess:
