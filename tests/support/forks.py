@@ -138,11 +138,11 @@ def fork_on_request(control: socket.socket) -> dict[str, Any]:
     signal.set_wakeup_fd(wake)
     pids: set[int] = set()
     while True:
-        ready, _, _ = select.select([control, woken], [], [])
+        ready, _, _ = select.select([control.fileno(), woken], [], [])
         if woken in ready:
             os.read(woken, 4096)
             _tell_of_ends(control, pids)
-        if control not in ready:
+        if control.fileno() not in ready:
             continue
         data, errors, _, _ = socket.recv_fds(control, MAX_MESSAGE, 1)
         if not data:
