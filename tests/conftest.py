@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """The collector need not look through thousands of tests each time: a tenth of the suite's work."""
+    """The collector need not look through thousands of tests each time."""
     gc.collect()
     gc.freeze()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from tests.support.daemon import Daemon
 from tests.support.login_rows import signed
 from tests.support.logins import SERVERS, server
 from tests.support.nkeys import UserKey
+from tests.support.process import JETBROKER_COMMAND
 from tests.support.reloads import Edited
 
 ANN, BOB, EVE = UserKey(), UserKey(), UserKey()
@@ -105,7 +105,7 @@ def test_a_check_that_a_reload_overtakes(tmp_path: Path) -> None:
     def config(name: str) -> str:
         return f'authorization {{ timeout: 10, users: [ {{user: {name}, password: "{hashed}"}} ] }}\n'
 
-    with Edited(tmp_path / "server.conf", config("u"), (sys.executable, "-m", "jetbroker")) as running:
+    with Edited(tmp_path / "server.conf", config("u"), JETBROKER_COMMAND) as running:
         clients = [running.open() for _ in range(4)]
         for client in clients:
             client.send(b'CONNECT {"user":"u","pass":"secret","verbose":false}\r\nPING\r\n')

@@ -4,7 +4,6 @@ but for the rows that name a better answer of ours."""
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +13,9 @@ import pytest
 
 from tests.support.daemon import Raw
 from tests.support.login_rows import ANN, BOB, Say
-from tests.support.process import find_nats_server
+from tests.support.process import JETBROKER_COMMAND, find_nats_server
 from tests.support.reloads import Edited
 
-JETBROKER = (sys.executable, "-m", "jetbroker")
 STAYS, REFUSED, CLOSED = b"PONG\r\n", b"-ERR 'Authorization Violation'\r\n", b""
 FULL = b"-ERR 'maximum account active connections exceeded'\r\n"
 HASH_P, HASH_P2, HASH_Q = (bcrypt.hashpw(text, bcrypt.gensalt(4)).decode() for text in (b"p", b"p", b"q"))
@@ -187,7 +185,7 @@ def _became(raw: Raw, say: Say | None) -> bytes:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edited]:
     """A jetbroker that goes from row to row by reloads."""
-    with Edited(tmp_path_factory.mktemp("shared") / "server.conf", NONE, JETBROKER) as server:
+    with Edited(tmp_path_factory.mktemp("shared") / "server.conf", NONE, JETBROKER_COMMAND) as server:
         yield server
 
 
@@ -205,7 +203,7 @@ def _play(server: Edited, row: Row) -> list[bytes]:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_a_reload_judges_everybody_again(row: Row, shared: Edited, tmp_path: Path) -> None:
     if "no_auth_user" in row.before:  # no reload changes that one
-        with Edited(tmp_path / "server.conf", row.before, JETBROKER) as server:
+        with Edited(tmp_path / "server.conf", row.before, JETBROKER_COMMAND) as server:
             assert _play(server, row) == list(row.expect)
     else:
         shared.reload(row.before)
@@ -223,7 +221,7 @@ def test_what_nats_server_makes_of_it(row: Row, tmp_path: Path) -> None:
 
 
 def test_a_lower_limit_of_connections_closes_the_newest(tmp_path: Path) -> None:
-    with Edited(tmp_path / "server.conf", accounts(A_U, B_B), JETBROKER) as server:
+    with Edited(tmp_path / "server.conf", accounts(A_U, B_B), JETBROKER_COMMAND) as server:
         clients = [_connected(server, U) for _ in range(3)]
         server.reload(accounts(A_U, B_B, ", limits { max_connections: 2 }"))
         assert [_became(client, U) for client in clients] == [STAYS, STAYS, FULL]
@@ -232,7 +230,10 @@ def test_a_lower_limit_of_connections_closes_the_newest(tmp_path: Path) -> None:
 
 
 def test_lower_limits_hold_at_once(tmp_path: Path) -> None:
-    with Edited(tmp_path / "server.conf", accounts(A_U, B_B), JETBROKER) as server, _connected(server, U) as client:
+    with (
+        Edited(tmp_path / "server.conf", accounts(A_U, B_B), JETBROKER_COMMAND) as server,
+        _connected(server, U) as client,
+    ):
         client.exchange(b"SUB a 1\r\n")
         server.reload(accounts(A_U, B_B, ", limits { max_subscriptions: 1, max_payload: 3 }"))
         assert client.exchange(b"SUB b 2\r\n") == b"-ERR 'maximum subscriptions exceeded'\r\nPONG\r\n"
@@ -241,7 +242,10 @@ def test_lower_limits_hold_at_once(tmp_path: Path) -> None:
 
 
 def test_more_subscriptions_than_may_be(tmp_path: Path) -> None:
-    with Edited(tmp_path / "server.conf", accounts(A_U, B_B), JETBROKER) as server, _connected(server, U) as client:
+    with (
+        Edited(tmp_path / "server.conf", accounts(A_U, B_B), JETBROKER_COMMAND) as server,
+        _connected(server, U) as client,
+    ):
         client.exchange(b"SUB a 1\r\nSUB b 2\r\n")
         server.reload(accounts(A_U, B_B, ", limits { max_subscriptions: 1 }"))
         assert client.to_end() == b"-ERR 'maximum subscriptions exceeded'\r\n"

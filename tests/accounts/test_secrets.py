@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import bcrypt
@@ -13,9 +12,9 @@ import pytest
 from tests.support.daemon import Raw, run
 from tests.support.http import get
 from tests.support.nkeys import UserKey
+from tests.support.process import JETBROKER_COMMAND
 from tests.support.reloads import Edited
 
-JETBROKER = (sys.executable, "-m", "jetbroker")
 KEY = UserKey()
 PLAIN, TOKEN, GUESS, HASHED = "canary-plain", "canary-token", "canary-guess", "canary-hashed"
 HASH = bcrypt.hashpw(HASHED.encode(), bcrypt.gensalt(4)).decode()
@@ -66,7 +65,9 @@ def pages(server: Edited) -> str:
 @pytest.mark.parametrize("config", [USERS, f'authorization {{ token: "{TOKEN}" }}\n'], ids=["users", "token"])
 def test_a_life_with_every_log_level(config: str, tmp_path: Path) -> None:
     whole = config + 'http: "127.0.0.1:-1"\ndebug: true\ntrace: true\n'
-    with Edited(tmp_path / "server.conf", whole, JETBROKER, "-js", "-sd", str(tmp_path / "js"), "-DVV") as server:
+    with Edited(
+        tmp_path / "server.conf", whole, JETBROKER_COMMAND, "-js", "-sd", str(tmp_path / "js"), "-DVV"
+    ) as server:
         clients = [server.open() for _ in range(8)]
         nonce = json.loads(clients[2].info[5:]).get("nonce", "")
         heard = say(clients[0], user="ann", **{"pass": PLAIN}) + say(clients[1], user="hal", **{"pass": HASHED})
@@ -124,7 +125,7 @@ def test_a_refused_configuration(config: str, tmp_path: Path) -> None:
 
 def test_the_flags_are_not_shown_either(tmp_path: Path) -> None:
     path = tmp_path / "server.conf"
-    with Edited(path, 'http: "127.0.0.1:-1"\n', JETBROKER, "--user", "ann", "--pass", PLAIN, "-DV") as server:
+    with Edited(path, 'http: "127.0.0.1:-1"\n', JETBROKER_COMMAND, "--user", "ann", "--pass", PLAIN, "-DV") as server:
         with server.open() as raw:
             clean(say(raw, user="ann", **{"pass": PLAIN}).decode())
             clean(pages(server))

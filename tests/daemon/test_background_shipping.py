@@ -6,7 +6,6 @@ import asyncio
 import os
 import random
 import signal
-import sys
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
@@ -22,13 +21,12 @@ from jetbroker.store.offline import segment_cache
 from tests.daemon.test_store_shipping import consumed, scanned
 from tests.support import process
 from tests.support.http import get_json, monitor_port
+from tests.support.process import JETBROKER_COMMAND
 from tests.support.reloads import Edited
 from tests.support.s3 import BUCKET, LOGIN, s3_server
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.timeout(240)  # a process starts, and imports, for each configuration
-
-JETBROKER = (sys.executable, "-m", "jetbroker")
 
 
 def configuration(store: Path, ship: str) -> str:
@@ -37,7 +35,7 @@ def configuration(store: Path, ship: str) -> str:
 
 
 def broker(tmp_path: Path, ship: str) -> Edited:
-    return Edited(tmp_path / "broker.conf", configuration(tmp_path / "store", ship), JETBROKER)
+    return Edited(tmp_path / "broker.conf", configuration(tmp_path / "store", ship), JETBROKER_COMMAND)
 
 
 @asynccontextmanager

@@ -7,7 +7,6 @@ import json
 import shutil
 import socket
 import ssl
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,9 +19,9 @@ from nats.js.api import StreamConfig
 from tests.support import certificates
 from tests.support.daemon import CONNECT, Raw
 from tests.support.http import get_json
+from tests.support.process import JETBROKER_COMMAND
 from tests.support.reloads import Edited, watched
 
-COMMAND = (sys.executable, "-m", "jetbroker")
 USERS = "authorization { users: [ {user: ann, password: p}, {user: bob, password: q} ] }\n"
 ANN = b'CONNECT {"verbose":false,"user":"ann","pass":"p"}\r\n'
 BOB = b'CONNECT {"verbose":false,"user":"bob","pass":"q"}\r\n'
@@ -30,7 +29,7 @@ REFUSED = "[ERR] Failed to reload server configuration: "
 
 
 def started(folder: Path, text: str, *arguments: str) -> Edited:
-    return Edited(folder / "server.conf", text, COMMAND, *arguments)
+    return Edited(folder / "server.conf", text, JETBROKER_COMMAND, *arguments)
 
 
 def include_loop(folder: Path) -> str:

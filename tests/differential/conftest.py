@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.support import process
+from tests.support.process import JETBROKER_COMMAND
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ def commands() -> list[tuple[str, ...]]:
     found = process.find_nats_server()
     if found is None:
         pytest.skip("nats-server is neither on the PATH nor in ~/go/bin")
-    return [(found,), (sys.executable, "-m", "jetbroker")]
+    return [(found,), JETBROKER_COMMAND]
 
 
 @pytest.fixture(scope="session")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.conversations import quiet, user
 from tests.support.daemon import Daemon
-from tests.support.process import find_nats_server
+from tests.support.process import JETBROKER_COMMAND, find_nats_server
 
 pytestmark = [
     pytest.mark.differential,
@@ -86,7 +85,7 @@ def test_nobody_is_there(tmp_path: Path) -> None:
     assert program is not None
     unanswered = [rest for rest in RESTS if rest.split(".")[0] not in ("INFO", "STREAM") and "INFO" not in rest]
     outcomes = []
-    for name, command in (("theirs", [program]), ("ours", [sys.executable, "-m", "jetbroker"])):
+    for name, command in (("theirs", [program]), ("ours", JETBROKER_COMMAND)):
         path = tmp_path / f"{name}.conf"
         path.write_text(f'jetstream {{ store_dir: "{tmp_path / name}", domain: hub, max_mem: 1MB, max_file: 1MB }}')
         with Daemon("-c", str(path), command=command) as server, server.open() as asker, server.open() as listener:
@@ -114,7 +113,7 @@ def test_random_rules_under_a_domain(seed: int, tmp_path: Path) -> None:
     program = find_nats_server()
     assert program is not None
     outcomes = []
-    for name, command in (("theirs", [program]), ("ours", [sys.executable, "-m", "jetbroker"])):
+    for name, command in (("theirs", [program]), ("ours", JETBROKER_COMMAND)):
         path = tmp_path / f"{name}.conf"
         path.write_text(config(random.Random(seed), tmp_path / name))
         outcomes.append(outcome(Daemon("-c", str(path), command=command)))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.support import process
+from tests.support.process import JETBROKER_COMMAND
 from tests.support.reloads import Edited
 from tests.support.sharing import Client, normalised
 
@@ -62,7 +62,7 @@ def test_both_give_and_take_the_same(tmp_path: Path) -> None:
     if program is None:
         pytest.skip("nats-server is neither on the PATH nor in ~/go/bin")
     told = []
-    for name, command in (("theirs", [program]), ("ours", [sys.executable, "-m", "jetbroker"])):
+    for name, command in (("theirs", [program]), ("ours", JETBROKER_COMMAND)):
         folder = tmp_path / name
         folder.mkdir()
         told.append("\n".join(conversation(command, folder)))

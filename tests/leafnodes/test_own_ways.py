@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from tests.differential.leaf_steps import HELLO, UP, client, connect, first, hub, leaf, second
@@ -15,8 +13,8 @@ from tests.support.leaf_conversations import (
     played_by_hubs,
     played_by_leafs,
 )
+from tests.support.process import JETBROKER_COMMAND
 
-COMMAND = (sys.executable, "-m", "jetbroker")
 OTHER = leaf(connect(name="other"), who="leaf2")
 LEAFS = [
     Conversation("second CONNECT", [HELLO, leaf(connect(user="nobody")), leaf("LS+ foo"), client("PUB foo 1", "x")]),
@@ -65,8 +63,8 @@ HUBS = [
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     return {
-        **played_by_leafs(COMMAND, tmp_path_factory.mktemp("hub"), Setting("leafs", LEAFS)),
-        **played_by_hubs(COMMAND, tmp_path_factory.mktemp("spoke"), Setting("hubs", HUBS)),
+        **played_by_leafs(JETBROKER_COMMAND, tmp_path_factory.mktemp("hub"), Setting("leafs", LEAFS)),
+        **played_by_hubs(JETBROKER_COMMAND, tmp_path_factory.mktemp("spoke"), Setting("hubs", HUBS)),
     }
 
 

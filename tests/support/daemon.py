@@ -7,12 +7,11 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.support.process import ROOT, STOP_TIMEOUT_S, ServerProcess
+from tests.support.process import JETBROKER_COMMAND, ROOT, STOP_TIMEOUT_S, ServerProcess
 
 LINE_TIMEOUT_S = 30.0
 ANY_PORT = ("-a", "127.0.0.1", "-p", "-1")
@@ -22,7 +21,7 @@ CONNECT = b'CONNECT {"verbose":false,"protocol":1}\r\n'
 class Daemon(ServerProcess):
     """A jetbroker (or `command`) whose log lines can be awaited and that can be signalled."""
 
-    def __init__(self, *arguments: str, command: Sequence[str] = (sys.executable, "-m", "jetbroker")) -> None:
+    def __init__(self, *arguments: str, command: Sequence[str] = JETBROKER_COMMAND) -> None:
         super().__init__(command, arguments)
         self._grown = threading.Condition()
 
@@ -146,7 +145,7 @@ def without_pings(received: bytes) -> bytes:
 def run(*arguments: str, cwd: Path = ROOT, before: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     """Start a broker that is expected to end at once; `before`: words of a command that starts it."""
     return subprocess.run(
-        [*before, sys.executable, "-m", "jetbroker", *arguments],
+        [*before, *JETBROKER_COMMAND, *arguments],
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,

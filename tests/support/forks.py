@@ -79,10 +79,6 @@ class Forked:
         """SIGTERM."""
         self.send_signal(signal.SIGTERM)
 
-    def kill(self) -> None:
-        """SIGKILL."""
-        self.send_signal(signal.SIGKILL)
-
 
 class Forks:
     """Starts brokers. The process that forks ends with this one, and so do the brokers."""
@@ -97,23 +93,30 @@ class Forks:
         self._lock = threading.Lock()  # one start at a time
         self._running: dict[int, Forked] = {}
         self._errors: queue.SimpleQueue[IO[str]] = queue.SimpleQueue()
-        self._started: queue.SimpleQueue[Forked] = queue.SimpleQueue()
+        self._started: queue.SimpleQueue[Forked | None] = queue.SimpleQueue()
         threading.Thread(target=self._listen, daemon=True).start()
 
     def start(self, arguments: Sequence[str], cwd: Path) -> Forked:
-        """`python -m jetbroker` with these arguments; the process's `stderr` is a pipe."""
+        """`python -m jetbroker` with these arguments; the process's `stderr` is a pipe.
+
+        Raises RuntimeError when the process that forks has ended; what ended it is on stderr.
+        """
         reading, writing = os.pipe()
         asked = json.dumps({"arguments": list(arguments), "cwd": str(cwd), "environment": dict(os.environ)})
         with self._lock:
             self._errors.put(os.fdopen(reading, encoding="utf-8", errors="replace"))
             socket.send_fds(self._control, [asked.encode()], [writing])
             os.close(writing)
-            return self._started.get(timeout=START_SECONDS)
+            forked = self._started.get(timeout=START_SECONDS)
+        if forked is None:
+            raise RuntimeError("the process that forks brokers has ended")
+        return forked
 
     def _listen(self) -> None:
         while True:
             data, handles, _, _ = socket.recv_fds(self._control, MAX_MESSAGE, 1)
             if not data:
+                self._started.put(None)
                 return
             pid, code = json.loads(data)
             if handles:

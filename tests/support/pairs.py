@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from nats.aio.client import Client as NatsClient
 from nats.errors import NoRespondersError
 
 from tests.support.daemon import Daemon
-from tests.support.process import find_nats_server, free_port
+from tests.support.process import JETBROKER_COMMAND, find_nats_server, free_port
 
 JETBROKER, NATS_SERVER = "jetbroker", "nats-server"
 PAIRS = [(JETBROKER, JETBROKER), (NATS_SERVER, JETBROKER), (JETBROKER, NATS_SERVER)]
@@ -24,7 +23,7 @@ PROBES = 500
 def server(kind: str, config: Path, *arguments: str, before: Sequence[str] = ()) -> Daemon:
     """Not started yet. `before`: words in front of jetbroker's command."""
     if kind == JETBROKER:
-        return Daemon("-D", "-c", str(config), *arguments, command=(*before, sys.executable, "-m", "jetbroker"))
+        return Daemon("-D", "-c", str(config), *arguments, command=(*before, *JETBROKER_COMMAND))
     program = find_nats_server()
     if program is None:
         pytest.skip("no nats-server on this machine")

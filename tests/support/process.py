@@ -16,10 +16,10 @@ from types import TracebackType
 from typing import IO, Self
 
 from benchmarks.servers import find_nats_server as find_nats_server
+from tests.support.forks import ROOT as ROOT
 from tests.support.forks import Forked, forks
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-JETBROKER = (sys.executable, "-m", "jetbroker")  # is forked where a ServerProcess starts it: see forks.py
+JETBROKER_COMMAND = (sys.executable, "-m", "jetbroker")  # is forked where a ServerProcess starts it: see forks.py
 READY_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
 # Below the ports that the kernel gives to outgoing connections, which could take one between the look and its use.
@@ -98,8 +98,8 @@ class ServerProcess:
         return self
 
     def _begun(self) -> subprocess.Popen[str] | Forked:
-        if tuple(self._command[: len(JETBROKER)]) == JETBROKER:
-            return forks().start(self._command[len(JETBROKER) :], self._cwd)
+        if tuple(self._command[: len(JETBROKER_COMMAND)]) == JETBROKER_COMMAND:
+            return forks().start(self._command[len(JETBROKER_COMMAND) :], self._cwd)
         return subprocess.Popen(
             self._command, cwd=self._cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
         )
@@ -160,7 +160,7 @@ class ServerProcess:
 
 def jetbroker(*arguments: str) -> ServerProcess:
     """A jetbroker process, not started yet."""
-    return ServerProcess(JETBROKER, arguments)
+    return ServerProcess(JETBROKER_COMMAND, arguments)
 
 
 def small_segments(store: Path, segment_bytes: int) -> ServerProcess:

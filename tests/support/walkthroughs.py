@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from tests.support.process import ROOT, ServerProcess, find_nats_server, free_port
+from tests.support.process import JETBROKER_COMMAND, ROOT, ServerProcess, find_nats_server, free_port
 
 PAGES = ROOT / "docs" / "walkthroughs"
 FILES = ROOT / "configs" / "walkthroughs"
@@ -34,7 +34,7 @@ FILE_NAME = re.compile(r"`([\w.-]+\.\w+)`")
 READS = re.compile(r"^nats .* (report|info|ls|get)\b")
 START = re.compile(r"^jetbroker -c ((hub|leaf)[\w-]*\.conf)$")
 PORTS = re.compile(r"\b(4222|7422|4111)\b")
-COMMANDS = {"jetbroker": (sys.executable, "-m", "jetbroker"), "nats-server": (find_nats_server() or "",)}
+COMMANDS = {"jetbroker": JETBROKER_COMMAND, "nats-server": (find_nats_server() or "",)}
 
 
 @dataclass(frozen=True)
