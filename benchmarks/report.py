@@ -158,7 +158,8 @@ def write_markdown(
     text = [
         "# Results",
         "",
-        f"Written by `make bench`: medians of {rounds} round(s), both servers in turn on one machine.",
+        f"This page holds the last run of `make bench`: medians of {rounds} round(s), both servers in turn on one "
+        "machine.",
     ]
     text += ["A ratio above 1 means that jetbroker is better. Load generator and servers share the cores.", ""]
     text += ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in facts), ""]

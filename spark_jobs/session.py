@@ -125,7 +125,7 @@ def _without_chatter() -> Iterator[None]:
 
 
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
-    """What makes the source "jetstream" quick, on the builder of a session; returns it.
+    """Set what makes the source "jetstream" quick on the builder of a session; returns it.
 
     Filters reach the source, Arrow batches take unix sockets and are read without checks of each value, and workers
     run the interpreter that runs this, with what it can import, whether its environment is activated or not.

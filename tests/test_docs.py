@@ -20,10 +20,17 @@ KINDS = ["Tutorial", "How-to", "Reference", "Explanation"]
 SOURCE_PATH = re.compile(r"`((?:\w+/)*\w+\.(?:py|pyx|pxd))`")
 ROOM = re.compile(r"\b(\w+)/(?=\s)")
 NAMED_TEST = re.compile(r"`(?:tests/)?((?:\w+/)*test_\w+\.py)`")
+INVERTED = re.compile(r"(?:^|[.!?;:|] |\*\* )(?:- )?((?:What|Who|Whoever|Whatever)\s[^.?!|:]*\.)", re.MULTILINE)
+WRITTEN_FROM_CODE = ROOT / "docs" / "reference"
 
 
 def missing_tests(text: str) -> list[str]:
     return sorted({name for name in NAMED_TEST.findall(text) if not (ROOT / "tests" / name).is_file()})
+
+
+def inverted_sentences(text: str) -> list[str]:
+    """Those whose subject is a clause, such as "What is old goes.": readers stumble over them."""
+    return [" ".join(sentence.split()) for sentence in INVERTED.findall(CODE_BLOCK.sub("", text))]
 
 
 def missing_sources(text: str) -> list[str]:
@@ -87,6 +94,11 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_named_tests_exist(page: Path) -> None:
     assert missing_tests(page.read_text()) == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if WRITTEN_FROM_CODE not in page.parents], ids=lambda p: p.name)
+def test_sentences_begin_with_their_subject(page: Path) -> None:
+    assert inverted_sentences(page.read_text()) == []
 
 
 def test_the_appendix_of_differences_names_rows_of_the_page() -> None:
@@ -170,6 +182,11 @@ def test_these_checks_can_fail(tmp_path: Path) -> None:
     assert missing_sources("`store/nothing.pyx`, `limits.py`, `spark_jobs/source.py`, `parser.pyx`") == [
         "store/nothing.pyx"
     ]
+
+
+def test_the_check_of_sentences_can_fail() -> None:
+    text = "- **Disk.** What is\n  old goes. Who asks?\n| What it does | Whoever asks is told. |\n```\nWho comes goes.\n```\n"
+    assert inverted_sentences(text) == ["What is old goes.", "Whoever asks is told."]
 
 
 def test_the_check_of_the_picture_can_fail() -> None:

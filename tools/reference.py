@@ -190,7 +190,7 @@ def errors_page() -> str:
     )
     return f"""# Errors of the JetStream API
 
-This page lists each error that an answer may have under `error`. Numbers and texts are nats-server's. {WRITTEN} What stands in `<>` is filled in.
+This page lists each error that an answer may have under `error`. Numbers and texts are nats-server's. {WRITTEN} The server fills in the words in `<>`.
 
 {table(("`err_code`", "`code`", "Name", "`description`"), [(*row[:3], f"`{row[3]}`") for row in rows])}
 """

@@ -17,7 +17,7 @@ from jetbroker.store.shipping.restore import Until, restore
 from jetbroker.tables.asked import since_ns
 
 _DESCRIPTION = """\
-Makes a store_dir out of what jetbroker store ship has copied. A broker that is started on it serves the same messages
+Makes a store_dir out of a copy that jetbroker store ship made. A broker that is started on it serves the same messages
 with the same sequences and times, and the same consumers. The folder appears when all of it is there, checked, and on
 disk.
 

@@ -18,9 +18,9 @@ from jetbroker.store.shipping.shipper import KEEP_DROPPED_SECONDS, Shipper
 
 _DESCRIPTION = """\
 Copies the sealed segments of a store, and its consumers' states, to a folder or to any URL that fsspec reaches
-(pip install 'jetbroker[ship]'). The broker goes on meanwhile. What is there already is not sent again. What was
-uploaded is read back and compared; a stream's manifest is written last. jetbroker.scan, Spark and the commands of
-jetbroker store read what was shipped as a store; jetbroker store restore makes a broker's store of it.
+(pip install 'jetbroker[ship]'). The broker goes on meanwhile. Files that are there already are not sent again. Each
+upload is read back and compared; a stream's manifest is written last. jetbroker.scan, Spark and the commands of
+jetbroker store read the copy as a store; jetbroker store restore makes a broker's store of it.
 
     jetbroker store ship /var/lib/jetbroker s3://backups/eu-1 --every 60 --rate 50MB
     jetbroker store ship /var/lib/jetbroker file:///mnt/backups/eu-1 --unsealed
