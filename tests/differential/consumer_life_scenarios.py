@@ -26,6 +26,13 @@ async def _info(probe: Probe, stream: str, name: str) -> dict[str, Any]:
     return _shown(await probe.api(f"CONSUMER.INFO.{stream}.{name}"))
 
 
+async def _noted(probe: Probe, stream: str, name: str, deliveries: int) -> None:
+    """Wait until INFO tells of so many: nats-server notes a delivery after it has sent it, even behind a RESET."""
+    noted = 0
+    while noted < deliveries:
+        noted = (await probe.state(stream, name))["delivered"][0]
+
+
 async def _advisories(inbox: Any) -> list[dict[str, Any]]:
     found = [json.loads(one[3]) for one in await inbox.rest()]
     return [{key: value for key, value in one.items() if key not in ("id", "timestamp")} for one in found]
@@ -112,6 +119,7 @@ async def reset_requests(probe: Probe, name: str) -> Any:
     inbox = await probe.pull(name, "c", b"3")
     replies = [(await inbox.raw()).reply for _ in range(3)]
     await probe.client.request(replies[0], b"", timeout=5)
+    await _noted(probe, name, "c", 3)
     seen: list[Any] = []
     for body in (
         b"", {"seq": 0}, {"seq": 4}, {"seq": 1}, {"seq": 100}, b"{}", b"x", b"[]", {"seq": -1}, {"seq": "a"},
@@ -151,10 +159,12 @@ async def reset_while_pending(probe: Probe, name: str) -> Any:
     inbox = await probe.pull(name, "c", b"3")
     replies = [(await inbox.raw()).reply for _ in range(3)]
     await probe.client.request(replies[1], b"-NAK 1h", timeout=5)
+    await _noted(probe, name, "c", 3)
     seen: list[Any] = [_shown(await probe.api(f"CONSUMER.RESET.{name}.c"))]
     seen += [await probe.ack(reply) for reply in replies]
     again = await probe.pull(name, "c", b"4")
     seen.append([await again.next() for _ in range(4)])
+    await _noted(probe, name, "c", 4)
     waiting = await probe.pull(name, "c", b"2")
     answer = _shown(await probe.api(f"CONSUMER.RESET.{name}.c", {"seq": 4}))
     del answer["num_waiting"]  # nats-server serves the request before or after it answers
@@ -185,6 +195,7 @@ async def reset_of_push(probe: Probe, name: str) -> Any:
     inbox = await probe.inbox(f"to.{name}")
     await probe.consumer(name, "c", deliver_subject=f"to.{name}")
     first = [await inbox.next() for _ in range(3)]
+    await _noted(probe, name, "c", 3)
     answer = _shown(await probe.api(f"CONSUMER.RESET.{name}.c"))
     return first, answer, [await inbox.next() for _ in range(3)]
 
