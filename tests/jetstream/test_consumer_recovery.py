@@ -12,6 +12,7 @@ import pytest
 from jetbroker.jetstream.consumers.state import replay
 from jetbroker.store.disk import Disk
 from jetbroker.store.log.statelog import StateLog
+from tests.store.support import FaultyDisk
 from tests.support.consumers import SECOND, ConsumerBench, Mailbox, counts, positions
 
 _numbers = itertools.count(1)
@@ -19,9 +20,10 @@ SUBJECTS = tuple(f"s.{number % 3}" for number in range(9))
 STREAM_ID = 7
 
 
-def new_log(bench: ConsumerBench) -> Any:
+def new_log(bench: ConsumerBench, disk: Disk | None = None, config: dict[str, Any] | None = None) -> Any:
     path = str(bench.directory / f"consumer-{next(_numbers)}.log")
-    return StateLog.create(bench.tick, Disk(), bench.group, path, STREAM_ID, {"name": "c", "config": {}}, None)
+    head = {"name": "c", "config": config or {}}
+    return StateLog.create(bench.tick, disk or Disk(), bench.group, path, STREAM_ID, head, None)
 
 
 async def restart(bench: ConsumerBench, consumer: Any, **fields: Any) -> Any:
@@ -163,6 +165,31 @@ async def test_a_log_that_has_grown_is_replaced_by_a_snapshot(tmp_path: Path) ->
     before = positions(consumer), counts(consumer)
     consumer = await restart(bench, consumer, **fields)
     assert (positions(consumer), counts(consumer)) == before
+    await bench.close()
+
+
+@pytest.mark.parametrize(("given_up", "config"), [(44_000, {}), (0, {"filters": "f" * 600_000})])
+async def test_a_large_state_is_not_written_again_each_turn(tmp_path: Path, given_up: int, config: Any) -> None:
+    bench = ConsumerBench(tmp_path)
+    bench.open()
+    for _ in range(given_up + 20):
+        bench.publish("s.0")
+    await bench.turn()
+    disk = FaultyDisk()
+    consumer = bench.consumer("c", new_log(bench, disk, config), max_ack_pending=-1, max_deliver=1, ack_wait=SECOND)
+    mailbox = bench.mailbox()
+    if given_up:
+        await bench.pull({"batch": given_up}, mailbox=mailbox)
+        while len(mailbox.found) < given_up:
+            await bench.turn()
+        while counts(consumer)[0]:
+            await bench.advance(2)
+    for _ in range(20):
+        mailbox.take()
+        await bench.pull({"batch": 1}, mailbox=mailbox)
+        await bench.ack(mailbox.found[0])
+    rewrites = [path for call, path in disk.calls if call == "open" and ".log.new" in path]
+    assert len(rewrites) <= 3  # the first one makes the file
     await bench.close()
 
 

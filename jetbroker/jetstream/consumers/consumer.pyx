@@ -690,7 +690,7 @@ cdef class Consumer(StreamConsumer):
             record = tracker.seal(&n)
             self.writer.write(record, n)
             tracker.sealed()
-            if self.writer.wants_snapshot(ENTRY_BYTES * (1 + tracker.pending.count)):
+            if self.writer.wants_snapshot(ENTRY_BYTES * (1 + tracker.pending.count + tracker.pending.exhausted)):
                 self._replace_records()
         if self.acks.replies:
             self.writer.confirm(self.acks.take_replies())

@@ -70,7 +70,6 @@ cdef class StateWriter(LogObserver):
     cdef Router router
     cdef object waiting                # deque of (position, [reply subject])
     cdef readonly bint begun           # the log has a record to begin with, or there is none
-    cdef uint64_t try_above            # no snapshot is tried before the log is larger than this, bytes
 
     cdef int write(self, const char* record, Py_ssize_t n) except -1
     # Is a snapshot of about this size worth writing?

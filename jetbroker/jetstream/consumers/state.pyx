@@ -26,7 +26,6 @@ from jetbroker.store.log.stream_log cimport LogObserver
 from jetbroker.wire.buffer cimport OutputBuffer
 
 from jetbroker.bounds import INT64_MAX, UINT64_MAX
-from jetbroker.errors import StorageError
 from jetbroker.limits import CONSUMER_PENDING, CONSUMER_REPLAY_STEPS, STREAM_LAST_SEQUENCE
 
 cdef Py_ssize_t VARINT_BYTES = 10
@@ -174,17 +173,11 @@ cdef class StateWriter(LogObserver):
         self.log.request_sync()
 
     def replace(self, bytes record not None) -> None:
-        """Replace all records by this one. Raises StorageError; then nothing has changed, and it is tried again
-        only when the log has doubled."""
-        try:
-            self.log.rewrite(record)
-        except StorageError:
-            self.try_above = 2 * self.log.size
-            raise
-        self.try_above = 0
+        """Replace all records by this one. Raises StorageError; then nothing has changed."""
+        self.log.rewrite(record)
 
     cdef bint wants_snapshot(self, Py_ssize_t size) except -1:
-        return self.log.size > self.try_above and self.log.should_rewrite(size)
+        return self.log.should_rewrite(size)
 
     cdef int confirm(self, list replies) except -1:
         if self.log is None:

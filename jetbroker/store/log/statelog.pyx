@@ -96,6 +96,7 @@ cdef class StateLog(TickTask):
 
     def __cinit__(self):
         self.fd = -1
+        self.rewrite_above = REWRITE_BYTES
         self.recovered = []
         self.tail = Tail()
         self.waiters = Waiters()
@@ -240,15 +241,19 @@ cdef class StateLog(TickTask):
 
     cpdef bint should_rewrite(self, Py_ssize_t snapshot_size) except -1:
         """Has the file grown enough that a snapshot of this size should replace it?"""
-        return not self.memory and self.size > REWRITE_BYTES and self.size > 4 * <uint64_t>snapshot_size
+        return not self.memory and self.size > self.rewrite_above and self.size > 4 * <uint64_t>snapshot_size
 
     cpdef int rewrite(self, bytes snapshot) except -1:
         """Replace all entries so far by this one. Raises StorageError; then nothing has changed."""
         if self.memory or self.closed:
             return 0
         self.replaced = self.in_round
-        self._start_file()
-        self.put_frame(FRAME_STATE, snapshot, PyBytes_GET_SIZE(snapshot))
+        try:
+            self._start_file()
+            self.put_frame(FRAME_STATE, snapshot, PyBytes_GET_SIZE(snapshot))
+        finally:
+            # whatever the snapshot was thought to take, and also when the disk refuses: not again at once
+            self.rewrite_above = max(REWRITE_BYTES, 2 * self.size)
         self.request_sync()
         return 0
 
