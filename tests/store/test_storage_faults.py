@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -262,6 +263,119 @@ def test_a_consumers_state_follows_the_same_rules(tmp_path: Path, call: str) -> 
         assert recovered.consumers[0].state_log.recovered == [b"one", b"two", b"three"]
         assert recovered.consumers[0].config == {"a": 1}
         await again.close()
+
+    run(scenario())
+
+
+class SlowDisk(FaultyDisk):
+    """An fdatasync of a state log waits, once `hold` was called, until `go_on` says how it ends."""
+
+    def __init__(self) -> None:
+        super().__init__(self._rule)
+        self.broken: set[str] = set()
+        self._gate: threading.Event | None = None
+        self._holds = threading.Event()
+        self._error: OSError | None = None
+
+    def _rule(self, call: str, path: str, size: int) -> int | None:
+        if ".log" in path and call in self.broken:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if ".log" in path and call == "fdatasync" and self._gate is not None:
+            gate, self._gate = self._gate, None
+            self._holds.set()
+            gate.wait()
+            if self._error is not None:
+                raise self._error
+        return None
+
+    async def hold(self, state: Any) -> Callable[[OSError | None], None]:
+        """Wait until a round syncs what was appended; returns what lets it go on."""
+        gate = self._gate = threading.Event()
+        self._holds.clear()
+        state.request_sync()
+        await asyncio.to_thread(self._holds.wait)
+
+        def go_on(error: OSError | None) -> None:
+            self._error = error
+            gate.set()
+
+        return go_on
+
+
+async def slow_state(path: Path) -> tuple[Any, SlowDisk, Any]:
+    """A store, its disk and the state of a consumer."""
+    disk = SlowDisk()
+    store = open_store(str(path), disk=disk)
+    await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+    return store, disk, await store.create_consumer(ACCOUNT, "S", "C", {"a": 1}, 1, False)
+
+
+async def recovered_entries(path: Path) -> list[bytes]:
+    store = open_store(str(path))
+    (recovered,) = store.recover(ACCOUNT)
+    found: list[bytes] = recovered.consumers[0].state_log.recovered
+    await store.close()
+    return found
+
+
+def test_a_rewrite_that_fails_does_not_hide_that_the_round_under_way_fails(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store, disk, state = await slow_state(tmp_path / "s")
+        state.append_entry(b"one")
+        go_on = await disk.hold(state)
+        disk.broken.add("open")
+        with pytest.raises(StorageError):
+            state.rewrite(b"snapshot")
+        waits = asyncio.ensure_future(state.commit())
+        await asyncio.sleep(0)
+        disk.broken.clear()
+        go_on(OSError(errno.EIO, "failed"))
+        with pytest.raises(StorageError, match="fdatasync failed"):
+            await waits
+        await works(state)
+        await state.commit()
+        await store.close()
+        assert await recovered_entries(tmp_path / "s") == [b"one"]
+
+    run(scenario())
+
+
+def test_rounds_that_a_rewrite_overtakes_confirm_what_they_synced(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store, disk, state = await slow_state(tmp_path / "s")
+        position = state.append_entry(b"one")
+        go_on = await disk.hold(state)
+        for number in range(3):
+            state.rewrite(b"snapshot %d" % number)
+            overtaken, position = position, state.append_entry(b"more")
+            goes_on = asyncio.ensure_future(disk.hold(state))
+            await asyncio.sleep(0)
+            go_on(None)
+            go_on = await goes_on
+            assert state.committed >= overtaken
+        go_on(None)
+        await state.commit()
+        assert os.listdir(os.path.dirname(state.path)) == ["C.log"]
+        await store.close()
+        assert await recovered_entries(tmp_path / "s") == [b"snapshot 2", b"more"]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("error", [None, OSError(errno.EIO, "failed")])
+def test_rewrites_during_one_round_leave_one_file(tmp_path: Path, error: OSError | None) -> None:
+    async def scenario() -> None:
+        store, disk, state = await slow_state(tmp_path / "s")
+        state.rewrite(b"first")  # the round is to give this file its name
+        go_on = await disk.hold(state)
+        for number in range(3):
+            state.rewrite(b"snapshot %d" % number)
+        go_on(error)
+        await state.commit()
+        await store.group.drain()
+        assert os.listdir(os.path.dirname(state.path)) == ["C.log"]
+        await store.close()
+        assert await recovered_entries(tmp_path / "s") == [b"snapshot 2"]
 
     run(scenario())
 

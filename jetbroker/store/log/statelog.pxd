@@ -28,12 +28,12 @@ cdef class StateLog(TickTask):
     cdef uint64_t rewrite_above             # no snapshot is worth writing before the file is larger, bytes
     cdef Tail tail                          # what is not synced yet
     cdef uint64_t written                   # position
+    cdef int round_fd                       # what the round under way syncs, open until it ends; -1: there is none
+    cdef str round_temporary                # and renames
     cdef uint64_t round_position
     cdef uint64_t round_offset
     cdef Py_ssize_t temporaries             # how many temporary names were used
     cdef bint wants_sync
-    cdef bint in_round
-    cdef bint replaced                      # the file was replaced while a round was under way
     cdef bint closed
     cdef Waiters waiters                    # for positions
     cdef object retry                       # when the next try is, after a failure

@@ -95,7 +95,7 @@ cdef class StateLog(TickTask):
     """One consumer's state on disk. Made by `create`, `recover` or `in_memory`."""
 
     def __cinit__(self):
-        self.fd = -1
+        self.fd = self.round_fd = -1
         self.rewrite_above = REWRITE_BYTES
         self.recovered = []
         self.tail = Tail()
@@ -183,16 +183,18 @@ cdef class StateLog(TickTask):
         self.put_head()
 
     def _leave_file(self):
-        """Close the file; one that never got its name is of no use any more."""
-        if self.fd >= 0:
+        """Close the file; one that never got its name is of no use any more. The round under way keeps its own."""
+        if self.fd >= 0 and self.fd != self.round_fd:
             self.disk.close(self.fd)
-        if self.temporary is not None and not self.in_round:
-            try:
-                self.disk.unlink(self.temporary)
-            except OSError as error:
-                # the next start removes it
-                self.tick.loop.call_exception_handler(
-                    {"message": f"cannot remove {self.temporary}", "exception": error})
+        if self.temporary is not None and self.temporary != self.round_temporary:
+            self._remove(self.temporary)
+
+    def _remove(self, temporary):
+        try:
+            self.disk.unlink(temporary)
+        except OSError as error:
+            # the next start removes it
+            self.tick.loop.call_exception_handler({"message": f"cannot remove {temporary}", "exception": error})
 
     def _open_temporary(self):
         # a name of its own: the round under way may still be about to rename the one before
@@ -247,7 +249,6 @@ cdef class StateLog(TickTask):
         """Replace all entries so far by this one. Raises StorageError; then nothing has changed."""
         if self.memory or self.closed:
             return 0
-        self.replaced = self.in_round
         try:
             self._start_file()
             self.put_frame(FRAME_STATE, snapshot, PyBytes_GET_SIZE(snapshot))
@@ -360,8 +361,8 @@ cdef class StateLog(TickTask):
         if self.tail.written == self.tail.base and self.temporary is None and self.failed is None:
             self.advance(self.written)
             return None
-        self.in_round = True
-        self.replaced = False
+        self.round_fd = self.fd
+        self.round_temporary = self.temporary
         self.round_position = self.written
         self.round_offset = self.tail.written
         if self.temporary is None:
@@ -370,13 +371,14 @@ cdef class StateLog(TickTask):
 
     def end_sync(self, error):
         """The outcome of the round."""
-        self.in_round = False
+        fd, self.round_fd = self.round_fd, -1
+        temporary, self.round_temporary = self.round_temporary, None
+        if fd != self.fd:
+            self.disk.close(fd)
         if self.closed:
             return
-        if self.replaced:
-            # a snapshot took the place of the file that was synced; its round is still to come
-            self.replaced = False
-            self.request_sync()
+        if fd != self.fd:
+            self._end_overtaken(temporary, error)
             return
         if error is not None:
             self._sync_failed(error)
@@ -386,6 +388,15 @@ cdef class StateLog(TickTask):
         if self.failed is not None and not self.retry.waits:
             self._works()
         self.advance(self.round_position)
+
+    def _end_overtaken(self, temporary, error):
+        """A snapshot took the place of the file that was synced; its round is still to come."""
+        self.request_sync()
+        if error is None:
+            # until then a start finds what was synced
+            self.advance(self.round_position)
+        elif temporary is not None and os.path.exists(temporary):
+            self._remove(temporary)
 
     def _sync_failed(self, error):
         """The file is not to be trusted any more."""
