@@ -284,11 +284,14 @@ class Store:
     def _recover_consumers(self, account: str, stream: str, log: FileLog, damage: list[str]) -> list[RecoveredConsumer]:
         folder = f"{log.directory}/consumers"
         out = []
-        for entry in self.disk.listdir(folder) if os.path.isdir(folder) else []:
-            path = f"{folder}/{entry}"
+        entries = self.disk.listdir(folder) if os.path.isdir(folder) else []
+        # first, for a damaged log is given such a file again
+        for entry in entries:
             if ".log.new" in entry:
-                self.disk.unlink(path)
-            elif entry.endswith(".log"):
+                self.disk.unlink(f"{folder}/{entry}")
+        for entry in entries:
+            path = f"{folder}/{entry}"
+            if entry.endswith(".log"):
                 state_log = StateLog.recover(
                     self.tick, self.disk, self.group, path, log.stream_id, damage, self._reserve
                 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import mmap
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -358,6 +359,34 @@ def test_a_state_log_that_was_set_aside_goes_on_in_its_own_file(tmp_path: Path) 
         await store.close()  # raised "Bad file descriptor"
         store, found = recovered(tmp_path)
         assert found["S"].consumers[0].state_log.recovered == [b"one", b"four"]
+        await store.close()
+
+    run(scenario())
+
+
+def test_a_kill_before_a_damaged_state_log_is_replaced_costs_no_consumer(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store_path, killed = tmp_path / "s", tmp_path / "killed"
+        await make(store_path)
+        store, found = recovered(store_path)
+        for entry in (b"one", b"two", b"three"):
+            found["S"].consumers[0].state_log.append_entry(entry)
+        await store.close()
+        file = store_path / FOLDER / "consumers" / "C.log"
+        data = bytearray(file.read_bytes())
+        data[data.index(b"two")] ^= 1
+        file.write_bytes(data)
+        store, found = recovered(store_path)
+        shutil.copytree(store_path, killed)
+        kill(store)
+        store, found = recovered(killed)
+        (consumer,) = found["S"].consumers
+        assert consumer.state_log.recovered == [b"one"]
+        await store.close()
+        kept = [path for path in (killed / FOLDER / "consumers").iterdir() if ".damaged-" in path.name]
+        assert [path.read_bytes() for path in kept] == [bytes(data)]
+        store, found = recovered(killed)
+        assert found["S"].damage == []
         await store.close()
 
     run(scenario())

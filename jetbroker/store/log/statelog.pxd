@@ -25,6 +25,7 @@ cdef class StateLog(TickTask):
     cdef uint32_t seed
     cdef int fd
     cdef str temporary                      # the file is still called this; renamed in the next round
+    cdef str aside                          # what a damaged file, which has the name still, is kept as
     cdef uint64_t rewrite_above             # no snapshot is worth writing before the file is larger, bytes
     cdef Tail tail                          # what is not synced yet
     cdef uint64_t written                   # position

@@ -158,12 +158,9 @@ cdef class StateLog(TickTask):
         self.reserve = reserve
 
     def _set_aside(self, damage, entries):
-        """Keep the damaged file under another name and go on with what is sound."""
-        aside = f"{self.path}.damaged-{self.disk.time_ns()}"
-        damage.append(f"{self.path}: damaged; later state is lost, the file is kept as {os.path.basename(aside)}")
-        self.disk.close(self.fd)
-        self.fd = -1
-        self.disk.rename(self.path, aside)
+        """Go on with what is sound in a new file; until that is on disk the damaged one has its name."""
+        self.aside = f"{self.path}.damaged-{self.disk.time_ns()}"
+        damage.append(f"{self.path}: damaged; later state is lost, the file is kept as {os.path.basename(self.aside)}")
         self._start_file()
         for entry in entries:
             self.put_frame(FRAME_STATE, entry, len(entry))
@@ -201,6 +198,26 @@ cdef class StateLog(TickTask):
         self.temporaries += 1
         temporary = f"{self.path}.new{self.temporaries}"
         return self.disk.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC), temporary
+
+    def _take_name(self, temporary):
+        """Let a new file replace the one before, of which a damaged one is kept first. In the thread, or on the loop."""
+        if self.aside is not None:
+            self._keep_damaged(self.aside)
+            self.aside = None
+        self.disk.rename(temporary, self.path)
+
+    def _keep_damaged(self, aside):
+        damaged = self.disk.open(self.path, os.O_RDONLY)
+        try:
+            data = self.disk.read(damaged, self.disk.size(damaged), 0)
+        finally:
+            self.disk.close(damaged)
+        kept = self.disk.open(aside, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        try:
+            self.disk.write_all(kept, data, 0)
+            self.disk.fdatasync(kept)
+        finally:
+            self.disk.close(kept)
 
     cdef int put_frame(self, int kind, const char* p, Py_ssize_t n) except -1:
         cdef char* w = self.tail.extend(FRAME_HEADER + n)
@@ -340,7 +357,7 @@ cdef class StateLog(TickTask):
         temporary = self.temporary
         self.temporary = None
         try:
-            self.disk.rename(temporary, self.path)
+            self._take_name(temporary)
         except OSError as error:
             self.temporary = temporary
             self._write_failed(error)
@@ -367,7 +384,7 @@ cdef class StateLog(TickTask):
         self.round_offset = self.tail.written
         if self.temporary is None:
             return [self.fd]
-        return [self.fd, partial(self.disk.rename, self.temporary, self.path), os.path.dirname(self.path)]
+        return [self.fd, partial(self._take_name, self.temporary), os.path.dirname(self.path)]
 
     def end_sync(self, error):
         """The outcome of the round."""
