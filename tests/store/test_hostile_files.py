@@ -439,9 +439,9 @@ def test_a_frame_that_claims_much_is_not_believed() -> None:
         changed[4:8] = store_format.crc32c(bytes(changed[8:]), SEED).to_bytes(4, "little")
         data = b"JBSEG\0\0\x02" + bytes(52) + bytes(changed) + bytes(100)
         found = unpack(data, SEED)
-        assert found is not None
-        assert len(found[0]) < 2**28
-        assert b"rr" not in found[0]
+        plain = b"" if found is None else found[0]
+        assert len(plain) < 2**28
+        assert b"rr" not in plain
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from hypothesis.stateful import rule
 
 from jetbroker.errors import StorageError
 from jetbroker.store.format import records as store_format
+from jetbroker.store.format.documents import segment_sequence
 from jetbroker.store.format.frames import FRAME_MAGIC, unpack
 from jetbroker.store.format.records import decode_header
 from jetbroker.store.offline.reader import open_stream, read_part
@@ -29,10 +30,12 @@ def payload(seq: int, size: int) -> bytes:
     return (b"message %d " % seq) * (size // 10)
 
 
-async def fill(path: Path, count: int, size: int = 400, segment_bytes: int = 4000, **options: Any) -> tuple[Store, Any]:
+async def fill(
+    path: Path, count: int, size: int = 400, segment_bytes: int = 4000, config: Any = S2, **options: Any
+) -> tuple[Store, Any]:
     """A store with one stream of `count` messages, all segments but the last one packed."""
     store = open_store(str(path), segment_bytes=segment_bytes, **options)
-    log = await store.create_stream(ACCOUNT, "S", S2, "file", 1)
+    log = await store.create_stream(ACCOUNT, "S", config, "file", 1)
     for seq in range(1, count + 1):
         log.append_message(b"a.%d" % (seq % 3), payload(seq, size), b"", seq)
     await log.commit()
@@ -410,6 +413,54 @@ def test_a_damaged_frame_and_no_footer_at_once(three_frames: Path, tmp_path: Pat
 
     run(scenario())
     assert open_stream(path, "S").to_arrow(["seq"])["seq"].to_pylist() == [1, 6, 7, 8]
+
+
+@pytest.mark.parametrize("footer", [True, False])
+@pytest.mark.parametrize(("config", "version"), [(PLAIN, 2), (S2, 1)])
+def test_a_damaged_version_costs_no_message(tmp_path: Path, config: Any, version: int, footer: bool) -> None:
+    async def scenario() -> None:
+        store, _ = await fill(tmp_path, 40, config=config)
+        await store.close()
+        shutil.rmtree(tmp_path / "cache.mdb")
+        hurt = files(tmp_path)[1]
+        content = bytearray(hurt.read_bytes())
+        assert content[7] != version
+        content[7] = version
+        if not footer:
+            footer_at = int.from_bytes(content[-32:-24], "little")
+            content[footer_at] ^= 1
+        hurt.write_bytes(content)
+        store, log, damage = await reopened(tmp_path)
+        assert any(str(hurt) in line and "version" in line for line in damage)
+        assert assert_sound(log) == list(range(1, 41))
+        assert log.lost() == []
+        await store.close()
+        assert hurt.exists()
+
+    run(scenario())
+    assert [seq for seq, _ in rows(tmp_path)] == list(range(1, 41))
+
+
+def test_a_packed_segment_of_which_nothing_can_be_read_is_left_alone(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store, _ = await fill(tmp_path, 40)
+        await store.close()
+        shutil.rmtree(tmp_path / "cache.mdb")
+        hurt, following = files(tmp_path)[1:3]
+        first_seq, behind = segment_sequence(hurt.name), segment_sequence(following.name)
+        assert first_seq is not None and behind is not None
+        content = bytearray(hurt.read_bytes())
+        header = decode_header(content)
+        assert header is not None
+        content[header.header_len :] = bytes(len(content) - header.header_len)
+        hurt.write_bytes(content)
+        store, log, damage = await reopened(tmp_path)
+        assert any(str(hurt) in line and "left alone" in line for line in damage)
+        assert log.lost() == list(range(first_seq, behind))
+        await store.close()
+        assert hurt.read_bytes() == content
+
+    run(scenario())
 
 
 def test_a_footer_that_goes_bad_while_running_is_made_up_for(tmp_path: Path) -> None:

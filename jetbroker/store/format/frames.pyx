@@ -278,9 +278,9 @@ cdef class FrameCache:
 
 
 def index_of(const unsigned char[::1] data not None, uint32_t seed):
-    """The index of a whole file; None when it is plain.
+    """The index of a whole file; None when it is plain, or no frame in it can be found.
 
-    The header's version says which it is; where the header is damaged, the file's frames do.
+    A sound index says that it is packed. Without one the header's version spares a plain file the search for frames.
     """
     cdef Py_ssize_t n = data.shape[0]
     cdef const char* p
@@ -290,18 +290,14 @@ def index_of(const unsigned char[::1] data not None, uint32_t seed):
     if n < FRAME_HEADER + TRAILER_BYTES:
         return None
     p = <const char*>&data[0]
-    if memcmp(p, b"JBSEG\0\0\x01", 8) == 0:
-        return None
     if memcmp(p + n - 8, b"JBFOOTER", 8) == 0:
         footer_at = load_u64(p + n - TRAILER_BYTES)
         index_len = load_u32(p + n - TRAILER_BYTES + 20)
         if footer_at <= <uint64_t>n and INDEX_HEADER <= index_len <= footer_at:
             index = FrameIndex.decode(PyBytes_FromStringAndSize(p + footer_at - index_len, index_len), seed, footer_at)
-    if index is None:
+    if index is None and memcmp(p, b"JBSEG\0\0\x01", 8) != 0:
         index = FrameIndex.scan(PyBytes_FromStringAndSize(p, n), seed)
-    if index.count == 0 and memcmp(p, b"JBSEG\0\0\x02", 8) != 0:
-        return None
-    return index
+    return index if index is not None and index.count else None
 
 
 cdef class RawImage:
@@ -361,6 +357,6 @@ cdef class RawImage:
 
 
 def unpack(bytes data not None, uint32_t seed):
-    """(plain form, index) of a whole packed file; None when it is plain. Zeros stand where frames are damaged."""
+    """(plain form, index) of a whole packed file; None: see index_of. Zeros stand where frames are damaged."""
     cdef FrameIndex index = index_of(data, seed)
     return None if index is None else (RawImage(data, index, seed).content(), index)

@@ -98,6 +98,7 @@ class SegmentFile:
     body: Body = Body.OPEN
     footer: bytes = b""
     trailer: tuple[int, int, int] | None = None
+    packed: bool = False  # as the footer has it, else the header; its version is covered by no checksum
     index_len: int = 0  # of the frame index in front of the footer, 0 in a plain segment
     summary: Summary | None = None  # of the cache; it stands for header and footer, which are not read then
 
@@ -202,16 +203,21 @@ def _survey_segment(disk: Disk, path: str, name_seq: int, summary: Summary | Non
     if trailer is not None:
         found.index_len = index_len
         found.body = Body.BROKEN_FOOTER
+    found.packed = header.packed if header is not None else found.index_len > 0
     if whole and trailer is not None:
         at, length, crc = trailer
         stored = disk.read(fd, length, at)
-        packed = header.packed if header is not None else index_len > 0
         if len(stored) == length and store_format.crc32c(stored) == crc:
-            footer = sound_footer_of(stored, packed, name_seq, at)
-            if footer is not None:
-                found.footer = footer
-                found.body = Body.FOOTER
+            _take_footer(found, stored, at)
     return found
+
+
+def _take_footer(found: SegmentFile, stored: bytes, at: int) -> None:
+    for packed in (found.packed, not found.packed):
+        footer = sound_footer_of(stored, packed, found.name_seq, at)
+        if footer is not None:
+            found.footer, found.packed, found.body = footer, packed, Body.FOOTER
+            return
 
 
 def _describes(summary: Summary, size: int, trailer: tuple[int, int, int], name_seq: int) -> bool:
@@ -237,6 +243,7 @@ def _summarized(
     )
     found = SegmentFile(path, name_seq, size, -1, header, body=Body.FOOTER, trailer=trailer, summary=summary)
     found.index_len = index_len
+    found.packed = header.packed
     return found
 
 
@@ -288,7 +295,7 @@ def recover_segments(disk: Disk, files: StreamFiles, log: FileLog) -> tuple[list
         segment.fd = found.fd
         segment.end = found.size
         segment.index_len = found.index_len
-        segment.packed = found.header.packed if found.header is not None else found.index_len > 0
+        segment.packed = found.packed
         if found.header is not None:
             segment.header_len = found.header.header_len
             segment.created_ns = found.header.created_ns
@@ -301,6 +308,7 @@ def recover_segments(disk: Disk, files: StreamFiles, log: FileLog) -> tuple[list
                 limit = min(limit, following.valid_before)
         if action is Action.USE_FOOTER and found.trailer is not None:
             _use_footer(disk, found, segment, found.trailer, sync=index >= len(usable) - 3)
+            _note_version(files, found, segment)
             out.append(segment)
             continue
         if found.fd < 0:
@@ -310,12 +318,18 @@ def recover_segments(disk: Disk, files: StreamFiles, log: FileLog) -> tuple[list
             disk.close(found.fd)
             found.fd = -1
             continue
+        _note_version(files, found, segment)
         # a killed broker may have left it in the page cache only, and from here on it counts as synced
         disk.fdatasync(found.fd)
         out.append(segment)
         if action is Action.CONTINUE:
             active = segment
     return out, active
+
+
+def _note_version(files: StreamFiles, found: SegmentFile, segment: FileSegment) -> None:
+    if found.header is not None and found.header.packed != segment.packed:
+        files.damage.append(f"{found.path}: the version in the segment header is damaged")
 
 
 def _use_footer(
