@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,8 @@ async def fill(
     return store, log
 
 
-def files(path: Path) -> list[Path]:
-    return sorted((path / "%24G" / "S").glob("*.seg"))
+def files(path: Path, stream: str = "S") -> list[Path]:
+    return sorted((path / "%24G" / stream).glob("*.seg"))
 
 
 def is_packed(file: Path) -> bool:
@@ -459,6 +460,66 @@ def test_a_packed_segment_of_which_nothing_can_be_read_is_left_alone(tmp_path: P
         assert log.lost() == list(range(first_seq, behind))
         await store.close()
         assert hurt.read_bytes() == content
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("version", [0, 9])
+def test_segments_behind_one_with_a_damaged_header_are_packed(tmp_path: Path, version: int) -> None:
+    async def scenario() -> None:
+        store, _ = await fill(tmp_path, 40, config=PLAIN)
+        log: Any = await store.create_stream(ACCOUNT, "T", PLAIN, "file", 1)
+        for seq in range(1, 41):
+            log.append_message(b"a", payload(seq, 400))
+        await store.close()
+        hurt = files(tmp_path)[1]
+        content = bytearray(hurt.read_bytes())
+        content[7] = version
+        hurt.write_bytes(content)
+        reports: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reports.append(context))
+        store = open_store(str(tmp_path), segment_bytes=4000)
+        store.recover(ACCOUNT)
+        for stream in ("S", "T"):
+            await store.update_stream(ACCOUNT, stream, S2)
+        await packed(store)
+        assert reports == []
+        await store.close()
+        sealed = [file for stream in ("S", "T") for file in files(tmp_path, stream)[:-1]]
+        assert [file for file in sealed if file != hurt and not is_packed(file)] == []
+        assert hurt.read_bytes() == content
+
+    run(scenario())
+
+
+def test_what_is_to_be_overwritten_does_not_wait_for_a_segment_that_cannot_be_packed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        writes, goes_on = threading.Event(), threading.Event()
+        broken = False
+
+        def rule(call: str, file: str, size: int) -> None:
+            if broken and call == "write" and file.endswith(".packing"):
+                writes.set()
+                goes_on.wait()
+                raise RuntimeError("a bug")
+
+        store, log = await fill(tmp_path, 30, disk=FaultyDisk(rule))
+        reports: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reports.append(context))
+        broken = True
+        for seq in range(31, 43):
+            log.append_message(b"a.%d" % (seq % 3), payload(seq, 400), b"", seq)
+        await asyncio.to_thread(writes.wait)
+        log.remove(3, True)
+        broken = False
+        goes_on.set()
+        await log.commit()
+        await packed(store)
+        assert [str(report["exception"]) for report in reports] == ["a bug"]
+        content = unpack(files(tmp_path)[0].read_bytes(), store_format.seed_of(log.stream_id))
+        assert content is not None
+        assert payload(3, 400) not in content[0]
+        await store.close()
 
     run(scenario())
 

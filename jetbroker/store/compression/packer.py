@@ -118,10 +118,12 @@ class Packer:
         self._task = None
         if task.cancelled():
             return
-        task.result()
-        if self._erasures or (self._waiting and not self._stopping):
-            # asked for while the task ended
-            self._start()
+        try:
+            task.result()
+        finally:
+            if self._erasures or (self._waiting and not self._stopping):
+                # asked for while the task ended
+                self._start()
 
     async def _work(self) -> None:
         while True:
@@ -160,6 +162,10 @@ class Packer:
             self._waiting.pop(log, None)
             if not log.closed:
                 self._report(f"{segment.path}: cannot be compressed: {error.strerror or error}")
+        except Exception:
+            # our own bug: it is told, and the others are not kept waiting for this one
+            segment.stays_plain = True
+            raise
         finally:
             self._released()
 

@@ -163,7 +163,11 @@ def pack(Disk disk not None, str path not None, str temporary not None, uint64_t
     try:
         found = read_footer(disk, fd)
         head = read_head(disk, fd)
-        header = store_format.decode_header(head)
+        try:
+            header = store_format.decode_header(head)
+        except ValueError:
+            # its version is damaged: recovery has taken a footer for it all the same
+            return None
         if found is None or header is None or header.packed or header.stream_id != stream_id:
             return None
         footer, end, _ = found
