@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from jetbroker import limits
 from jetbroker.store.log.segmented import SegmentedLog
 from tests.store.support import ACCOUNT, open_store, run
 
@@ -78,6 +79,26 @@ def test_subjects_are_found_again_after_a_start(tmp_path: Path) -> None:
         store = open_store(str(tmp_path))
         (recovered,) = store.recover(ACCOUNT)
         check(recovered.log, expected)
+        await store.close()
+
+    run(scenario())
+
+
+def test_a_message_is_overwritten_however_far_back_the_one_before_of_its_subject_is(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        between = 2 * limits.STREAM_COLUMN_FILES
+        store = open_store(str(tmp_path), segment_bytes=1)
+        log = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        log.append_message(b"a", b"first")
+        for number in range(between):
+            log.append_message(subject_of(number), b"")
+        seq = log.append_message(b"a", b"last")
+        log.append_message(b"b", b"")
+        await log.commit()
+        assert log.remove(seq, True)
+        assert log.last_by_subject(b"a") == 1
+        await log.commit()
+        assert not [file for file in tmp_path.rglob("*.seg") if b"last" in file.read_bytes()]
         await store.close()
 
     run(scenario())

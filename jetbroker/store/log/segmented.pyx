@@ -543,7 +543,10 @@ cdef class SegmentedLog(StreamLog):
     # --- removals ---
 
     cdef int forget_message(self, Segment segment, Py_ssize_t slot) except -1:
-        """Take one live message out of every count; first_seq and the log of removals are the caller's."""
+        """Take one live message out of every count; first_seq and the log of removals are the caller's.
+
+        The segment's columns are loaded, before and behind it.
+        """
         cdef uint64_t seq = segment.first_seq + slot
         cdef uint64_t cost = self.cost_of(segment, slot)
         cdef uint32_t subject_id = segment.ids[slot]
@@ -551,6 +554,7 @@ cdef class SegmentedLog(StreamLog):
         if state is None:
             # the cache told of other subjects than the segment has
             self.recount()
+            self.load(segment)
             state = self.subjects.find(segment.subject_text(subject_id), segment.subject_len(subject_id))
         segment.mark_dead(slot)
         segment.live -= 1
@@ -563,6 +567,7 @@ cdef class SegmentedLog(StreamLog):
             self.states.retire(state)
         elif seq == state.last:
             state.last = self.find_previous(state.subject, seq)
+            self.load(segment)         # it may have been the one used longest ago
         elif seq == state.first_hint:
             state.first_hint = seq + 1
         return 0
