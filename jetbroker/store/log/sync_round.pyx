@@ -60,8 +60,13 @@ cdef class SyncRound:
         while self.unsynced and self.unsynced[0] is not self.active:
             segment = self.unsynced.pop(0)
             segment.temporary = None
+            segment.retained = None
             if segment.footer_at:
                 segment.recorded = None    # its file says it
+        if self.unsynced and self.active.retained is not None:
+            # it was sealed meanwhile, and only what came behind is still to be synced
+            self.active.retained = self.active.retained[self.upto.offset - self.active.retained_at:]
+            self.active.retained_at = self.upto.offset
         self.active.temporary = None
         return 0
 

@@ -1,0 +1,125 @@
+"""An fdatasync that fails while a log goes on: what is on disk stays, what was acked is found again."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import shutil
+import threading
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jetbroker.errors import StorageError
+from jetbroker.store.log.stream_log import CallbackObserver, SubjectFilter
+from tests.store.support import ACCOUNT, FaultyDisk, kill, open_store, run, walk, works
+
+
+class Syncs:
+    """A rule for the fdatasyncs of segments: the next ones are held, or fail."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.failing = 0
+        self.failed: set[str] = set()
+        self.again: list[str] = []  # files that were synced after that had failed
+        self.reached = asyncio.Event()
+        self.opened = threading.Event()
+        self.opened.set()
+
+    def __call__(self, call: str, path: str, size: int) -> int | None:
+        if call != "fdatasync" or ".seg" not in path:
+            return None
+        if path in self.failed:
+            self.again.append(path)
+        if not self.opened.is_set():
+            self.loop.call_soon_threadsafe(self.reached.set)
+            self.opened.wait(20)
+        if self.failing:
+            self.failing -= 1
+            self.failed.add(path)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return None
+
+    async def hold(self, work: Callable[[], object]) -> None:
+        """`work` asks for a sync, which is held until `release`."""
+        self.reached.clear()
+        self.opened.clear()
+        work()
+        await self.reached.wait()
+
+    def release(self, failing: int = 0) -> None:
+        self.failing = failing
+        self.opened.set()
+
+
+def restarted(path: Path, copy: Path) -> Any:
+    """The log that a broker finds after a kill right now."""
+    shutil.copytree(path, copy)
+    store = open_store(str(copy))
+    kill(store)
+    (recovered,) = store.recover(ACCOUNT)
+    return recovered.log
+
+
+def contents(log: Any) -> dict[int, bytes]:
+    return {seq: log.get(seq)[3] for seq in walk(log)}
+
+
+def test_what_was_acked_stays_when_the_next_sync_fails_after_a_roll(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        syncs = Syncs()
+        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(syncs), segment_bytes=700)
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        lost: list[int] = []
+        log.observer = CallbackObserver(lambda seq: None, lambda first, error: lost.append(first))
+        log.append_message(b"a", b"1")
+        await log.commit()
+        await syncs.hold(lambda: [log.append_message(b"a", b"%d" % seq) for seq in (2, 3)])
+        files = len(list(tmp_path.rglob("*.seg")))
+        while len(list(tmp_path.rglob("*.seg"))) == files:
+            log.append_message(b"a", b"%d" % (log.last_seq + 1))
+        unsynced = log.last_seq
+        committing = asyncio.ensure_future(log.commit())
+        await asyncio.sleep(0)
+        syncs.release()
+        while log.committed < 3:
+            await asyncio.sleep(0)
+        # the round for all the others begins with the outcome of that one
+        syncs.failing = 1 << 30
+        with pytest.raises(StorageError):
+            await committing
+        assert (lost, log.last_seq, log.committed) == ([4], 3, 3)
+        assert unsynced > 4
+        syncs.failing = 0
+        await works(log)
+        assert log.append_message(b"a", b"again") == 4
+        await log.commit()
+        expected = {1: b"1", 2: b"2", 3: b"3", 4: b"again"}
+        assert contents(log) == expected
+        assert contents(restarted(tmp_path / "s", tmp_path / "copy")) == expected
+        await store.close()
+
+    run(scenario())
+
+
+def test_sealed_segments_that_are_on_disk_take_no_memory(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = open_store(str(tmp_path / "s"), segment_bytes=100_000)
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        tracemalloc.start()
+        try:
+            for _ in range(40):
+                for _ in range(5):
+                    log.append_message(b"a", bytes(30_000))
+                await log.commit()
+            assert tracemalloc.get_traced_memory()[0] < 500_000
+        finally:
+            tracemalloc.stop()
+        await store.close()
+
+    run(scenario())
