@@ -70,6 +70,72 @@ def contents(log: Any) -> dict[int, bytes]:
     return {seq: log.get(seq)[3] for seq in walk(log)}
 
 
+@pytest.mark.parametrize("skip_is_synced", [True, False])
+def test_skipped_sequences_in_front_of_a_failed_sync_cost_no_message(tmp_path: Path, skip_is_synced: bool) -> None:
+    async def scenario() -> None:
+        syncs = Syncs()
+        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(syncs))
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        for seq in range(1, 6):
+            log.append_message(b"a", b"%d" % seq)
+        await log.commit()
+        log.skip_to(7)
+        if skip_is_synced:
+            await log.commit()
+        syncs.failing = 1
+        log.append_message(b"a", b"7")
+        await log.commit()
+        assert syncs.failed
+        log.append_message(b"a", b"8")
+        await log.commit()
+        found = restarted(tmp_path / "s", tmp_path / "copy")
+        assert contents(found) == {seq: b"%d" % seq for seq in (1, 2, 3, 4, 5, 7, 8)}
+        assert found.lost() == []
+        assert found.append_message(b"a", b"9") == 9
+        await store.close()
+
+    run(scenario())
+
+
+async def with_a_damaged_end(path: Path, messages: int) -> None:
+    """A store whose last message cannot be read, with a deletion behind it."""
+    store = open_store(str(path))
+    log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+    for seq in range(1, messages + 1):
+        log.append_message(b"a", b"message %d" % seq)
+    await log.commit()
+    log.remove(1)
+    await log.commit()
+    kill(store)
+    (segment,) = path.rglob("*.seg")
+    data = segment.read_bytes()
+    segment.write_bytes(data.replace(b"message %d" % messages, b"damaged %d" % messages))
+
+
+@pytest.mark.parametrize("messages", [2, 5])
+def test_a_damaged_message_in_front_of_a_failed_sync_costs_no_other(tmp_path: Path, messages: int) -> None:
+    async def scenario() -> None:
+        await with_a_damaged_end(tmp_path / "s", messages)
+        syncs = Syncs()
+        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(syncs))
+        (recovered,) = store.recover(ACCOUNT)
+        log: Any = recovered.log
+        assert log.lost() == [messages]
+        syncs.failing = 1
+        log.append_message(b"a", b"next")
+        await log.commit()
+        assert syncs.failed
+        assert log.lost() == [messages]
+        found = restarted(tmp_path / "s", tmp_path / "copy")
+        kept = {seq: b"message %d" % seq for seq in range(2, messages)}
+        assert {seq: log.get(seq)[3] for seq in kept} == kept
+        assert contents(found) == kept | {messages: b"", messages + 1: b"next"}
+        assert found.lost() == [messages]
+        await store.close()
+
+    run(scenario())
+
+
 def test_what_was_acked_stays_when_the_next_sync_fails_after_a_roll(tmp_path: Path) -> None:
     async def scenario() -> None:
         syncs = Syncs()

@@ -5,7 +5,8 @@ from jetbroker.store.log.segment cimport Ranges, Segment
 from jetbroker.store.log.segment_files cimport FileSegment
 
 
-# How many slots are in front of a place in the file.
+# How many slots are in front of a place in the file, with the skipped sequences behind the last record there: a record
+# without a message in front of that place may tell of them. 0 when no message's record is there.
 cdef Py_ssize_t slots_before(FileSegment segment, uint64_t offset) noexcept
 # D records of `ranges`, as of sequence `seq`.
 cdef bytes range_records(uint64_t stream_id, Ranges ranges, uint64_t seq, int64_t time_ns)

@@ -32,11 +32,17 @@ cdef Py_ssize_t RANGES_PER_RECORD = 65536
 
 
 cdef Py_ssize_t slots_before(FileSegment segment, uint64_t offset) noexcept:
-    cdef Py_ssize_t slot
-    for slot in range(segment.slots - 1, -1, -1):
-        if segment.offsets[slot] and segment.offsets[slot] < offset:
-            return slot + 1
-    return 0
+    cdef Py_ssize_t slots = segment.slots
+    cdef uint32_t at
+    while slots:
+        at = segment.offsets[slots - 1]
+        # what is lost was in the file when the log was opened
+        if at == <uint32_t>OFFSET_LOST or (at != OFFSET_EMPTY and at < offset):
+            break
+        slots -= 1
+    while 0 < slots < segment.slots and segment.offsets[slots] == OFFSET_EMPTY:
+        slots += 1
+    return slots
 
 
 cdef bytes range_records(uint64_t stream_id, Ranges ranges, uint64_t seq, int64_t time_ns):
