@@ -189,3 +189,35 @@ def test_sealed_segments_that_are_on_disk_take_no_memory(tmp_path: Path) -> None
         await store.close()
 
     run(scenario())
+
+
+def test_other_subjects_follow_those_that_were_taken_back(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        syncs = Syncs()
+        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(syncs))
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        log.append_message(b"kept", b"")
+        await log.commit()
+        syncs.failing = 1 << 30
+        for subject in (b"x", b"y"):
+            log.append_message(subject, b"lost")
+        with pytest.raises(StorageError):
+            await log.commit()
+        syncs.failing = 0
+        await works(log)
+        expected = [b"kept", b"z", b"x", b"w", b"y", b"kept", b"z"]
+        for subject in expected[1:]:
+            log.append_message(subject, subject)
+        await log.commit()
+        for found in (log, restarted(tmp_path / "s", tmp_path / "copy")):
+            assert [found.get(seq)[:2] for seq in range(1, 8)] == [(0, subject) for subject in expected]
+            for subject in set(expected):
+                at = [seq for seq in range(1, 8) if expected[seq - 1] == subject]
+                assert walk(found, SubjectFilter(subject)) == at
+                assert found.state_of(subject).count == len(at)
+        assert log.remove(3)
+        assert log.last_by_subject(b"x") == 0
+        assert log.last_by_subject(b"z") == 7
+        await store.close()
+
+    run(scenario())

@@ -24,7 +24,6 @@ from jetbroker.store.log.sealing cimport Sealing
 from jetbroker.store.log.segment cimport Ranges, Segment
 from jetbroker.store.log.segment_files cimport FileSegment, SegmentFiles
 from jetbroker.store.log.segmented cimport SegmentedLog
-from jetbroker.store.log.stream_log cimport SubjectState
 from jetbroker.store.log.sync_round cimport SyncRound
 from jetbroker.tick cimport PHASE_LOGS, Tick
 
@@ -305,13 +304,10 @@ cdef class FileLog(SegmentedLog):
             self.take_back(first_lost)
         self.file.cut_back(segment.header_len)
         self.file.tail.written = 0
-        segment.subjects = 0
         # what could not be synced is never synced again: the next try makes a file anew
         self.files.discard(segment)
         self.health.take(GIVEN_UP)
         self.written = self.last_seq
-        for state in self.subjects.states():
-            (<SubjectState>state).segment_tag = 0
         self.changes.waiters.fail(StorageError(f"{self.directory}: {error.strerror}"))
         if lost and self.observer is not None:
             self.observer.on_write_failed(first_lost, self.health.failed)
