@@ -221,3 +221,47 @@ def test_other_subjects_follow_those_that_were_taken_back(tmp_path: Path) -> Non
         await store.close()
 
     run(scenario())
+
+
+@pytest.mark.parametrize("older", [True, False], ids=["with an older one", "alone"])
+def test_a_file_that_is_dropped_while_its_sync_fails_takes_no_ack_with_it(tmp_path: Path, older: bool) -> None:
+    async def scenario() -> None:
+        syncs = Syncs()
+        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(syncs), segment_bytes=700)
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        files: list[str] = []
+        log.on_sealed = lambda segment: files.append(segment.path)
+
+        def fill(sealed: int) -> int:
+            """Append until so many segments more are sealed; returns the first sequence behind them."""
+            wanted = len(files) + sealed
+            while len(files) < wanted:
+                log.append_message(b"a", b"%d" % (log.last_seq + 1))
+            return int(log.last_seq)
+
+        start = 1
+        if older:
+            await syncs.hold(lambda: fill(1))
+            start = log.last_seq
+        else:
+            await syncs.hold(lambda: log.append_message(b"a", b"1"))
+        end = fill(1)
+        for seq in range(start, end):
+            assert log.remove(seq)
+        committing = asyncio.ensure_future(log.commit())
+        await asyncio.sleep(0)
+        syncs.release(failing=1)
+        await committing
+        assert syncs.failed
+        assert syncs.again == []
+        expected = {seq: b"%d" % seq for seq in [*range(1, start), end]}
+        assert contents(log) == expected
+        await works(log)
+        assert log.append_message(b"a", b"again") == end + 1
+        await log.commit()
+        found = restarted(tmp_path / "s", tmp_path / "copy")
+        assert contents(found) == expected | {end + 1: b"again"}
+        await store.close()
+        assert syncs.again == []
+
+    run(scenario())

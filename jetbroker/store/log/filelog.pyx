@@ -213,23 +213,26 @@ cdef class FileLog(SegmentedLog):
         if self.health.state == MOVING:
             self.give_up(error)
             return
+        # until it has moved the old files are not touched, whatever happens: they are never synced again
+        self.round.suspect = error
+        self.health.take(GIVEN_UP)
         try:
             self.rewrite_unsynced()
         except OSError as failure:
+            self.round.suspect = None
             self.give_up(failure)
             return
         except StorageError:
-            # nothing has moved: the old file is not touched before that can be done
-            self.round.suspect = error
-            self.health.take(GIVEN_UP)
-            return
+            return                     # nothing has moved, and the next try is to come
+        self.round.suspect = None
         self.group.request(self)
 
     # --- after a failed fdatasync ---
 
     def rewrite_unsynced(self):
         """Move everything not synced into a new active segment, written but for its fdatasync. Raises OSError."""
-        cdef list unsynced = self.round.unsynced
+        # one that was dropped during the round is among them still
+        cdef list unsynced = [segment for segment in self.round.unsynced if segment in self.segments]
         cdef FileSegment suspect = <FileSegment>(unsynced[0] if unsynced else self.active)
         cdef FileSegment new
         cdef uint64_t valid = suspect.retained_at if unsynced else self.file.tail.unsynced_from()
