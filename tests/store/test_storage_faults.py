@@ -16,7 +16,7 @@ from jetbroker import limits
 from jetbroker.errors import StorageError, StoreOpenError
 from jetbroker.store.faults import Retry
 from jetbroker.store.log.stream_log import CallbackObserver
-from tests.store.support import ACCOUNT, FaultyDisk, Told, open_store, run, walk, works
+from tests.store.support import ACCOUNT, FaultyDisk, Told, kill, open_store, run, walk, works
 
 Rule = Callable[[str, str, int], int | None]
 
@@ -193,6 +193,44 @@ def test_every_append_of_a_short_write_is_answered(
         assert log.append_message(b"a", b"after") == first_lost
         await log.commit()
         assert walk(log) == list(range(1, first_lost + 1))
+        await store.close()
+
+    run(scenario())
+
+
+def test_a_write_that_fails_behind_a_damaged_message_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        path = tmp_path / "s"
+        store = open_store(str(path))
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        for _ in range(4):
+            log.append_message(b"a", b"kept")
+        log.append_message(b"a", b"broken")
+        await log.commit()
+        log.remove(2)
+        await log.commit()
+        kill(store)
+        (file,) = path.rglob("*.seg")
+        content = file.read_bytes().replace(b"broken", b"BROKEN")
+        file.write_bytes(content)
+        broken: set[str] = set()
+        store = open_store(str(path), disk=FaultyDisk(refusing(broken)))
+        log = store.recover(ACCOUNT)[0].log
+        broken.update({"write", "allocate"})
+        log.append_message(b"a", b"lost")
+        with pytest.raises(StorageError):
+            await log.commit()
+        assert file.stat().st_size == len(content)
+        assert file.read_bytes() == content
+        broken.clear()
+        await works(log)
+        assert log.append_message(b"a", b"again") == 6
+        await log.commit()
+        kill(store)
+        store = open_store(str(path))
+        (recovered,) = store.recover(ACCOUNT)
+        assert [seq for seq in walk(recovered.log) if recovered.log.get(seq)[0] == 0] == [1, 3, 4, 6]
+        assert recovered.log.lost() == [5]
         await store.close()
 
     run(scenario())

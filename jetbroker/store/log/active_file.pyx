@@ -119,7 +119,7 @@ cdef class ActiveFile:
                 # the record behind may be whole, when its batch is not
                 end = min(end, <uint64_t>self.segment.offsets[slot])
                 break
-        if slots and self.segment.offsets[slots - 1]:
+        if slots and self.segment.record_size(slots - 1):
             at = self.segment.offsets[slots - 1] + <uint64_t>self.segment.record_size(slots - 1)
         if at < self.tail.base:
             at = self.tail.base
