@@ -15,6 +15,7 @@ import pytest
 from jetbroker import limits
 from jetbroker.errors import StorageError, StoreOpenError
 from jetbroker.store.faults import Retry
+from jetbroker.store.format.footers import sound_footer_of
 from jetbroker.store.log.stream_log import CallbackObserver
 from tests.store.support import ACCOUNT, FaultyDisk, Told, kill, open_store, run, walk, works
 
@@ -232,6 +233,34 @@ def test_a_write_that_fails_behind_a_damaged_message_leaves_the_file_as_it_was(t
         assert [seq for seq in walk(recovered.log) if recovered.log.get(seq)[0] == 0] == [1, 3, 4, 6]
         assert recovered.log.lost() == [5]
         await store.close()
+
+    run(scenario())
+
+
+def test_the_footer_is_sound_when_messages_with_ids_were_taken_back(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        has_id = 1
+        broken: set[str] = set()
+        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(refusing(broken)), segment_bytes=700)
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        sealed: list[Any] = []
+        log.on_sealed = sealed.append
+        log.append_message(b"a", b"", flags=has_id)
+        await log.commit()
+        broken.update({"write", "allocate"})
+        for _ in range(5):
+            log.append_message(b"a", b"", flags=has_id)
+        with pytest.raises(StorageError):
+            await log.commit()
+        broken.clear()
+        await works(log)
+        while not sealed:
+            log.append_message(b"a", b"x" * 400, flags=has_id)
+        await log.commit()
+        kill(store)
+        (segment,) = sealed
+        footer = Path(segment.path).read_bytes()[segment.footer_at :][: segment.footer_len]
+        assert sound_footer_of(footer, False, 1, segment.footer_at) == footer
 
     run(scenario())
 

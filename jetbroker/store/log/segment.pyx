@@ -211,6 +211,7 @@ cdef class Segment:
         if self.lost is not None:
             self.lost = [s for s in self.lost if s < slots] or None
         self.slots = slots
+        self.msg_ids = min(self.msg_ids, <uint64_t>slots)      # never too few; readers skip a segment without any
         self.links = None
         self.last_time = self.times[slots - 1] if slots else 0
         return 0
