@@ -333,6 +333,25 @@ def test_after_a_round_that_failed_directories_are_synced_again_and_files_left(t
     run(scenario())
 
 
+def test_what_was_overwritten_elsewhere_is_synced_by_the_round_after_one_that_failed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        member = Member(tmp_path)
+        member.roll(5)
+        older = member.segment(3)
+        for segment in (older, *member.round.unsynced, member.active):
+            member.round.changed_bytes(segment)
+        member.disk.rule = refuse("fdatasync")
+        await member.sync()
+        assert member.round.held() == {older, *member.round.unsynced}
+        assert member.round.leave()
+        member.disk.rule = None
+        member.active = member.segment(9)
+        assert await member.sync() == sorted(["3.seg", "9.seg", tmp_path.name])
+        await member.group.close()
+
+    run(scenario())
+
+
 def test_only_the_files_of_the_failed_round_are_left(tmp_path: Path) -> None:
     async def scenario() -> None:
         member = Member(tmp_path)

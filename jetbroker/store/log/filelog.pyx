@@ -294,6 +294,7 @@ cdef class FileLog(SegmentedLog):
             else:
                 self.files.close(segment)
         self.round.unsynced = []
+        self.round.erased.difference_update(old)
         return 0
 
     def give_up(self, error):

@@ -71,8 +71,9 @@ cdef class SyncRound:
         return 0
 
     cpdef int fail(self) except -1:
-        """The round did not work."""
+        """The round did not work: what was overwritten elsewhere than in the files it was for waits for the next one."""
         self.running = False
+        self.erased = (self.erased | self.round_erased).difference(self.unsynced, [self.active])
         self.round_erased = set()
         self.directories |= self.round_directories
         self.round_directories = set()
