@@ -265,3 +265,32 @@ def test_a_file_that_is_dropped_while_its_sync_fails_takes_no_ack_with_it(tmp_pa
         assert syncs.again == []
 
     run(scenario())
+
+
+@pytest.mark.parametrize("rolled", [False, True])
+def test_what_was_overwritten_is_in_no_file_and_no_damage_after_a_failed_sync(tmp_path: Path, rolled: bool) -> None:
+    async def scenario() -> None:
+        syncs = Syncs()
+        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(syncs), segment_bytes=700)
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        files: list[str] = []
+        log.on_sealed = lambda segment: files.append(segment.path)
+        log.append_message(b"a", b"1")
+        await log.commit()
+        await syncs.hold(lambda: [log.append_message(b"a", payload) for payload in (b"secret", b"3")])
+        while rolled and not files:
+            log.append_message(b"a", b"%d" % (log.last_seq + 1))
+        assert log.remove(2, True)
+        expected = {seq: b"%d" % seq for seq in range(1, log.last_seq + 1) if seq != 2}
+        committing = asyncio.ensure_future(log.commit())
+        await asyncio.sleep(0)
+        syncs.release(failing=1)
+        await committing
+        assert syncs.failed
+        assert not [file for file in tmp_path.rglob("*.seg*") if b"secret" in file.read_bytes()]
+        for found in (log, restarted(tmp_path / "s", tmp_path / "copy")):
+            assert contents(found) == expected
+            assert (found.get(2)[0], found.lost()) == (1, [])
+        await store.close()
+
+    run(scenario())

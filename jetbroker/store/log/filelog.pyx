@@ -677,6 +677,7 @@ cdef class FileLog(SegmentedLog):
             self.sync_now(segment)
         if segment is self.active:
             end = self.file.erase(start, end)
+        segment.erase_retained(start, end)
         if start < end:
             self.files.overwrite(segment, start, end)
             self.round.changed_bytes(segment)

@@ -10,7 +10,7 @@ from jetbroker.store.log.segment_files cimport FileSegment
 cdef Py_ssize_t slots_before(FileSegment segment, uint64_t offset) noexcept
 # D records of `ranges`, as of sequence `seq`.
 cdef bytes range_records(uint64_t stream_id, Ranges ranges, uint64_t seq, int64_t time_ns)
-# What is dead in the old segments is dead in the new one.
+# What is dead or lost in the old segments is so in the new one.
 cdef int carry_dead(FileSegment new, list old) except -1
 # Only the first `slots` slots stay, which end at `end` of the file; nothing is appended any more.
 cdef int shorten(FileSegment segment, Py_ssize_t slots, uint64_t end) except -1

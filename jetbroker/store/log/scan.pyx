@@ -54,10 +54,13 @@ cdef bytes range_records(uint64_t stream_id, Ranges ranges, uint64_t seq, int64_
 cdef int carry_dead(FileSegment new, list old) except -1:
     cdef FileSegment segment
     cdef Py_ssize_t i
+    new.lost = None                    # where a walk of the records misses one, it was overwritten
     for segment in old:
         for i in range(segment.slots):
             if segment.first_seq + i >= new.first_seq and segment.is_dead(i):
                 new.mark_dead(segment.first_seq + i - new.first_seq)
+                if segment.is_lost(i):
+                    new.mark_lost(segment.first_seq + i - new.first_seq)
     return 0
 
 

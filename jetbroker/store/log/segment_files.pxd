@@ -33,6 +33,8 @@ cdef class FileSegment(Segment):
 
     # Bytes of a slot's record in the file, 0 for an empty or lost slot.
     cdef Py_ssize_t record_size(self, Py_ssize_t slot) noexcept
+    # Zeros in place of what is retained of [start, end).
+    cdef int erase_retained(self, uint64_t start, uint64_t end) except -1
 
 
 cdef class SegmentFiles:

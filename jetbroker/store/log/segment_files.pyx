@@ -47,6 +47,13 @@ cdef class FileSegment(Segment):
             return 0
         return RECORD_HEADER + self.subject_len(self.ids[slot]) + (self.sizes[slot] & SIZE_MASK)
 
+    cdef int erase_retained(self, uint64_t start, uint64_t end) except -1:
+        start = max(start, self.retained_at)
+        if self.retained is not None and start < end:
+            self.retained = (self.retained[:start - self.retained_at] + bytes(end - start)
+                             + self.retained[end - self.retained_at:])
+        return 0
+
 
 cdef class SegmentFiles:
     """Opens, reads and removes the files of one log, whose records have CRCs that start from `seed`."""
