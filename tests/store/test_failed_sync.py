@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from jetbroker import limits
 from jetbroker.errors import StorageError
 from jetbroker.store.log.stream_log import CallbackObserver, SubjectFilter
 from tests.store.support import ACCOUNT, FaultyDisk, kill, open_store, run, walk, works
@@ -292,5 +293,34 @@ def test_what_was_overwritten_is_in_no_file_and_no_damage_after_a_failed_sync(tm
             assert contents(found) == expected
             assert (found.get(2)[0], found.lost()) == (1, [])
         await store.close()
+
+    run(scenario())
+
+
+def test_what_one_file_cannot_hold_after_a_failed_sync_is_not_acked(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        far = limits.STREAM_SKIP_SEQUENCE
+        syncs = Syncs()
+        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(syncs))
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        log.append_message(b"a", b"near")
+        await log.commit()
+        syncs.failing = 1
+        log.append_message(b"a", b"near too")
+        log.skip_to(far)
+        log.append_message(b"a", b"far")
+        committing = asyncio.ensure_future(log.commit())
+        while log.failed is None:
+            await asyncio.sleep(0)
+        with pytest.raises(StorageError):
+            log.append_message(b"a", b"refused")
+        assert [log.get(seq)[3] for seq in (1, 2, far)] == [b"near", b"near too", b"far"]
+        log.try_again()
+        await asyncio.sleep(0.01)
+        assert (log.committed, syncs.again, committing.done()) == (1, [], False)
+        (fault,) = store.faults.of_stream(ACCOUNT, "S")
+        assert "more sequences are skipped than one segment can have" in fault.reason
+        committing.cancel()
+        kill(store)
 
     run(scenario())

@@ -222,8 +222,9 @@ cdef class FileLog(SegmentedLog):
             self.round.suspect = None
             self.give_up(failure)
             return
-        except StorageError:
-            return                     # nothing has moved, and the next try is to come
+        except StorageError as failure:
+            self.refuse(str(failure))  # nothing has moved, and the next try is to come
+            return
         self.round.suspect = None
         self.group.request(self)
 
@@ -256,6 +257,8 @@ cdef class FileLog(SegmentedLog):
         header = self.header_of(new)
         data = header + data
         walk_records(new, data, len(data), self.seed, False)
+        if new.first_seq + new.slots != self.last_seq + 1:
+            raise StorageError(f"{new.path}: more sequences are skipped than one segment can have")
         carry_dead(new, old)
         new.count(self.message_cost, self.headers_cost)
         self.states.moved(new)
