@@ -127,6 +127,23 @@ async def test_the_first_pass_of_last_per_subject_goes_on(tmp_path: Path) -> Non
     await bench.close()
 
 
+async def test_an_ack_of_all_never_moves_the_floor_beyond_what_was_delivered(tmp_path: Path) -> None:
+    bench = ConsumerBench(tmp_path)
+    bench.open()
+    await bench.fill("s.a", "s.b", "s.b")
+    fields = {"ack_policy": "all", "filter_subject": "s.a"}
+    consumer = bench.consumer("c", new_log(bench), **fields)
+    _, (first,) = await pull(bench, 2)  # the search for a second one has passed over the rest
+    await bench.ack(first._replace(reply=first.reply.replace(".1.1.1.", ".1.3.1.")))
+    assert (positions(consumer), counts(consumer)[0]) == (((1, 1), (1, 1)), 0)
+    consumer = await restart(bench, consumer, **fields)
+    assert (positions(consumer), counts(consumer)[0]) == (((1, 1), (1, 1)), 0)
+    await bench.fill("s.a")
+    _, (second,) = await pull(bench, 1)
+    assert second.numbers[1:3] == (4, 2)
+    await bench.close()
+
+
 async def test_exhausted_messages_stay_exhausted(tmp_path: Path) -> None:
     bench = ConsumerBench(tmp_path)
     bench.open()

@@ -336,7 +336,7 @@ cdef class PushDelivery(Delivery):
         if seq is None or cseq is None or not (seq.isdigit() and cseq.isdigit()) or len(seq) > 19 or len(cseq) > 19:
             return 0
         # a subscriber may know more than this consumer has given it: it had the rest from an earlier one
-        self.core.tracker.ack_up_to(min(<uint64_t>int(seq), self.core.tracker.delivered_seq), <uint64_t>int(cseq))
+        self.core.tracker.ack_up_to(<uint64_t>int(seq), <uint64_t>int(cseq))
         return 0
 
 

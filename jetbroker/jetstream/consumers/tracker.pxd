@@ -120,6 +120,7 @@ cdef class AckTracker:
     cdef void skip_to(self, uint64_t seq) noexcept
     # False: nothing changed. `entry_of` an acked message is gone afterwards.
     cdef bint ack(self, uint64_t seq, uint64_t cseq) except -1
+    # Nothing beyond what was delivered is acked, whatever seq is.
     cdef bint ack_up_to(self, uint64_t seq, uint64_t cseq) except -1
     cdef bint nak(self, uint64_t seq, int64_t delay_ns, int64_t now_ns) except -1
     cdef bint progress(self, uint64_t seq, int64_t now_ns) except -1

@@ -504,6 +504,8 @@ cdef class AckTracker:
         return True
 
     cdef bint ack_up_to(self, uint64_t seq, uint64_t cseq) except -1:
+        # what was passed over since the last delivery does not count, nor what another consumer had delivered
+        seq = min(seq, self.delivered_seq)
         if seq <= max(self.floor_seq, self.passed_seq) or cseq <= max(self.floor_cseq, self.passed_cseq):
             return False
         self.acked_ns = wall_clock_ns()
