@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.differential.consumer_scenarios import MS, Scenario
-from tests.support.jetstream_probe import Probe
+from tests.support.jetstream_probe import SETTLED_READS, Probe
 
 FAR = "2098-12-31T23:00:00+01:00"
 
@@ -189,6 +189,45 @@ async def reset_and_retention(probe: Probe, name: str) -> Any:
     return seen
 
 
+async def retention_updates(probe: Probe, name: str) -> Any:
+    """Acks from before an update to interest count with it; behind an update to limits they remove nothing."""
+    await probe.stream(name, 8)  # a third on each of three subjects
+    seen: list[Any] = []
+    replies: dict[str, list[str]] = {}
+    for consumer, config in (
+        ("c", {"filter_subject": f"{name}.0"}),
+        ("d", {"filter_subjects": [f"{name}.0", f"{name}.1"]}),
+        ("e", {"filter_subject": f"{name}.0", "ack_policy": "all"}),
+        ("new", {"deliver_policy": "new"}),
+        ("none", {"ack_policy": "none"}),
+    ):
+        await probe.consumer(name, consumer, **config)
+        inbox = await probe.pull(name, consumer, {"batch": 9, "no_wait": True})
+        replies[consumer] = []
+        while reply := (await inbox.raw()).reply:
+            replies[consumer].append(reply)
+        seen.append(len(replies[consumer]))
+    seen += [await probe.ack(replies[consumer][0]) for consumer in ("c", "d", "e")]
+    for retention, acked in (("interest", 1), ("limits", 2)):
+        wanted = {"name": name, "subjects": [f"{name}.>"], "storage": "file", "retention": retention}
+        answer = await probe.api(f"STREAM.UPDATE.{name}", wanted)
+        seen.append((await _kept(probe, name), answer.get("error")))
+        seen += [await probe.ack(replies[consumer][acked]) for consumer in ("c", "d", "e")]
+        seen.append(await _kept(probe, name))
+    return seen, [await probe.state(name, consumer) for consumer in replies]
+
+
+async def _kept(probe: Probe, name: str) -> list[int]:
+    """The sequences of the stream's messages, once they stay the same."""
+    found: list[int] = []
+    same = 0
+    while same < SETTLED_READS:
+        again = [seq for seq in range(1, 10) if "message" in await probe.api(f"STREAM.MSG.GET.{name}", {"seq": seq})]
+        same = same + 1 if again == found else 0
+        found = again
+    return found
+
+
 async def reset_of_push(probe: Probe, name: str) -> Any:
     """A push consumer delivers again at once."""
     await probe.stream(name, 3)
@@ -229,5 +268,5 @@ async def group_listeners(probe: Probe, name: str) -> Any:
 
 LIFE_SCENARIOS: tuple[Scenario, ...] = (
     pause_requests, pause_in_create, pause_and_pulls, pause_ends, pause_and_push, reset_requests, reset_by_policy,
-    reset_while_pending, reset_and_retention, reset_of_push, listeners, group_listeners,
+    reset_while_pending, reset_and_retention, retention_updates, reset_of_push, listeners, group_listeners,
 )  # fmt: skip

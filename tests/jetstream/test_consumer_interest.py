@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.consumers import SECOND, ConsumerBench, counts
+from tests.support.streams import stream_config
 
 
 async def test_push_begins_and_ends_with_its_subscriber(tmp_path: Path) -> None:
@@ -101,4 +102,27 @@ async def test_a_crowd_of_waiting_requests_does_not_stop_the_route_cache(tmp_pat
     assert counts(consumer)[2] < 12_000
     await bench.fill("s.0")
     assert counts(consumer)[2] == 0
+    await bench.close()
+
+
+async def test_acks_remove_as_long_as_the_streams_retention_is_interest(tmp_path: Path) -> None:
+    bench = ConsumerBench(tmp_path)
+    stream = bench.open()
+    await bench.fill("s.a", "s.a", "s.b", "s.a", "s.a")
+    for name in ("c", "other"):
+        bench.consumer(name, filter_subject="s.a")
+        found = (await bench.pull({"batch": 3}, name)).take()
+        await bench.ack(found[0])
+    mine = (await bench.pull({"batch": 1})).take()
+    await bench.ack(found[1])
+    stream.apply_config(stream_config(retention="interest"))
+    await bench.turn()
+    kept = [2, 3, 4, 5]  # the first one was acked by both before; nobody has waited for the third one
+    assert [seq for seq in range(1, 6) if stream.log.time_of(seq)] == kept
+    await bench.ack(mine[0]._replace(reply=mine[0].reply.replace("c.1.5.4.", "c.1.2.2.")))
+    assert [seq for seq in range(1, 6) if stream.log.time_of(seq)] == kept[1:]
+    stream.apply_config(stream_config(retention="limits"))
+    for name in ("c", "other"):
+        await bench.ack(mine[0]._replace(reply=mine[0].reply.replace("c.1.5.4.", f"{name}.1.4.3.")))
+    assert [seq for seq in range(1, 6) if stream.log.time_of(seq)] == kept[1:]
     await bench.close()

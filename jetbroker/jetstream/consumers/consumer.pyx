@@ -308,7 +308,7 @@ cdef class Consumer(StreamConsumer):
         else:
             self.delivery = PullDelivery(self.core, self.idle)
         self.vigil = Vigil(self.core, self.delivery)
-        tracker.report_finished = stream.config.retention != "limits"
+        self.follow_retention()
         self.keep_in(state_log)
         self._configure(config)
         self._place()
@@ -331,6 +331,10 @@ cdef class Consumer(StreamConsumer):
     def state_log(self):
         """Where its state is kept, None: in memory only."""
         return self.writer.log
+
+    def follow_retention(self) -> None:
+        """Tell the stream from now on of what is finished, if it has to know: its retention is new, or was changed."""
+        self.core.tracker.report_finished = self.stream.config.retention != "limits"
 
     # --- where it begins ---
 

@@ -155,7 +155,12 @@ cdef class Stream(LogObserver):
         if (config.subject_transform, config.republish) != (self.config.subject_transform, self.config.republish):
             # what the router's routes keep for the ingest was worked out with the old ones
             yield from self._unsubscribe(list(self.subscriptions))
+        retention = self.retention
         self._take(config, own_subjects)
+        if self.retention != retention:
+            for consumer in self.consumers.values():
+                consumer.follow_retention()
+            self._resume_retention()
         if not self.running:
             return False
         yield from self._subscribe(config)
@@ -437,7 +442,10 @@ cdef class Stream(LogObserver):
             (<RetentionSweep>self.sweep).add(self, consumer, (<StreamConsumer>consumer).interest(), behind)
 
     cdef int _resume_retention(self) except -1:
-        """A crash may lie between a stored ack and the removal it means: give those acks once more."""
+        """Give the acks that have removed nothing once more.
+
+        A crash may lie between a stored ack and the removal it means, and one of a stream that kept all means none.
+        """
         cdef StreamConsumer consumer
         cdef uint64_t delivered
         if self.retention == RETAIN_LIMITS or not self.log.messages:
