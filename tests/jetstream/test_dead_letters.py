@@ -258,6 +258,22 @@ async def test_acks_of_all_below_end_with_the_letter(bench: Bench) -> None:
     assert (await bench.js.get_msg("DEAD", 1)).headers["Dead-Letter-Sequence"] == "2"  # type: ignore[index]
 
 
+async def test_a_term_that_a_later_ack_of_all_has_overtaken_ends_with_its_letter(bench: Bench) -> None:
+    await bench.stream("S", metadata={KEY: "DEAD"})
+    await bench.stream("DEAD")
+    await bench.consumer("S", ack_policy="all")
+    for _ in range(3):
+        await bench.js.publish("S.a", b"body")
+    first, second, _ = await bench.fetch("S", batch=3)
+    await bench.client.publish(first.reply, b"-NAK")
+    (again,) = await bench.fetch("S")
+    await again.ack_sync()  # its consumer sequence is above those of the others
+    await bench.client.publish(second.reply, b"+TERM")
+    await bench.until("DEAD", 1)
+    await bench.until_pending("S", 1)
+    assert (await bench.js.get_msg("DEAD", 1)).headers["Dead-Letter-Sequence"] == "2"  # type: ignore[index]
+
+
 async def test_a_push_consumer_has_dead_letters(bench: Bench) -> None:
     await bench.stream("S", metadata={KEY: "DEAD"})
     await bench.stream("DEAD")

@@ -215,9 +215,9 @@ cdef class DeadLetters(Forsaken):
             self.advisories.terminated(letter.seq, entry.cseq, entry.count, reason)
         else:
             self.advisories.add("MAX_DELIVERIES", "max_deliver", {"stream_seq": letter.seq, "deliveries": entry.count})
-        if letter.cseq and self.tracker.policy == POLICY_ALL:
-            self.tracker.ack_up_to(letter.seq, letter.cseq)
-        else:
+        # one that an ack of a later delivery has overtaken ends its own message all the same
+        if not (letter.cseq and self.tracker.policy == POLICY_ALL
+                and self.tracker.ack_up_to(letter.seq, letter.cseq)):
             self.tracker.ack(letter.seq, letter.cseq)
         self._let_go(letter)
         return 0
