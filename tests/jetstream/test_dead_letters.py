@@ -19,6 +19,7 @@ from nats.errors import TimeoutError as NoMessages
 
 from jetbroker.jetstream.models.dead_letters import Origin, has_died_in, header_value, letter_headers
 from tests.support import process
+from tests.support.consumers import ConsumerBench
 
 KEY = "jetbroker.dead_letter"
 WAIT_SECONDS = 15
@@ -272,6 +273,29 @@ async def test_a_term_that_a_later_ack_of_all_has_overtaken_ends_with_its_letter
     await bench.until("DEAD", 1)
     await bench.until_pending("S", 1)
     assert (await bench.js.get_msg("DEAD", 1)).headers["Dead-Letter-Sequence"] == "2"  # type: ignore[index]
+
+
+async def test_a_reset_forgets_letters_that_wait(tmp_path: Path) -> None:
+    bench = ConsumerBench(tmp_path)
+    bench.open()
+    consumer = bench.consumer("c", metadata={KEY: "GONE"})
+    await bench.fill("s.a")
+    receipts = bench.mailbox()
+    for deliveries in (1, 2):
+        (message,) = (await bench.pull({"batch": 1})).take()
+        bench.router.publish_bytes(message.reply.encode(), receipts.subject.encode(), b"", b"+TERM")
+        await bench.turn()
+        assert consumer.letters.waiting() == 1
+        if deliveries == 1:
+            assert receipts.take() == []
+            consumer.reset()
+            assert consumer.letters.waiting() == 0
+            await bench.turn()
+            assert len(receipts.take()) == 1  # who terminated it waits no longer
+    await bench.ack(message)
+    await bench.advance(2 * 60)
+    assert (consumer.letters.waiting(), len(receipts.take())) == (0, 1)
+    await bench.close()
 
 
 async def test_a_push_consumer_has_dead_letters(bench: Bench) -> None:

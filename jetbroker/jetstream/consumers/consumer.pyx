@@ -443,6 +443,7 @@ cdef class Consumer(StreamConsumer):
         if self.config.deliver_policy != "last_per_subject":
             self.core.begun_at = seq
         self.core.begin_again(seq)
+        self.letters.forget()
         self.delivery.restart()
         if self.writer.log is not None:
             self.core.tracker.sealed()

@@ -112,6 +112,12 @@ cdef class DeadLetters(Forsaken):
         letter.replies.append(reply)
         return True
 
+    def forget(self) -> None:
+        """The consumer begins again: none of its messages is given up any more."""
+        for letter in list(self.held.values()):
+            self._let_go(letter)
+        self.heap = []
+
     # --- how it is stored ---
 
     cdef int64_t due_ns(self) except? -1:
