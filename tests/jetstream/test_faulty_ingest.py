@@ -28,9 +28,11 @@ class Disk(FaultyDisk):
     def __init__(self) -> None:
         super().__init__(self._rule)
         self.broken: set[str] = set()
+        self.refused = 0
 
     def _rule(self, call: str, path: str, size: int) -> None:
         if call in self.broken and ".seg" in path:
+            self.refused += 1
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
@@ -43,7 +45,7 @@ class Faulty:
         self.disk = Disk()
         self.told = Told()
         self.reported: list[str] = []
-        self.config = stream_config(storage="file", allow_rollup_hdrs=True, allow_msg_ttl=True, **config)
+        self.config = stream_config(**{"storage": "file", "allow_rollup_hdrs": True, "allow_msg_ttl": True, **config})
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: self.reported.append(str(context.get("exception"))))
 
@@ -54,9 +56,14 @@ class Faulty:
             log.append_message(b"s.%d" % (number % SUBJECTS), b"old %d" % number)
         await log.commit()
         await store.close()
+        self.open()
+
+    def open(self, *broken: str) -> None:
+        """Start with what is stored; the disk refuses these calls as soon as that is found."""
         self.store = Store.open(self.path, self.bench.tick, segment_bytes=2000, disk=self.disk, log=self.told)
         (found,) = self.store.recover(ACCOUNT)
         self.log = found.log
+        self.disk.broken = set(broken)
         self.bench.start_stream(self.config, self.log)
 
     async def publish(self, numbers: range, draw: Callable[[], int]) -> list[tuple[int, Any]]:
@@ -70,6 +77,18 @@ class Faulty:
         return [
             (number, json.loads((await asyncio.wait_for(queue.get(), ANSWER_SECONDS))[1])) for number, queue in waiting
         ]
+
+    async def refuses(self, calls: int) -> None:
+        """Wait until the disk has refused so many."""
+        async with asyncio.timeout(20):
+            while self.disk.refused < calls:
+                await asyncio.sleep(0.01)
+
+    async def until(self, messages: int) -> None:
+        """Wait until there are no more than these."""
+        async with asyncio.timeout(20):
+            while self.log.messages > messages:
+                await asyncio.sleep(0.01)
 
     async def heals(self) -> None:
         self.disk.broken.clear()
@@ -146,3 +165,58 @@ async def test_whatever_the_disk_refuses_by_turns(tmp_path: Path, seed: int) -> 
     assert {found.log.get(seq)[3]: seq for seq in walk(found.log)} == before
     await again.close()
     await faulty.bench.close()
+
+
+@pytest.mark.parametrize(("ttl", "refused"), [(False, 1), (True, 3)])
+async def test_what_could_not_be_read_when_it_was_too_old_goes_when_it_can(
+    tmp_path: Path, ttl: bool, refused: int
+) -> None:
+    faulty = Faulty(tmp_path, allow_msg_ttl=ttl)
+    await faulty.start()
+    faulty.disk.broken = {"read", "open"}
+    age = {"max_age": 100_000_000, "duplicate_window": 100_000_000}
+    faulty.bench.stream.apply_config(stream_config(storage="file", allow_rollup_hdrs=True, allow_msg_ttl=ttl, **age))
+    await faulty.refuses(refused)
+    await faulty.heals()
+    await faulty.until(0)
+    assert faulty.reported == []
+    await faulty.close()
+
+
+async def test_a_damaged_message_keeps_none_of_those_behind_it_beyond_their_age(tmp_path: Path) -> None:
+    faulty = Faulty(tmp_path)
+    await faulty.start()
+    file = min(tmp_path.rglob("*.seg"))
+    file.write_bytes(file.read_bytes().replace(b"old 0", b"OLD 0"))
+    age = {"max_age": 100_000_000, "duplicate_window": 100_000_000}
+    faulty.bench.stream.apply_config(stream_config(storage="file", allow_rollup_hdrs=True, allow_msg_ttl=True, **age))
+    await faulty.until(0)
+    await faulty.close()
+
+
+async def test_times_to_live_that_a_start_could_not_read_count_when_they_can_be_read(tmp_path: Path) -> None:
+    faulty = Faulty(tmp_path)
+    await faulty.start()
+    answer = await faulty.bench.ask("s.0", b"short", b"NATS/1.0\r\nNats-TTL: 1\r\n\r\n")
+    faulty.bench.stream.stop()
+    await faulty.store.close()
+    faulty.open("read", "open")
+    await faulty.refuses(1)
+    await faulty.heals()
+    await faulty.until(SUBJECTS * EACH)
+    assert faulty.log.time_of(answer["seq"]) == 0
+    await faulty.close()
+
+
+async def test_a_time_to_live_that_was_up_while_nothing_could_be_read_ends_afterwards(tmp_path: Path) -> None:
+    faulty = Faulty(tmp_path)
+    await faulty.start()
+    await faulty.bench.ask("s.0", bytes(3000), b"NATS/1.0\r\nNats-TTL: 1\r\n\r\n")
+    await faulty.bench.ask("s.1", bytes(3000))
+    for seq in range(1, SUBJECTS * EACH):
+        faulty.log.get(seq)  # what was written last is kept in memory no longer
+    faulty.disk.broken = {"read", "open"}
+    await faulty.refuses(2)
+    await faulty.heals()
+    await faulty.until(SUBJECTS * EACH + 1)
+    await faulty.close()

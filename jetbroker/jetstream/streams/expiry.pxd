@@ -21,7 +21,7 @@ cdef class Expiry(TickTask):
     cdef int64_t marker_seconds        # 0: no delete markers
     cdef bytes marker_headers
     cdef uint64_t age_cursor           # what is stored below is exempt from max_age
-    cdef int64_t retry_ns              # nothing is tried before: a marker could not be stored
+    cdef int64_t retry_ns              # nothing is tried before: a read, or a marker, was refused; 0: none was
     cdef FlaggedWalk unread            # messages with a TTL that a start has not found yet; None: there are none
 
     cdef int configure(self, object config) except -1

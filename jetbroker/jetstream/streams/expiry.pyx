@@ -13,7 +13,7 @@ from jetbroker.jetstream.publish.ttl cimport TTL_NEVER, expiry_ns, ttl_of
 from jetbroker.jetstream.timing.wall_timer cimport WallTimer
 from jetbroker.saturate cimport add_int64
 from jetbroker.store.log.flagged cimport FlaggedWalk
-from jetbroker.store.log.stream_log cimport FLAG_TTL, READ_MISSING, READ_OK, StoredMessage, SubjectState
+from jetbroker.store.log.stream_log cimport FLAG_TTL, READ_DAMAGED, READ_MISSING, READ_OK, StoredMessage, SubjectState
 from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, TickTask
 from jetbroker.wire.headers cimport find_header
 
@@ -68,18 +68,33 @@ cdef class Expiry(TickTask):
         self.timer.task = <TickTask?>REST
 
     cdef int watch(self) except -1:
-        return self.timer.set(self._next_due()) if self.running else 0
+        cdef int64_t due
+        if not self.running:
+            return 0
+        try:
+            due = self._next_due()
+        except StorageError:
+            # what is due cannot be read now: this must cost neither the publish that asks nor the timer
+            due = wall_clock_ns() + SECOND_NS
+        return self.timer.set(due)
 
     cdef int64_t _next_due(self) except? 0:
         """When something is due, 0: nothing will be before the next publish."""
         cdef StoredMessage message
         cdef int64_t due = self.ttls.earliest()
         cdef int64_t aged = 0
+        cdef int result
+        if self.retry_ns and self.unread is not None:
+            return self.retry_ns       # the log has to be read on
         if self.max_age_ns > 0:
             if not self.allow_ttl:
                 aged = self.log.time_of(self.log.first_seq) if self.log.messages else 0
-            elif self.log.next_message(None, self.age_cursor, self.log.last_seq, &message) == READ_OK:
-                aged = message.time_ns
+            else:
+                result = self.log.next_message(None, self.age_cursor, self.log.last_seq, &message)
+                if result == READ_OK:
+                    aged = message.time_ns
+                elif result == READ_DAMAGED:
+                    due = 1            # it is passed over at once
             if aged:
                 aged = add_int64(aged, self.max_age_ns)
                 due = min(due, aged) if due else aged
@@ -106,7 +121,8 @@ cdef class Expiry(TickTask):
             if self.max_age_ns > 0:
                 self._expire_aged(now)
         except StorageError:
-            # no room for a marker: the message stays, so that its end is not lost to those who watch the subject
+            # It cannot be read, or there is no room for a marker: the message stays, so that its end is not lost to
+            # those who watch the subject.
             self.retry_ns = now + SECOND_NS
         if self.log.messages != messages or self.log.last_seq != last_seq:
             for consumer in self.ingest.interest.consumers:
@@ -120,10 +136,14 @@ cdef class Expiry(TickTask):
         cdef StoredMessage message
         cdef int64_t ttl
         cdef Py_ssize_t left = SLOTS_PER_TICK
-        while self.unread.find(&left, &message):
-            ttl = ttl_of(message.headers, message.headers_len)
-            if ttl > 0:
-                self.ttls.add(message.seq, expiry_ns(message.time_ns, ttl))
+        try:
+            while self.unread.find(&left, &message):
+                ttl = ttl_of(message.headers, message.headers_len)
+                if ttl > 0:
+                    self.ttls.add(message.seq, expiry_ns(message.time_ns, ttl))
+        except StorageError:
+            self.retry_ns = wall_clock_ns() + SECOND_NS
+            return 0
         if self.unread.limit:
             self.tick.defer(PHASE_EVENTS, self)
         else:
@@ -154,19 +174,20 @@ cdef class Expiry(TickTask):
         cdef int64_t due
         cdef int64_t until = monotonic_ns() + WORK_NS
         while self.ttls.count and self.ttls.earliest() <= now and monotonic_ns() < until:
+            due = self.ttls.earliest()
             seq = self.ttls.pop()
-            if self.log.read(seq, &message) != READ_OK:
-                continue
-            ttl = ttl_of(message.headers, message.headers_len)
-            due = expiry_ns(message.time_ns, ttl)
-            if ttl <= 0:
-                continue
-            if due > now:              # the sequence was given out again after a failed write
-                self.ttls.add(seq, due)
-                continue
             try:
+                if self.log.read(seq, &message) != READ_OK:
+                    continue
+                ttl = ttl_of(message.headers, message.headers_len)
+                if ttl <= 0:
+                    continue
+                if expiry_ns(message.time_ns, ttl) > now:      # the sequence was given out again after a failed write
+                    self.ttls.add(seq, expiry_ns(message.time_ns, ttl))
+                    continue
                 self._expire(&message, now)
             except StorageError:
+                self.retry_ns = now + SECOND_NS                # which the timer asks for when this is added
                 self.ttls.add(seq, due)
                 raise
         return 0
