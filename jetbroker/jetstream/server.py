@@ -92,7 +92,7 @@ class JetStreamServer:
         self._is_ready = False
         self._late_start: asyncio.Task[None] | None = None
         self._links = Bursts(tick.loop, self._follow_links)
-        self.watchdog = Watchdog(tick.loop, self._consumers, self._tell_breach)
+        self.watchdog = Watchdog(tick, self._consumers, self._tell_breach)
         self.shipping: BackgroundShipping | None = None
 
     async def start(self, find_accounts: Callable[[list[str]], None] | None = None) -> None:

@@ -13,6 +13,7 @@ import nats
 import pytest
 
 from jetbroker import limits
+from jetbroker.errors import StorageError
 from jetbroker.jetstream.timing.watchdog import Watchdog
 from tests.support import process
 from tests.support.consumers import SECOND, ConsumerBench, Mailbox
@@ -27,7 +28,7 @@ class Watch:
     def __init__(self, bench: ConsumerBench) -> None:
         self.bench = bench
         self.told: list[dict[str, Any]] = []
-        self.watchdog = Watchdog(bench.tick.loop, lambda: bench.stream.consumers.values(), self.told.append)
+        self.watchdog = Watchdog(bench.tick, lambda: bench.stream.consumers.values(), self.told.append)
 
     async def look(self, times: int = 1) -> int:
         """Look so often; returns the breaches so far."""
@@ -133,7 +134,7 @@ async def test_many_breaches_are_few_lines_and_take_turns(watch: Watch, monkeypa
         SimpleNamespace(is_stalled=lambda: True, describe=dict, set_going=lambda number=number: went.append(number))
         for number in range(50)
     ]
-    watchdog = Watchdog(asyncio.get_running_loop(), lambda: stalled, watch.told.append)
+    watchdog = Watchdog(watch.bench.tick, lambda: stalled, watch.told.append)
     watchdog.look()
     assert len(went) == 1  # each has its turn of the event loop
     async with asyncio.timeout(10):
@@ -141,6 +142,33 @@ async def test_many_breaches_are_few_lines_and_take_turns(watch: Watch, monkeypa
             await asyncio.sleep(0)
     watchdog.stop()
     assert (watchdog.breaches, len(watch.told)) == (50, limits.JS_WATCHDOG_LINES)
+
+
+async def test_a_consumer_that_cannot_be_looked_at_keeps_no_other_from_being_set_going(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+    went: list[str] = []
+
+    def refused() -> Any:
+        looks.append("refused")
+        raise StorageError("Too many open files")
+
+    monkeypatch.setattr(limits, "JS_WATCHDOG_SECONDS", 0.01)
+    consumers = [
+        SimpleNamespace(is_stalled=refused, describe=dict, set_going=lambda: went.append("unread")),
+        SimpleNamespace(is_stalled=lambda: True, describe=refused, set_going=lambda: went.append("untold")),
+        SimpleNamespace(is_stalled=lambda: True, describe=dict, set_going=lambda: went.append("told")),
+    ]
+    watchdog = Watchdog(watch.bench.tick, lambda: consumers, watch.told.append)
+    watchdog.look()
+    assert (len(looks), went) == (2, ["untold", "told"])
+    async with asyncio.timeout(10):
+        while len(looks) < 4:  # it looks again
+            await asyncio.sleep(0)
+    watchdog.stop()
+    assert {str(context["exception"]) for context in watch.bench.errors} == {"Too many open files"}
+    watch.bench.errors.clear()
 
 
 async def test_a_broker_tells_of_a_breach(tmp_path: Path) -> None:

@@ -5,12 +5,13 @@ is a breach: a bug of the broker, never of a client. The breach is counted and l
 again.
 """
 
-from asyncio import AbstractEventLoop, TimerHandle
+from asyncio import TimerHandle
 from collections.abc import Callable, Iterable, Iterator
 from time import monotonic_ns
 from typing import Any, Protocol
 
 from jetbroker import limits
+from jetbroker.tick import Tick
 
 
 class Watched(Protocol):
@@ -31,12 +32,12 @@ class Watchdog:
 
     def __init__(
         self,
-        loop: AbstractEventLoop,
+        tick: Tick,
         consumers: Callable[[], Iterable[Watched]],
         tell: Callable[[dict[str, Any]], None],
     ) -> None:
         self.breaches = 0
-        self._loop = loop
+        self._tick = tick
         self._consumers = consumers
         self._tell = tell
         self._told = 0
@@ -46,7 +47,7 @@ class Watchdog:
     def start(self) -> None:
         """Look from now on."""
         if self._timer is None:
-            self._timer = self._loop.call_later(limits.JS_WATCHDOG_SECONDS, self.look)
+            self._timer = self._tick.loop.call_later(limits.JS_WATCHDOG_SECONDS, self.look)
 
     def stop(self) -> None:
         """Look no more."""
@@ -64,17 +65,22 @@ class Watchdog:
     def _go_on(self) -> None:
         until = monotonic_ns() + limits.JS_WORK_NS
         for consumer in self._left:
-            if consumer.is_stalled():
-                self._breach(consumer)
+            try:
+                if consumer.is_stalled():
+                    self._breach(consumer)
+            except Exception as error:  # whatever keeps one from being looked at, the others are
+                self._tick.report(consumer, error)
             if monotonic_ns() > until:
-                self._timer = self._loop.call_later(0, self._go_on)
+                self._timer = self._tick.loop.call_later(0, self._go_on)
                 return
         self._timer = None
         self.start()
 
     def _breach(self, consumer: Watched) -> None:
         self.breaches += 1
-        if self._told < limits.JS_WATCHDOG_LINES:
-            self._told += 1
-            self._tell(consumer.describe())
-        consumer.set_going()
+        try:
+            if self._told < limits.JS_WATCHDOG_LINES:
+                self._told += 1
+                self._tell(consumer.describe())
+        finally:
+            consumer.set_going()
