@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from jetbroker.routing.router import CallbackReceiver
 from jetbroker.store.disk import ObservedDisk
 from tests.jetstream.test_ttl import FullDisk
 from tests.support.fast import APPEND, COMMIT, END, PING, START, Fast, FastPublisher
-from tests.support.process import jetbroker
+from tests.support.process import ServerProcess, jetbroker
 from tests.support.streams import StreamBench
 
 
@@ -170,4 +171,23 @@ async def test_what_was_told_is_there_after_a_kill(tmp_path: Path) -> None:
         nc = await nats.connect(server.url, allow_reconnect=False)
         info = await nc.jetstream().stream_info("S0")
         assert told <= info.state.messages <= 1000
+        await nc.close()
+
+
+async def test_headers_that_are_made_anew_are_judged_as_they_are(tmp_path: Path) -> None:
+    # memory that is freed is overwritten
+    with ServerProcess([sys.executable, "-X", "dev", "-m", "jetbroker"], ("-js", "-sd", str(tmp_path))) as server:
+        nc = await nats.connect(server.url, allow_reconnect=False)
+        publisher = FastPublisher(nc)
+        await publisher.listen()
+        config = {"name": "S0", "subjects": ["s.>"], "storage": "memory", "allow_batched": True}
+        more = {"allow_msg_ttl": True, "subject_delete_marker_ttl": 60 * 10**9, "allow_rollup_hdrs": True}
+        await publisher.api("STREAM.CREATE.S0", config | more)
+        await nc.jetstream().publish("s.a", b"", headers={"Nats-Msg-Id": "x"})
+        headers = (("Nats-Request-Info", "{}"), ("Nats-TTL", "1"), ("Nats-Expected-Last-Msg-Id", "x"))
+        await publisher.put(Fast(1, COMMIT, headers=headers))
+        await publisher.until("b.10.fail.1.2.$FI", 1)
+        assert json.loads(publisher.lines[-1][1]) == {"stream": "S0", "seq": 2, "batch": "b", "count": 1}
+        stored = await nc.jetstream().get_msg("S0", 2)
+        assert stored.headers == {"Nats-Expected-Last-Msg-Id": "x", "Nats-TTL": "60"}
         await nc.close()

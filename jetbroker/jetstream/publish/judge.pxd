@@ -29,7 +29,7 @@ cdef class Candidate:
     """A message with headers that may be stored, and what becomes of it."""
     cdef SubjectEntry entry
     cdef bytes headers                 # as they are stored
-    cdef PublishHeaders found          # in `headers`, until they are final
+    cdef PublishHeaders found          # points into `headers`
     cdef const char* payload           # the caller keeps it, or `held` does
     cdef Py_ssize_t payload_len
     cdef bytes held

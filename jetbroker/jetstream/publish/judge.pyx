@@ -136,6 +136,7 @@ cdef class Judge:
             asked.ttl = self.least_ttl
             others = without_header(asked.headers, b"Nats-TTL") or b"NATS/1.0\r\n\r\n"
             asked.headers = others.removesuffix(b"\r\n") + b"Nats-TTL: %d\r\n\r\n" % asked.ttl
+            asked.scan()               # what was found lay in the headers before
         return 0
 
     cdef int remember(self, Candidate stored, int64_t now_ns) except -1:
