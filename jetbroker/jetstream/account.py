@@ -142,6 +142,7 @@ class JetStream:
         self.streams: dict[str, Stream] = host.streams
         own_limits = account_limits(options, server.limits) if options is not None else AccountLimits()
         self.usage = AccountUsage(self.streams, own_limits, server)
+        self._byte_limits = self.usage.byte_limits()  # as the streams know them
         self.offline: dict[str, str] = {}  # streams that could not be brought back, and why
         self.subjects = SubjectIndex()
         self.templates: Templates | None = None  # where the account may have any
@@ -163,6 +164,11 @@ class JetStream:
         server = self.usage.server.limits
         self.usage.limits = account_limits(options, server)
         self.tiers = tier_limits(options, server)
+        byte_limits = self.usage.byte_limits()
+        if byte_limits != self._byte_limits:
+            self._byte_limits = byte_limits
+            for stream in self.streams.values():
+                stream.follow_limits()
 
     def stop(self) -> None:
         """Stop every consumer and stream. The logs stay open for the store to close."""
@@ -248,6 +254,7 @@ class JetStream:
     def _enter(self, stream: Stream) -> None:
         self.usage.reserve(stream.config, 1)
         self.streams[stream.name] = stream
+        stream.follow_limits()  # a reload may have come while it was made
 
     def _leave(self, stream: Stream) -> None:
         if self.templates is not None:

@@ -299,6 +299,24 @@ def test_update_without_a_reply(daemon: Daemon) -> None:
     assert update(system, B, OPERATOR.key) == "jwt updated"
 
 
+async def test_a_new_token_moves_the_limits_of_streams_that_are_there(tmp_path: Path) -> None:
+    def storing(size: int) -> Account:
+        return Account("W", key=writing.key, limits=account_limits(**jetstream_limits(disk_storage=size)))
+
+    writing = Account("W")
+    with daemon_of(tmp_path, [SYSTEM, storing(100)]) as daemon:
+        system = Member(daemon, SYSTEM.user())
+        client = await opened(daemon, creds(tmp_path, writing.user()))
+        await client.jetstream().add_stream(name="S", subjects=["s"])
+        with pytest.raises(nats.js.errors.APIError, match="resource limits exceeded for account"):
+            await client.jetstream().publish("s", bytes(1000))
+        assert update(system, storing(10_000), OPERATOR.key) == "jwt updated"
+        async with asyncio.timeout(20):  # it is followed behind the answer
+            while "error" in json.loads((await client.request("s", bytes(1000), timeout=10)).data):
+                await asyncio.sleep(0.01)
+        await client.close()
+
+
 def test_imports_wait_for_their_exporter(tmp_path: Path) -> None:
     """An account that nobody has used is read when somebody imports from it, also in a circle."""
     giver, taker = Account("giver"), Account("taker")

@@ -14,7 +14,7 @@ from pathlib import Path
 import nats
 import pytest
 from nats.aio.msg import Msg
-from nats.js.api import StreamConfig
+from nats.js.api import StorageType, StreamConfig
 
 from tests.support import certificates
 from tests.support.daemon import CONNECT, Raw
@@ -288,6 +288,33 @@ async def test_jetstream_of_accounts(tmp_path: Path) -> None:
         assert (await of_ann.get_msg("S1", 1)).data == b"kept"
         await ann.close()
         await bob.close()
+
+
+async def test_limits_of_bytes_hold_for_streams_that_are_there(tmp_path: Path) -> None:
+    """Those of an account may rise and fall, those of the server rise."""
+
+    def text(of_server: str, of_account: str) -> str:
+        limits = f'jetstream {{ store_dir: "{tmp_path}/store", {of_server} }}\n'
+        return f"{limits}accounts {{ A {{ users: [{{user: ann, password: p}}], jetstream: {{ {of_account} }} }} }}\n"
+
+    async def fault(subject: str) -> int:
+        """The code of what refuses a message of 1000 bytes, 0: it is stored."""
+        answer = json.loads((await ann.request(subject, bytes(1000), timeout=10)).data)
+        return int(answer["error"]["err_code"]) if "error" in answer else 0
+
+    small, large = "max_file: 1500, max_mem: 1500", "max_file: 15000, max_mem: 15000"
+    with started(tmp_path, text(small, large)) as server:
+        ann = await nats.connect(server.url, user="ann", password="p", allow_reconnect=False)
+        for name, storage in (("file", StorageType.FILE), ("memory", StorageType.MEMORY)):
+            await ann.jetstream().add_stream(StreamConfig(name=name, subjects=[name], storage=storage))
+            assert [await fault(name) for _ in range(3)] == [0, 0, 10023]
+        await asyncio.to_thread(server.reload, text("max_file: 1M, max_mem: 1M", large))
+        assert [await fault(name) for name in ("file", "memory")] == [0, 0]
+        await asyncio.to_thread(server.reload, text("max_file: 1M, max_mem: 1M", small))
+        assert [await fault(name) for name in ("file", "memory")] == [10002, 10002]
+        await asyncio.to_thread(server.reload, text("max_file: 1M, max_mem: 1M", large))
+        assert [await fault(name) for name in ("file", "memory")] == [0, 0]
+        await ann.close()
 
 
 async def test_jetstream_comes_to_a_broker_that_never_had_it(tmp_path: Path) -> None:

@@ -92,6 +92,8 @@ cdef class Quota:
     cdef int64_t account_bytes         # the account's limit, -1: none
     cdef int64_t account_credit        # bytes that surely fit: asked for in portions, as asking costs a walk
 
+    # Take the limits over: they have changed.
+    cdef int follow(self) except -1
     # Why nobody may store anything more, in words for the publisher; the log is told, too. None: there is room.
     cdef object server_refusal(self)
     # May the account store `size` bytes more?

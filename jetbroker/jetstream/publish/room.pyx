@@ -315,7 +315,12 @@ cdef class Quota:
         self.usage = usage
         self.storage = storage
         self.totals = totals
-        self.account_bytes, self.server_bytes = usage.limits_of(storage)
+        self.follow()
+
+    cdef int follow(self) except -1:
+        self.account_bytes, self.server_bytes = self.usage.limits_of(self.storage)
+        self.account_credit = 0
+        return 0
 
     cdef object server_refusal(self):
         if self.server_bytes < 0 or <int64_t>self.totals.bytes <= self.server_bytes:

@@ -182,6 +182,10 @@ cdef class Stream(LogObserver):
             consumer.on_changed(False)
         self.wake_consumers()
 
+    def follow_limits(self) -> None:
+        """The limits of bytes of the account or the server have changed."""
+        self.ingest.quota.follow()
+
     def trim_piece(self, first: int, last: int) -> None:
         """Remove of a piece of the log what is beyond max_msgs_per_subject; the pieces before it come first."""
         self.ingest.room.trim_piece(first, last)
