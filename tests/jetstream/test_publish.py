@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -149,3 +150,19 @@ async def test_too_many_subjects_are_refused(bench: StreamBench) -> None:
     await bench.settle()
     queue = bench.send("$JS.API.DIRECT.GET.S", b'{"multi_last":["s.*"]}')
     assert (await asyncio.wait_for(queue.get(), 5))[0] == b"NATS/1.0 413 Too Many Results\r\n\r\n"
+
+
+def resident_bytes() -> int:
+    """Memory of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def test_a_burst_of_acks_gives_its_memory_back(bench: StreamBench) -> None:
+    stream = bench.open(storage="file")
+    count, reply = 60_000, b"r" * 1000
+    for _ in range(count):
+        bench.router.publish_bytes(b"s.a", reply, b"", b"")
+    waiting = resident_bytes()
+    await bench.settle()
+    assert stream.log.committed == count
+    assert waiting - resident_bytes() > count * len(reply) // 2

@@ -149,7 +149,7 @@ cdef class PubAckQueue:
         self.head = 0
         self.entries.size = 0
         if self.entries.capacity > KEEP_CAPACITY:
-            self.entries.clear()
+            self.entries.release()
 
 
 cdef class Answers(TickTask):

@@ -26,6 +26,7 @@ cdef uint64_t EVICTED_AT_ONCE = limits.JS_EVICTED_AT_ONCE
 cdef int64_t MAX_ACCOUNT_CREDIT = 64 * 1024
 cdef uint64_t SLOTS_AT_ONCE = 65_536     # of a log that is walked over before anybody is served
 cdef Py_ssize_t PAIR = 2 * sizeof(uint64_t)
+cdef Py_ssize_t KEEP_CAPACITY = 1024 * 1024    # memory that evictions keep while there is nothing to undo
 
 
 cdef class Interest:
@@ -109,7 +110,9 @@ cdef class Evictions:
         while at < size and pair[0] <= seq:
             at += PAIR
             pair += 2
-        if at == size:
+        if at == size and self.pairs.capacity > KEEP_CAPACITY:
+            self.pairs.release()
+        elif at == size:
             self.pairs.clear()
         elif at:
             memmove(self.pairs.data, self.pairs.data + at, size - at)
@@ -122,7 +125,7 @@ cdef class Evictions:
         cdef Py_ssize_t i
         cdef list removed = [pairs[2 * i + 1] for i in range(count)
                              if pairs[2 * i] >= first_lost > pairs[2 * i + 1]]
-        self.pairs.clear()
+        self.pairs.release()
         if removed:
             self.log.restore(removed)
         return removed
