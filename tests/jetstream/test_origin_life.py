@@ -14,10 +14,13 @@ import orjson
 import pytest
 
 from jetbroker.forms.gotext import MILLISECOND
+from jetbroker.jetstream.models.names import ORIGIN_POSITIONS
 from jetbroker.jetstream.sourcing import origins, patience
+from jetbroker.jetstream.sourcing.origins import Origins
 from jetbroker.routing.router import CallbackReceiver
-from tests.store.support import FaultyDisk
-from tests.support.streams import StreamBench
+from jetbroker.store.store import Store
+from tests.store.support import ACCOUNT, FaultyDisk
+from tests.support.streams import StreamBench, stream_config
 
 ANSWER_SECONDS = 10.0
 NEVER_SECONDS = 3600.0
@@ -195,6 +198,59 @@ async def test_what_could_not_be_written_is_asked_for_again(tmp_path: Path, kind
             asked = await origin.accept(delivered=start - 1)
     await stream.commit()
     assert (stream.log.messages, stream.log.last_seq) == (3, 3)
+    await bench.close()
+
+
+async def test_a_source_is_recorded_again_after_a_failed_write(tmp_path: Path) -> None:
+    is_full = False
+
+    def rule(call: str, path: str, size: int) -> int | None:
+        if is_full and call == "write":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return None
+
+    bench = StreamBench(tmp_path)
+    origin = PlayedOrigin(bench)
+    config = stream_config(storage="file", **KINDS[1])
+
+    def opened() -> Store:
+        return Store.open(str(tmp_path / "store"), bench.tick, segment_bytes=2000, disk=FaultyDisk(rule))
+
+    def origins_of(stream: Any, positions: Any = None) -> Origins:
+        begin = (ACCOUNT, stream.name, ORIGIN_POSITIONS, {}, 1, False)
+        return Origins(stream, positions, lambda: store.begin_consumer(*begin))
+
+    store = opened()
+    bench.make_origins = origins_of  # type: ignore[method-assign]
+    stream = bench.start_stream(config, await store.create_stream(ACCOUNT, "S", config.to_json(), "file", 1))
+    await origin.accept()
+    origin.deliver(1, 1)
+    await stream.commit()
+    is_full = True
+    for seq in range(2, 9):  # more than a segment takes, in one turn
+        origin.deliver(seq, seq, payload=bytes(500))
+    assert stream.log.failed is not None
+    asked = await origin.accept(delivered=1)
+    is_full = False
+    while stream.log.messages < 8:
+        start = asked["opt_start_seq"]
+        for seq in range(start, 9):
+            origin.deliver(seq, seq + 1 - start)
+        if stream.log.messages < 8:
+            asked = await origin.accept(delivered=start - 1)
+    await bench.settle()
+    stream.purge()  # only the record tells where the source stands
+    await stream.commit()
+    stream.stop()
+    await store.close()
+    store = opened()
+    (found,) = store.recover(ACCOUNT)
+    (positions,) = (entry.state_log for entry in found.consumers)
+    bench.make_origins = lambda stream: origins_of(stream, positions)  # type: ignore[method-assign]
+    bench.start_stream(config, found.log)
+    assert (await origin.accept())["opt_start_seq"] == 9
+    bench.stream.stop()
+    await store.close()
     await bench.close()
 
 

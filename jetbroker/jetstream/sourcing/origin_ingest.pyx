@@ -421,6 +421,7 @@ cdef class OriginIngest(Receiver):
         self.stream_seq = self.committed_stream = stream_seq
         self.committed_log = self.log.last_seq
         self.marks.size = 0
+        self.moved = False             # nor does it wait to be recorded
 
 
 def last_positions(StreamLog log not None, set names not None, uint64_t above) -> dict[str, int]:
