@@ -279,6 +279,7 @@ JS_BACKUP_INTEREST_SECONDS = 2.0  # for somebody to listen
 JS_BACKUP_ANSWER_SECONDS = 5.0  # for the answer to some chunk
 JS_RESTORE_IDLE_SECONDS = 5.0  # between two chunks
 JS_RESTORE_WAITING_BYTES = 32 * 1024 * 1024  # of chunks that were sent without waiting for an answer
+JS_RESTORE_CHUNK_BYTES = 512  # that each chunk counts beside its own
 JS_RESTORE_STEP_BYTES = 1024 * 1024  # that are taken together, when they have come
 JS_RESTORE_COMMIT_BYTES = 8 * 1024 * 1024  # that go to disk together; as much again is read meanwhile
 JS_TRANSFER_STEP_NS = 500_000  # of one step; what it writes takes as long again

@@ -10,14 +10,29 @@ import sys
 import tarfile
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from nats.aio.msg import Msg
 
 from jetbroker import limits
+from jetbroker.config.options import AccountJetStreamOptions
+from jetbroker.jetstream.account import JetStream
 from jetbroker.jetstream.backup.archive.blocks import ArchiveError
 from jetbroker.jetstream.backup.archive.tar import Begin, TarReader
+from jetbroker.jetstream.backup.restore import Restore
+from jetbroker.jetstream.host.advisories import Advisories
+from jetbroker.jetstream.host.host import Host
+from jetbroker.jetstream.models.config import StreamConfig
+from jetbroker.jetstream.models.contracts import ServerInfo
+from jetbroker.jetstream.models.stream_config import check_stream_config
+from jetbroker.jetstream.timing.work_turns import WorkTurns
+from jetbroker.logs.logger import Logger
+from jetbroker.routing.router import Router
+from jetbroker.store.store import Store
+from jetbroker.tick import Tick
+from jetbroker.turns import at_once
 from tests.support import process
 from tests.support.backups import (
     ERASED,
@@ -401,6 +416,23 @@ async def test_chunks_need_an_answer_to_go_to(streams: Streams) -> None:
     await streams.client.publish(subject, archive_of(meta_files("S")))
     assert (await streams.api("STREAM.INFO.S"))["error"]["err_code"] == 10059
     assert not streams.client.is_closed
+
+
+async def test_very_many_small_chunks_are_bounded_as_few_large_ones(tmp_path: Path) -> None:
+    tick = Tick(asyncio.get_running_loop())
+    store, router = Store.open(str(tmp_path), tick), Router("$G", tick)
+    warnings: asyncio.Queue[str] = asyncio.Queue()
+    log = SimpleNamespace(info=str, warn=warnings.put_nowait)
+    host = Host(router, WorkTurns(tick), ServerInfo("n", "id", "2.14.5", ""), cast(Logger, log), Advisories(router, ""))
+    js = JetStream(host, store, AccountJetStreamOptions())
+    js.start()
+    restore = Restore(js, at_once(check_stream_config(StreamConfig(name="S"), js.usage.limits)), {}, lambda stream: {})
+    restore.start()
+    for _ in range(100_000):  # before anything of it is taken
+        router.publish_bytes(restore.subject.encode(), b"answers", b"", b"x")
+    assert "was sent more than it could take" in await asyncio.wait_for(warnings.get(), 10)
+    js.stop()
+    await store.close()
 
 
 async def test_limits_hold_for_what_arrives(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from jetbroker.jetstream.models.errors import ApiError, wrap_error
 from jetbroker.jetstream.models.names import random_name
 from jetbroker.jetstream.streams.stream import Stream
 from jetbroker.routing.router import CallbackReceiver
+from jetbroker.turns import Turn
 
 _NUID = 22
 _TYPE = {"type": "io.nats.jetstream.api.v1.stream_create_response"}
@@ -50,6 +51,11 @@ class _EndedError(Exception):
     """The sender broke off, or does not do as agreed; the text says how."""
 
 
+def _weight(chunk: bytes) -> int:
+    """What a chunk counts as, with its reply subject: very many small ones are bounded, too."""
+    return len(chunk) + limits.JS_RESTORE_CHUNK_BYTES
+
+
 class Restore:
     """One archive that comes in. `client` describes whoever asked, `describe` the stream in the last answer."""
 
@@ -62,7 +68,7 @@ class Restore:
         self._arrival = Arrival(js, config)
         self._began_ns = time.time_ns()
         self._chunks: asyncio.Queue[tuple[bytes, bytes | None]] = asyncio.Queue()
-        self._waiting = 0  # bytes in it
+        self._waiting = 0  # bytes that it takes
         self._bytes = 0
         self.subject = f"$JS.SNAPSHOT.RESTORE.{config.name}.{random_name(_NUID)}"
         receiver = CallbackReceiver(js.host.tick, self._received)
@@ -83,7 +89,7 @@ class Restore:
     def _received(self, subject: bytes, reply: bytes | None, headers: bytes, payload: bytes, origin: object) -> None:
         if not self._listens:
             return
-        self._waiting += len(payload)
+        self._waiting += _weight(payload)
         if reply is None or not payload or self._waiting > limits.JS_RESTORE_WAITING_BYTES:
             self._close()  # the end, one way or another
         self._chunks.put_nowait((payload, reply))
@@ -99,9 +105,10 @@ class Restore:
         reply: bytes | None = None
         stream: Stream | None = None
         fault: Exception = StorageError("")
+        turn = Turn()
         try:
             while True:
-                taken = await self._next_chunks()
+                taken = await self._next_chunks(turn)
                 reply = taken[0][1]
                 if not taken[0][0]:
                     break
@@ -109,6 +116,7 @@ class Restore:
                 for chunk, reply in taken:
                     self._bytes += len(chunk)
                     self._js.host.router.publish_bytes(reply, None, b"", b"")
+                    await turn.rest()
             await self._arrival.complete()
             stream = await self._in_turn()
         except _EndedError as ended:
@@ -122,14 +130,14 @@ class Restore:
                 await self._arrival.discard()
         self._tell(reply, stream, fault)
 
-    async def _next_chunks(self) -> list[tuple[bytes, bytes]]:
+    async def _next_chunks(self, turn: Turn) -> list[tuple[bytes, bytes]]:
         """What has come and one step takes; the end, an empty one, comes by itself."""
         taken = [await self._next_chunk()]
-        size = len(taken[0][0])
-        last = 0 if self._listens else 1
-        while size < limits.JS_RESTORE_STEP_BYTES and self._chunks.qsize() > last:
+        size = _weight(taken[0][0])
+        while size < limits.JS_RESTORE_STEP_BYTES and self._chunks.qsize() > (0 if self._listens else 1):
             taken.append(await self._next_chunk())
-            size += len(taken[-1][0])
+            size += _weight(taken[-1][0])
+            await turn.rest()
         return taken
 
     async def _next_chunk(self) -> tuple[bytes, bytes]:
@@ -142,7 +150,7 @@ class Restore:
             raise _EndedError(f"restore for stream {self._who} requires reply subject for each chunk")
         if self._waiting > limits.JS_RESTORE_WAITING_BYTES:
             raise _EndedError(f"restore for stream {self._who} was sent more than it could take")
-        self._waiting -= len(chunk)
+        self._waiting -= _weight(chunk)
         return chunk, reply
 
     async def _in_turn(self) -> Stream:
