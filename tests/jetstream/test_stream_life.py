@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from jetbroker.errors import SequenceError
 from jetbroker.jetstream.api.pages import first_of, subjects_page
+from jetbroker.jetstream.publish.dedup import DedupWindow
 from jetbroker.store.disk import ObservedDisk
 from jetbroker.turns import at_once
 from tests.support.streams import StreamBench, stream_config
@@ -116,6 +119,32 @@ async def test_ids_leave_the_window(bench: StreamBench) -> None:
     assert (await bench.ask("s.x", b"", WITH_ID % b"a"))["seq"] == 1
     await asyncio.sleep(0.12)
     assert (await bench.ask("s.x", b"", WITH_ID % b"a"))["seq"] == 2
+
+
+async def test_an_id_that_has_left_the_window_counts_no_more_although_it_is_still_there(bench: StreamBench) -> None:
+    stream = bench.open()
+    count = 3000
+    for number in range(count):
+        bench.publish("s.x", b"", WITH_ID % b"%d" % number)
+    stream.apply_config(replace(stream.config, duplicate_window=1))
+    assert (await bench.ask("s.x", b"", WITH_ID % b"%d" % (count - 1)))["seq"] == count + 1
+
+
+async def test_very_many_ids_that_leave_the_window_are_dropped_in_turns(bench: StreamBench) -> None:
+    stream = bench.open()
+    count = 50_000
+    for number in range(count):
+        bench.publish("s.x", b"", WITH_ID % b"%d" % number)
+    window = DedupWindow(stream.log, bench.host.turns, stream.config.duplicate_window)
+    window.start()
+    assert len(window) == count
+    window.resize(1)
+    oldest = window.prune(time.time_ns())
+    assert oldest >= stream.log.time_of(1) and len(window) > count - 1000
+    async with asyncio.timeout(10):
+        while len(window):
+            await asyncio.sleep(0)
+    assert window.prune(time.time_ns()) == 0
 
 
 async def test_ids_survive_a_purge(bench: StreamBench) -> None:

@@ -8,7 +8,7 @@ from jetbroker.store.log.segmented cimport SegmentedLog
 cdef class DedupWindow(Worker):
     cdef readonly int64_t window_ns
     cdef SegmentedLog log
-    cdef dict sequences                # id -> sequence
+    cdef dict entries                  # id -> what `order` has of it
     cdef bint running
     cdef object on_first               # called at the next id: set while nobody has them pruned
     cdef object order                  # deque of (time_ns, id, sequence), oldest first
@@ -28,8 +28,10 @@ cdef class DedupWindow(Worker):
     cdef int remember(self, bytes msg_id, uint64_t seq, int64_t now_ns) except -1
     # Forget what could not be stored.
     cdef int forget_from(self, uint64_t first_lost) except -1
-    # Drop what has left the window; returns the time of the oldest that is left, 0: none.
+    # Drop what has left the window, what is much in turns; returns the time of the oldest that is left, 0: none.
     cpdef int64_t prune(self, int64_t now_ns) except? 0
     cpdef int resize(self, int64_t window_ns) except -1
 
+    cdef bint _drop(self, int64_t now_ns, int left) except -1
+    cdef int _forget(self, tuple entry) except -1
     cdef bint _read_log(self, int64_t until_ns) except -1

@@ -4,6 +4,9 @@
 A start reads the ids from the log before anybody can publish. Where that takes long the rest follows in turns, and
 publishes with an id are refused until it is done: to store one of them unjudged might store it twice. Segments that
 hold no id are not looked at, so that streams whose publishers use none cost a start nothing.
+
+Ids that have left the window count no more, and are dropped a few with each publish; what is left of a burst goes in
+turns.
 """
 from collections import deque
 
@@ -23,6 +26,9 @@ from jetbroker.errors import StorageError
 cdef bytes MSG_ID = b"Nats-Msg-Id"
 # Messages read between two looks at the clock.
 cdef int READS_AT_ONCE = 64
+# Ids dropped between two looks at the clock, and with each publish that has one.
+cdef int DROPS_AT_ONCE = 512
+cdef int DROPS_BESIDE_ONE = 16
 
 
 cdef class DedupWindow(Worker):
@@ -33,11 +39,11 @@ cdef class DedupWindow(Worker):
         self.turns = turns
         self.window_ns = window_ns
         self.unread_until = log.last_seq if log.messages else 0
-        self.sequences = {}
+        self.entries = {}
         self.order = deque()
 
     def __len__(self) -> int:
-        return len(self.sequences)
+        return len(self.entries)
 
     cpdef int start(self) except -1:
         self.running = True
@@ -57,36 +63,49 @@ cdef class DedupWindow(Worker):
         return self.unread_until == 0
 
     cdef uint64_t find(self, bytes msg_id, int64_t now_ns) except? 0:
+        cdef tuple entry
         self.prune(now_ns)
-        return <uint64_t>self.sequences.get(msg_id, 0)
+        entry = <tuple>self.entries.get(msg_id)
+        if entry is None or <int64_t>entry[0] < now_ns - self.window_ns:
+            return 0
+        return <uint64_t>entry[2]
 
     cdef bytes newest(self, uint64_t seq):
         return self.order[-1][1] if self.order and self.order[-1][2] == seq else None
 
     cdef int remember(self, bytes msg_id, uint64_t seq, int64_t now_ns) except -1:
-        self.sequences[msg_id] = seq
-        self.order.append((now_ns, msg_id, seq))
+        cdef tuple entry = (now_ns, msg_id, seq)
+        self.entries[msg_id] = entry
+        self.order.append(entry)
         if self.on_first is not None:
             self.on_first()
         return 0
 
     cdef int forget_from(self, uint64_t first_lost) except -1:
         while self.order and self.order[-1][2] >= first_lost:
-            _, msg_id, seq = self.order.pop()
-            if self.sequences.get(msg_id) == seq:
-                del self.sequences[msg_id]
+            self._forget(<tuple>self.order.pop())
         return 0
 
     cpdef int64_t prune(self, int64_t now_ns) except? 0:
-        """Drop what has left the window; returns the time of the oldest that is left, 0: none."""
+        """Drop what has left the window, a few at once; returns the time of the oldest that is left, 0: none."""
+        if self._drop(now_ns, DROPS_BESIDE_ONE):
+            self.turns.add(self)
+        return <int64_t>(<tuple>self.order[0])[0] if self.order else 0
+
+    cdef bint _drop(self, int64_t now_ns, int left) except -1:
+        """Drop so many that have left the window; True: there are more."""
         cdef int64_t limit = now_ns - self.window_ns
-        while self.order:
-            time_ns, msg_id, seq = self.order[0]
-            if time_ns >= limit:
-                return time_ns
-            self.order.popleft()
-            if self.sequences.get(msg_id) == seq:
-                del self.sequences[msg_id]
+        while self.order and <int64_t>(<tuple>self.order[0])[0] < limit:
+            if not left:
+                return True
+            left -= 1
+            self._forget(<tuple>self.order.popleft())
+        return False
+
+    cdef int _forget(self, tuple entry) except -1:
+        """It is in `order` no more; its id may have come again."""
+        if self.entries.get(entry[1]) is entry:
+            del self.entries[entry[1]]
         return 0
 
     cpdef int resize(self, int64_t window_ns) except -1:
@@ -95,8 +114,15 @@ cdef class DedupWindow(Worker):
         return 0
 
     cdef bint work(self, int64_t until_ns) except -1:
+        if not self.running:
+            return False
         try:
-            return self.running and self._read_log(until_ns)
+            if self.unread_until and self._read_log(until_ns):
+                return True
+            while self._drop(wall_clock_ns(), DROPS_AT_ONCE):
+                if monotonic_ns() >= until_ns:
+                    return True
+            return False
         except StorageError as error:
             # the next publish with an id has it tried again
             self.turns.tick.report(self, error)
