@@ -312,6 +312,8 @@ def seconds_left(times: tuple[TimeRange, ...], location: str, now: datetime | No
     """How long the time of day still allows a connection, 0 when it does not; None: always."""
     if not times:
         return None
+    if checks.check_time_ranges(times, location):  # a scope's: nobody has looked at them before
+        return 0.0
     zone: tzinfo | None = None
     if location:
         import zoneinfo

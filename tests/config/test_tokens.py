@@ -324,6 +324,20 @@ def test_windows(start: str, end: str, now: str, left: float) -> None:
     assert seconds_left((TimeRange("00:00:00", "00:00:00"), TimeRange(start, end)), "", moment) == left
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "location"),
+    [
+        ("09:00:00", "17:00", ""),
+        ("", "22:00:00", ""),
+        ("09:00:00", "22:00:00", "Nowhere/Land"),
+        ("09:00:00", "22:00:00", "../etc"),
+    ],
+)
+def test_times_that_cannot_be_read_allow_nothing(start: str, end: str, location: str) -> None:
+    moment = datetime.fromisoformat("2026-03-01T13:00:00")
+    assert seconds_left((TimeRange("00:00:00", "23:59:59"), TimeRange(start, end)), location, moment) == 0
+
+
 def test_clock() -> None:
     assert checks.clock_seconds("23:59:59") == 86_399
     for text in ("24:00:00", "1:2", "", "12:60:00", "12:00:61", "noon"):

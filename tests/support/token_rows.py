@@ -34,7 +34,7 @@ def _scope(key: Key, role: str = "", **template: Any) -> dict[str, Any]:
 
 OPERATOR, STRANGER = Operator("O"), Operator("stranger")
 SIGNER = operator_key()  # of the operator
-PLAIN_KEY, SCOPED, TAGGED, DENYING, LIMITED, BEARING = (account_key() for _ in range(6))
+PLAIN_KEY, SCOPED, TAGGED, DENYING, LIMITED, BEARING, HALF_TIMED, NOWHERE = (account_key() for _ in range(8))
 REVOKED, OLD, ANN = user_key(), user_key(), user_key()
 
 SYSTEM = Account("SYS")
@@ -53,6 +53,8 @@ A = Account(
             _scope(DENYING, pub={"deny": ["{{tag(team)}}.secret"]}, sub={"allow": ["{{tag(nothing)}}"]}),
             _scope(LIMITED, subs=1, data=-1, payload=4, allowed_connection_types=["standard"]),
             _scope(BEARING, bearer_token=True),
+            _scope(HALF_TIMED, times=[ALL_DAY, {"start": "00:00:01", "end": "17:00"}]),
+            _scope(NOWHERE, times=[ALL_DAY], times_location="Nowhere/Land"),
         ],
         "revocations": {REVOKED.public: NOW + DAY, OLD.public: NOW - DAY},
     },
@@ -187,6 +189,8 @@ ROWS = [
     Row("deny by a tag that is not there", _of_key(DENYING)),
     Row("scope's limits", _of_key(LIMITED)),
     Row("scope's bearer", _of_key(BEARING), signed=False),
+    Row("scope's half a time", _of_key(HALF_TIMED)),
+    Row("scope's time nowhere on earth", _of_key(NOWHERE)),
     Row("bearer", _nats(A, bearer_token=True), signed=False),
     Row("bearer, badly signed", _nats(A, bearer_token=True), sign=lambda nonce: "x"),
     Row("bearer where none may", _nats(NO_BEARER, bearer_token=True), signed=False),

@@ -19,6 +19,7 @@ from jetbroker.config.tokens.claims import (
     Claims,
     Export,
     Import,
+    TimeRange,
     UserClaims,
     UserLimits,
     read_activation,
@@ -91,6 +92,20 @@ def _times(claims: Claims, now: float | None) -> Iterator[str]:
 # --- users ---
 
 
+def check_time_ranges(times: tuple[TimeRange, ...], location: str) -> list[str]:
+    """What is wrong with the times of the day when a user may be connected, and with their place."""
+    found = []
+    for entry in times:
+        for name, text in (("start", entry.start), ("end", entry.end)):
+            if not text:
+                found.append(f"time ranges {name} must contain {'a' if name == 'start' else 'an'} {name}")
+            elif clock_seconds(text) is None:
+                found.append(f"{name} in time range is invalid {quoted(text)}")
+    if location and not is_location(location):
+        found.append(f"could not parse iana time zone by name: unknown time zone {location}")
+    return found
+
+
 def _limits(may: UserLimits, *, template: bool = False) -> Iterator[str]:
     """Of a user; a scope's template is not complete before it is filled in, so its subjects are not looked at."""
     if may.permissions is not None and not template:
@@ -103,14 +118,7 @@ def _limits(may: UserLimits, *, template: bool = False) -> Iterator[str]:
             network(source)
         except ValueError:
             yield f"invalid cidr {quoted(source)} in user src limits"
-    for entry in may.times:
-        for name, text in (("start", entry.start), ("end", entry.end)):
-            if not text:
-                yield f"time ranges {name} must contain {'a' if name == 'start' else 'an'} {name}"
-            elif clock_seconds(text) is None:
-                yield f"{name} in time range is invalid {quoted(text)}"
-    if may.times_location and not is_location(may.times_location):
-        yield f"could not parse iana time zone by name: unknown time zone {may.times_location}"
+    yield from check_time_ranges(may.times, may.times_location)
 
 
 def network(text: str) -> "IPv4Network | IPv6Network":
