@@ -108,9 +108,7 @@ class Resolver:
         if known.token == token:
             self._log.debug(f"Requested account update for [{name}], same claims detected")
             return True
-        claims = self._verified(token)
-        if claims.subject != name:
-            raise TokenError(INVALID)
+        claims = self._verified(name, token)
         self._log.debug(f"Updating account claims: {name}/{claims.name}")
         self._take(token, claims)
         self._apply(None)
@@ -119,13 +117,12 @@ class Resolver:
 
     def reload(self) -> None:
         """The options were read anew: every account that is in use is as its token there says, or gone."""
-        options = self._options
-        changed: list[tuple[KnownAccount, KnownAccount]] = []
+        other: list[tuple[KnownAccount, str, AccountClaims]] = []
         known, self._known = self._known, {}
         for name, before in known.items():
             try:
                 token = self._fetch(name)
-                claims = before.claims if token == before.token else self._verified(token)
+                claims = before.claims if token == before.token else self._verified(name, token)
             except TokenError:
                 self._forget(name)
                 self._log.info(f'Reloaded: deleting account [removed]: "{name}"')
@@ -133,14 +130,15 @@ class Resolver:
             if token == before.token:
                 self._log.debug(f"Requested account update for [{name}], same claims detected")
                 self._known[name] = before
-                options.accounts[name] = self._options_of(claims)
-                continue
-            self._log.debug(f"Updating account claims: {name}/{claims.name}")
+                self._options.accounts[name] = self._options_of(claims)
+            else:
+                other.append((before, token, claims))
+        for _, token, claims in other:  # what they import from stays as it is known, with its timer
+            self._log.debug(f"Updating account claims: {claims.subject}/{claims.name}")
             self._take(token, claims)
-            changed.append((before, self._known[name]))
         self._apply(None)
-        for before, now in changed:
-            self._effects.changed(before, now)
+        for before, _, claims in other:
+            self._effects.changed(before, self._known[claims.subject])
 
     def check_preload(self) -> None:
         """Warn of accounts that nobody will be able to use."""
@@ -170,20 +168,18 @@ class Resolver:
             raise TokenError(MISSING)
         return token
 
-    def _verified(self, token: str) -> AccountClaims:
-        """The claims of a token that a trusted operator signed and that holds now. Raises TokenError."""
+    def _verified(self, name: str, token: str) -> AccountClaims:
+        """The claims of an account's token that a trusted operator signed and that holds now. Raises TokenError."""
         claims = read_account(token)
-        if claims.issuer not in self._options.operator.trusted_keys or checks.check_account(claims):
+        trusted = claims.issuer in self._options.operator.trusted_keys
+        if not trusted or checks.check_account(claims) or claims.subject != name:
             raise TokenError(INVALID)
         return claims
 
     def _found(self, name: str) -> tuple[str, AccountClaims]:
         """The token of an account and what it says. Raises TokenError."""
         token = self._fetch(name)
-        claims = self._verified(token)
-        if claims.subject != name:
-            raise TokenError(INVALID)
-        return token, claims
+        return token, self._verified(name, token)
 
     def _take(self, token: str, claims: AccountClaims) -> set[str]:
         """Take over what a token says. Accounts that it imports from are read too, one after the other.

@@ -1,4 +1,4 @@
-"""Permissions to import end at their time, by a clock that the test sets."""
+"""What accounts give each other follows their tokens, and ends at its time, by a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from jetbroker.accounts.graph import Graph
 from jetbroker.accounts.resolver import Effects, Resolver
 from jetbroker.config.options import AccountOptions, ActivationOptions, ExportOptions, ImportOptions, Options
 from jetbroker.logs.logger import Logger
+from tests.support.jwts import Account, Operator
 
 END = 1_000_000
 
@@ -31,6 +32,10 @@ class Clock:
     def __init__(self) -> None:
         self.now = END - 10.0
         self.timers: list[Timer] = []
+
+    def time(self) -> float:
+        """The loop's."""
+        return self.now
 
     def call_later(self, seconds: float, callback: Callable[..., object], *arguments: object) -> Timer:
         self.timers.append(Timer(seconds, lambda: callback(*arguments)))
@@ -69,3 +74,65 @@ def test_a_permission_to_import_ends_although_its_timer_is_early(monkeypatch: py
     assert imports[-1] == 0
     assert END <= clock.now < END + 0.01
     assert clock.timers == []
+
+
+class Broker:
+    """A resolver of operator mode with these accounts, and what it asks of its broker."""
+
+    def __init__(self, clock: Clock, *accounts: Account) -> None:
+        self.operator = Operator()
+        self.options = Options()
+        self.options.operator.trusted_keys = [self.operator.key.public]
+        self.graph: Graph = {}
+        self.expired: list[str] = []
+        loop: Any = clock
+        effects = Effects(self._apply, lambda before, now: None, lambda known: self.expired.append(known.name))
+        self.resolver = Resolver(self.options, loop, Logger(), effects)
+        for account in accounts:
+            self.preload(account)
+
+    def preload(self, account: Account, **outer: Any) -> str:
+        """Put the account's token, as it is now, into the configuration."""
+        token = account.token(self.operator.key, **outer)
+        self.options.operator.preload[account.public] = token
+        return token
+
+    def _apply(self, graph: Graph, only: set[str] | None) -> None:
+        self.graph = graph
+
+
+def exports(subject: str) -> list[dict[str, Any]]:
+    return [{"name": subject, "subject": subject, "type": "stream"}]
+
+
+def imports(subject: str, account: Account) -> list[dict[str, Any]]:
+    return [{"name": subject, "subject": subject, "account": account.public, "type": "stream"}]
+
+
+def test_an_account_that_another_one_read_in_expires_after_a_reload_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(time, "time", lambda: clock.now)
+    exporter = Account("exporter", more={"exports": exports("x")})
+    importer = Account("importer", more={"imports": imports("x", exporter)})
+    broker = Broker(clock, importer)
+    broker.preload(exporter, exp=END)
+    broker.resolver.find(importer.public)  # the exporter comes with it
+    importer.more = {**importer.more, "tags": ["other"]}
+    broker.preload(importer)
+    broker.resolver.reload()
+    clock.now = float(END)
+    for timer in clock.timers:
+        timer.call()
+    assert broker.expired == [exporter.public]
+    assert broker.resolver.find(exporter.public).expired
+
+
+def test_a_reload_takes_no_token_of_another_account() -> None:
+    first, second = Account("first"), Account("second")
+    broker = Broker(Clock(), first, second)
+    for account in (first, second):
+        broker.resolver.find(account.public)
+    broker.options.operator.preload[first.public] = broker.options.operator.preload[second.public]
+    broker.resolver.reload()
+    assert broker.resolver.knows(first.public) is None
+    assert set(broker.options.accounts) == {second.public}
