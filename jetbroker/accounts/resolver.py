@@ -242,6 +242,7 @@ class Resolver:
     def _work_out(self, only: set[str] | None) -> "Graph":
         """What the accounts that are in use give each other."""
         if not self._options.uses_sharing:
+            self._graph, self._told = {}, set()
             return {}
         from jetbroker.accounts.graph import work_out
 

@@ -127,6 +127,21 @@ def test_an_account_that_another_one_read_in_expires_after_a_reload_too(monkeypa
     assert broker.resolver.find(exporter.public).expired
 
 
+def test_nothing_is_imported_of_what_was_the_last_thing_shared() -> None:
+    exporter = Account("exporter", more={"exports": exports("x")})
+    importer = Account("importer", more={"imports": imports("x", exporter)})
+    late = Account("late", more={"imports": imports("x", exporter)})
+    broker = Broker(Clock(), exporter, importer, late)
+    broker.resolver.find(importer.public)
+    assert len(broker.graph[importer.public].streams) == 1
+    for account in (importer, exporter):
+        account.more = {}
+        broker.resolver.update(account.public, broker.preload(account))
+    assert broker.graph == {}
+    broker.resolver.find(late.public)
+    assert broker.graph[late.public].streams == []
+
+
 def test_a_reload_takes_no_token_of_another_account() -> None:
     first, second = Account("first"), Account("second")
     broker = Broker(Clock(), first, second)
