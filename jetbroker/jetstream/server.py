@@ -90,6 +90,8 @@ class JetStreamServer:
         self._apis: dict[str, Api | SystemApi | PreviewApi] = {}
         self._waiting: list[_WaitingAccount] = []
         self._is_ready = False
+        self._stopped = False
+        self._one_at_a_time = asyncio.Lock()  # while an account's JetStream ends nothing may open its logs again
         self._late_start: asyncio.Task[None] | None = None
         self._links = Bursts(tick.loop, self._follow_links)
         self.watchdog = Watchdog(tick, self._consumers, self._tell_breach)
@@ -141,7 +143,7 @@ class JetStreamServer:
 
     def follow_new(self) -> None:
         """There may be new accounts: what they ask for waits until their JetStream is there."""
-        if not self._is_ready:
+        if not self._is_ready or self._stopped:
             return
         known = {*self.by_account, *(waiting.account.name for waiting in self._waiting)}
         for account in filter(has_own_api, self.accounts.values()):
@@ -172,15 +174,17 @@ class JetStreamServer:
     async def stop(self) -> None:
         """Stop every stream, then sync and close the store."""
         self.log.info("Initiating JetStream Shutdown...")
+        self._stopped = True
         self._links.stop()
         self.watchdog.stop()
         if self._late_start is not None:
             await self._late_start
-        for name, jetstream in self.by_account.items():
-            await self._apis[name].stop()
-            jetstream.stop()
-        if self.store is not None:
-            await self.store.close()
+        async with self._one_at_a_time:
+            for name, jetstream in self.by_account.items():
+                await self._apis[name].stop()
+                jetstream.stop()
+            if self.store is not None:
+                await self.store.close()
         if self.shipping is not None:
             await self.shipping.follow(None)
         self.log.info("JetStream Shutdown")
@@ -195,17 +199,22 @@ class JetStreamServer:
             return
         if self._late_start is not None:
             await self._late_start
+        async with self._one_at_a_time:
+            if not self._stopped:
+                await self._follow_accounts(self.store)
+        await self._follow_shipping()
+
+    async def _follow_accounts(self, store: Store) -> None:
         self._follow_limits()
         for name, jetstream in list(self.by_account.items()):
             account = self.accounts.get(name)
             if account is None or is_enabled(account) != jetstream.enabled or not has_own_api(account):
-                await self._end_account(name, self.store)
+                await self._end_account(name, store)
             elif account.jetstream_options is not None:
                 jetstream.follow(account.jetstream_options)
         for account in filter(has_own_api, self.accounts.values()):
             if account.name not in self.by_account:
-                await self._start_account(account, self.store)
-        await self._follow_shipping()
+                await self._start_account(account, store)
 
     def _follow_limits(self) -> None:
         """Those of the server may have changed."""
@@ -275,15 +284,19 @@ class JetStreamServer:
 
     async def _start_waiting(self, store: Store) -> None:
         await asyncio.to_thread(load_engine)  # the sockets have their turns meanwhile
-        while self._waiting:
-            waiting = self._waiting[0]
-            await self._start_account(waiting.account, store)
-            self._waiting.remove(waiting)
-            waiting.release()
+        async with self._one_at_a_time:
+            while self._waiting:
+                waiting = self._waiting[0]
+                if waiting.account.name not in self.by_account:  # a reload may have been first
+                    await self._start_account(waiting.account, store)
+                self._waiting.remove(waiting)
+                waiting.release()
         await self._follow_shipping()
 
     async def _follow_shipping(self) -> None:
         """The store is copied elsewhere, as the options want it now."""
+        if self._stopped:
+            return
         wanted = self.options.jetstream.ship
         self._prepare_shipping()
         if self.shipping is not None:

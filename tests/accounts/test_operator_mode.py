@@ -145,6 +145,25 @@ async def test_requests_wait_for_the_jetstream_of_a_new_account(daemon: Daemon, 
         await client.close()
 
 
+async def test_streams_are_there_again_when_a_reload_gives_jetstream_back(tmp_path: Path) -> None:
+    """The reload itself and the account's other token both have JetStream follow: one after the other."""
+    pytest.importorskip("nkeys")
+    without = Account("S", key=STORING.key)
+    path = tmp_path / "conf"
+    with daemon_of(tmp_path, [SYSTEM, STORING]) as running:
+        client = await opened(running, creds(tmp_path, STORING.user("s")))
+        await client.jetstream().add_stream(name="S", subjects=["s"])
+        for number, account in enumerate((without, STORING) * 2, start=1):
+            seen = len(running.log)
+            path.write_text(configuration(OPERATOR, [SYSTEM, account], more="debug: true\n"))
+            running.send(signal.SIGHUP)
+            running.wait_for("Reloaded server configuration", seen)
+            if account is STORING:
+                assert (await client.jetstream().publish("s", b"x", timeout=10)).seq == number // 2
+        await client.close()
+        assert "Traceback" not in "\n".join(running.log)
+
+
 def test_an_account_without_jetstream(daemon: Daemon) -> None:
     answer = json.loads(Member(daemon, A.user()).asks("$JS.API.INFO")[0])
     assert answer["error"]["err_code"] == 10039
