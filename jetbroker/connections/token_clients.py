@@ -1,11 +1,27 @@
 """Operator mode: connected clients follow what the tokens of their accounts say from now on."""
 
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
 from jetbroker.auth.authenticator import Verdict
 from jetbroker.auth.tokens import KnownAccount, UserToken
 from jetbroker.config.tokens.claims import is_revoked
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.clients import Clients
-from jetbroker.errors import LoginRefused
+from jetbroker.errors import LoginRefused, ProtocolError
+from jetbroker.logs.logger import Logger
+
+
+class _LoggedIn(Protocol):
+    """A client, or a link that came in."""
+
+    @property
+    def user(self) -> str | None: ...
+    def fail(self, error: ProtocolError) -> None: ...
+    def close(self, reason: str, text: str = "") -> None: ...
+
+
+Peer = TypeVar("Peer", bound=_LoggedIn)
 
 REVOKED = "User Authentication Revoked"
 EXPIRED = "Account Authentication Expired"
@@ -36,24 +52,34 @@ class TokenClients:
             if login is None or login.token is None or not logins.rebound(client):
                 continue
             token = login.token
-            if token.has_default_permissions and before.claims.default_permissions != now.claims.default_permissions:
+            if has_other_permissions(token, before, now):
                 client.apply_permissions(now.default_permissions)
-            if token.claims.may.bearer and now.claims.limits.disallow_bearer:
-                self._violation(client, "Bearer User JWT not allowed")
-            elif is_revoked(now.claims.revocations, token.claims.subject, token.claims.issued_at):
-                logins.expel(client, "Credentials Revoked", REVOKED)
-            elif not _still_signs(token, before, now):
-                client.close("Authentication Failure")
+            end_login(client, self._clients.who, self._clients.log, token, before, now)
 
     def _of(self, account: str) -> list[ClientProtocol]:
         """Those logged in, oldest first."""
         found = self._clients.connected.values()
         return [one for one in found if one.connected and not one.closed and one.account.name == account]
 
-    def _violation(self, client: ClientProtocol, told: str) -> None:
-        self._clients.log.debug(f"{self._clients.who(client)} - {told}")
-        detail = f'authentication error - JWT User "{client.user}"'
-        client.fail(LoginRefused(Verdict(None).reason, detail, asked=False))
+
+def has_other_permissions(token: UserToken, before: KnownAccount, now: KnownAccount) -> bool:
+    """Are those of the account his, and other ones now?"""
+    return token.has_default_permissions and before.claims.default_permissions != now.claims.default_permissions
+
+
+def end_login(
+    peer: Peer, who: Callable[[Peer], str], log: Logger, token: UserToken, before: KnownAccount, now: KnownAccount
+) -> None:
+    """Close a client or a link whose token is good no more, now that its account has another one."""
+    if token.claims.may.bearer and now.claims.limits.disallow_bearer:
+        log.debug(f"{who(peer)} - Bearer User JWT not allowed")
+        detail = f'authentication error - JWT User "{peer.user}"'
+        peer.fail(LoginRefused(Verdict(None).reason, detail, asked=False))
+    elif is_revoked(now.claims.revocations, token.claims.subject, token.claims.issued_at):
+        log.debug(f"{who(peer)} - {REVOKED}")
+        peer.close("Credentials Revoked", REVOKED)
+    elif not _still_signs(token, before, now):
+        peer.close("Authentication Failure")
 
 
 def _still_signs(token: UserToken, before: KnownAccount, now: KnownAccount) -> bool:

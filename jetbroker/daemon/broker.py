@@ -260,6 +260,8 @@ class Broker:
 
     def _token_changed(self, before: "KnownAccount", now: "KnownAccount") -> None:
         self._token_clients().account_changed(before, now)
+        if self.leafnodes is not None:
+            self.leafnodes.account_changed(before, now)
         if self.jetstream is not None:
             task = self.loop.create_task(self._follow_jetstream_limits(self.jetstream))
             self._reloads.add(task)
@@ -274,6 +276,8 @@ class Broker:
 
     def _account_expired(self, account: "KnownAccount") -> None:
         self._token_clients().account_expired(account)
+        if self.leafnodes is not None:
+            self.leafnodes.account_expired(account)
 
     def _token_clients(self) -> "TokenClients":
         from jetbroker.connections.token_clients import TokenClients

@@ -224,6 +224,7 @@ class Leafs:
         self.opened.pop(link.cid, None)
         self.unauthenticated.forget(link)
         peer.await_until(None)
+        peer.end_with(None)
         peer.stage = Stage.OVER
         reason = link.close_reason or ("Read Error" if error else "Client Closed")
         if reason == PENDING_BYTES:
@@ -436,6 +437,7 @@ class Leafs:
         if peer.dialled is None:
             link.send(self.greeting.after_connect(link, account, peer.permissions))
         link.begin(account.router, self._ledger(account), self._rules(peer), peer.is_spoke)
+        self._follow_end(link)
         first = min(FIRST_PING_SECONDS, self.options.ping_interval) * random.uniform(1.0, 1.2)
         peer.ping_due = self._loop.time() + first
         self.witness.came(link)
@@ -443,6 +445,11 @@ class Leafs:
 
     def renew(self, link: Link, login: Login) -> None:
         """A reload: a link that was accepted stays as this login, with what that may do now."""
+        self.follow_permissions(link, login)
+        self._follow_end(link)
+
+    def follow_permissions(self, link: Link, login: Login) -> None:
+        """A link that was accepted may do now what this login may."""
         peer, account = link.remote, link.remote.account
         before, peer.login = peer.permissions, login
         if account is None or peer.permissions == before:
@@ -453,6 +460,21 @@ class Leafs:
         told = rules.told_again(peer.permissions, peer.domain, self.options.jetstream.domain)
         link.send(self.greeting.after_connect(link, account, told))
         link.apply_rules(self._rules(peer))
+
+    def _follow_end(self, link: Link) -> None:
+        """Of the token that it came in by."""
+        token = None if link.remote.login is None else link.remote.login.token
+        ends_in = None if token is None else token.ends_in
+        link.remote.end_with(None if ends_in is None else self._loop.call_later(ends_in, self._ended, link))
+
+    def _ended(self, link: Link) -> None:
+        self.expel(link, "Authentication Expired", "User Authentication Expired")
+
+    def expel(self, link: Link, reason: str, text: str) -> None:
+        """End a login that was good until now."""
+        if not link.closed:
+            self.log.debug(f"{self.who(link)} - {text}")
+            link.close(reason, text)
 
     def _ledger(self, account: Account) -> Ledger:
         """The account's interest. With its first link it gets a mark, which must not come back by another one."""

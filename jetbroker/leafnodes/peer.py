@@ -54,6 +54,7 @@ class Peer:
     applied: tuple[SubjectPermissions | None, SubjectPermissions | None] = (None, None)  # of these, the last that hold
     domains: Domains = field(default_factory=Domains)
     timer: TimerHandle | None = None
+    end: TimerHandle | None = None  # of a login that does not last for ever
     ping_due: float = 0.0  # loop time
 
     @property
@@ -81,3 +82,9 @@ class Peer:
         if self.timer is not None:
             self.timer.cancel()
         self.timer = timer
+
+    def end_with(self, end: TimerHandle | None) -> None:
+        """The login is over when this is due; None: it lasts."""
+        if self.end is not None:
+            self.end.cancel()
+        self.end = end

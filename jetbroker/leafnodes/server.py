@@ -1,6 +1,8 @@
 """Leafnodes of the whole server: its port for links, the remotes it dials, and the links there are."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from jetbroker.accounts.account import Account
 from jetbroker.auth.authenticator import Authenticator
@@ -15,9 +17,13 @@ from jetbroker.forms.gotext import quoted
 from jetbroker.leafnodes.greeting import Greeting
 from jetbroker.leafnodes.hub import Hub
 from jetbroker.leafnodes.leafs import Leafs
+from jetbroker.leafnodes.link import Link
 from jetbroker.leafnodes.remote import Remote
 from jetbroker.logs.logger import Logger
 from jetbroker.tick import Tick
+
+if TYPE_CHECKING:
+    from jetbroker.auth.tokens import KnownAccount
 
 
 class Leafnodes:
@@ -126,3 +132,28 @@ class Leafnodes:
                 link.fail(
                     LoginRefused("Authentication Failure", f"authentication error - User {quoted(peer.user or '')}")
                 )
+
+    # --- operator mode ---
+
+    def account_expired(self, account: "KnownAccount") -> None:
+        """No link that came in may stay."""
+        from jetbroker.connections.token_clients import EXPIRED  # most brokers do without
+
+        for link in self._accepted(account.name):
+            self.leafs.expel(link, "Authentication Expired", EXPIRED)
+
+    def account_changed(self, before: "KnownAccount", now: "KnownAccount") -> None:
+        """The account has another token: whose token is good no more has to go, as clients have to."""
+        from jetbroker.connections.token_clients import end_login, has_other_permissions
+
+        for link in self._accepted(now.name):
+            login = link.remote.login
+            if login is None or login.token is None:
+                continue
+            end_login(link, self.leafs.who, self.log, login.token, before, now)
+            if not link.closed and has_other_permissions(login.token, before, now):
+                self.leafs.follow_permissions(link, replace(login, permissions=now.default_permissions))
+
+    def _accepted(self, account: str) -> list[Link]:
+        found = self.leafs.live.values()
+        return [one for one in found if not one.closed and one.remote.dialled is None and one.account.name == account]

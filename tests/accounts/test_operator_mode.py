@@ -28,8 +28,10 @@ from tests.support.jwts import (
     operator_key,
     user_key,
 )
+from tests.support.leaf_peer import CLOSED
 from tests.support.process import ROOT
 from tests.support.token_clients import Member, update
+from tests.support.token_scenarios import LEAFNODES, World
 
 REFUSED = ["-ERR 'Authorization Violation'", "(closed)"]
 SYSTEM, A, B, LATE = Account("SYS"), Account("A"), Account("B"), Account("late")
@@ -384,3 +386,19 @@ def test_activation_that_ends(tmp_path: Path) -> None:
         running.wait_for("Error adding stream import to account")
         other.says("PUB x 1\r\n2\r\n")
         assert member.hears() == []
+
+
+def test_links_follow_other_default_permissions(tmp_path: Path) -> None:
+    """Only the spoke knows what it denies by itself, without JetStream: it has to come anew."""
+    account = Account("X")
+    with daemon_of(tmp_path, [SYSTEM, account], LEAFNODES) as running:
+        world = World(running, tmp_path / "conf", OPERATOR, SYSTEM, account, B)
+        link, own, system = world.link(account), world.link(account, nats={"pub": {"allow": [">"]}}), world.sys()
+        account.more = {"default_permissions": {"pub": {"deny": ["up"]}}}
+        assert world.update(system, account) == "jwt updated"
+        assert link.to_end()[-1] == CLOSED
+        again = world.link(account)
+        for peer in (own, again):
+            peer.say(b"LMSG up 1\r\n1\r\n")
+        assert "-ERR 'Permissions Violation for Publish to \"up\"'" in again.to_end()
+        assert CLOSED not in own.until_pong()

@@ -16,7 +16,7 @@ from tests.support.jwts import configuration
 from tests.support.logins import server
 from tests.support.process import find_nats_server
 from tests.support.token_rows import ROWS, Row, world
-from tests.support.token_scenarios import MORE, SCENARIOS, Told, World, fresh
+from tests.support.token_scenarios import LEAFNODES, LINK_SCENARIOS, MORE, SCENARIOS, Told, World, fresh
 
 pytestmark = [
     pytest.mark.differential,
@@ -89,15 +89,26 @@ def test_the_same_clients_are_let_in(pair: list[Daemon], row: Row) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_tokens_that_change(scenario: Callable[[World], Told], tmp_path: Path) -> None:
+    theirs, ours = _played(scenario, MORE, tmp_path)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("scenario", LINK_SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_links_by_tokens_that_end(scenario: Callable[[World], Told], tmp_path: Path) -> None:
+    theirs, ours = _played(scenario, MORE + LEAFNODES, tmp_path)
+    assert ours == theirs
+
+
+def _played(scenario: Callable[[World], Told], more: str, tmp_path: Path) -> list[Told]:
     found = []
     for kind in KINDS:
         folder = tmp_path / kind
         folder.mkdir()
         names = fresh()
-        text = configuration(names[0], list(names[1:]), more=MORE)
+        text = configuration(names[0], list(names[1:]), more=more)
         with server(kind, folder, text) as daemon:
-            found.append(scenario(World(daemon, folder / "conf", *names)))
-    assert found[1] == found[0]
+            found.append(scenario(World(daemon, folder / "conf", *names, more=more)))
+    return found
 
 
 def test_names_of_rows_are_different() -> None:

@@ -20,10 +20,12 @@ from tests.support.jwts import (
     jetstream_limits,
     user_key,
 )
+from tests.support.leaf_peer import Peer, dial
 from tests.support.token_clients import Member, update
 
 Told = list[object]
 MORE = "debug: true\nserver_name: same\n"
+LEAFNODES = 'leafnodes { listen: "127.0.0.1:-1", compression: off }\n'
 
 
 @dataclass
@@ -37,9 +39,24 @@ class World:
     a: Account
     b: Account
     extra: list[Account] = field(default_factory=list)
+    more: str = MORE
 
     def member(self, account: Account, **options: Any) -> Member:
         return Member(self.daemon, account.user(**options))
+
+    def link(self, account: Account, **options: Any) -> Peer:
+        """A server that has dialled as a user of the account."""
+        user = account.user(**options)
+        peer = Peer(dial(int(self.daemon.wait_for("Listening for leafnode connections").rpartition(":")[2])), {})
+        peer.until("INFO")
+        fields = {
+            "jwt": user.token(), "sig": user.key.signature(peer.nonce), "name": user.key.public,
+            "server_id": user.key.public, "version": "2.14.5",
+        }  # fmt: skip
+        peer.say(b"CONNECT " + json.dumps(fields).encode() + b"\r\n")
+        peer.until_pong()
+        assert not peer.closed
+        return peer
 
     def sys(self) -> Member:
         return Member(self.daemon, self.system.user("sys"))
@@ -49,7 +66,7 @@ class World:
 
     def text(self, accounts: list[Account] | None = None) -> str:
         found = [self.system, self.a, self.b, *self.extra] if accounts is None else accounts
-        return configuration(self.operator, found, more=MORE)
+        return configuration(self.operator, found, more=self.more)
 
     def reload(self, accounts: list[Account] | None = None) -> list[str]:
         """SIGHUP with these accounts; what the log tells of it."""
@@ -358,10 +375,64 @@ def _error(line: str) -> object:
     return json.loads(line).get("error") if line.startswith("{") else line
 
 
+def _said(lines: list[str]) -> list[str]:
+    """What a link hears beside interest, of which each server tells what it has."""
+    return [line for line in lines if not line.startswith("LS")]
+
+
+def link_ends_with_its_token(world: World) -> Told:
+    stays, ends = world.link(world.a), world.link(world.a, outer={"exp": int(time.time()) + 3})
+    return [_said(ends.to_end()), _said(stays.until_pong())]
+
+
+def link_ends_with_its_token_after_a_reload(world: World) -> Told:
+    ends = world.link(world.a, outer={"exp": int(time.time()) + 3})
+    return [world.reload(), _said(ends.to_end())]
+
+
+def link_ends_with_its_account(world: World) -> Told:
+    link, other, system = world.link(world.a), world.link(world.b), world.sys()
+    told: Told = [world.update(system, world.a, exp=int(time.time()) + 2)]
+    return [*told, _said(link.to_end()), _said(other.until_pong())]
+
+
+def links_revoked(world: World) -> Told:
+    gone = user_key()
+    revoked, stays, system = world.link(world.a, key=gone), world.link(world.a), world.sys()
+    world.a.more["revocations"] = {gone.public: int(time.time()) + 10}
+    return [world.update(system, world.a), _said(revoked.to_end()), _said(stays.until_pong())]
+
+
+def links_by_bearer_tokens(world: World) -> Told:
+    bearer, signs, system = world.link(world.a, nats={"bearer_token": True}), world.link(world.a), world.sys()
+    world.a.limits = account_limits(disallow_bearer=True)
+    return [world.update(system, world.a), _said(bearer.to_end()), _said(signs.until_pong())]
+
+
+def links_by_signing_keys(world: World) -> Told:
+    gone, stays, scoped = account_key(), account_key(), account_key()
+    scope = {"kind": "user_scope", "key": scoped.public, "role": "", "template": {"pub": {"allow": ["x"]}}}
+    world.a.more["signing_keys"] = [gone.public, stays.public, scope]
+    system, first = world.sys(), world.member(world.a)
+    told: Told = [first.greeting, world.update(system, world.a)]
+    links = [
+        world.link(world.a, signer=gone),
+        world.link(world.a, signer=scoped, scoped=True),
+        world.link(world.a, signer=stays),
+    ]
+    world.a.more["signing_keys"] = [stays.public, {**scope, "template": {"pub": {"allow": ["x", "y"]}}}]
+    told.append(world.update(system, world.a))
+    return [*told, _said(links[0].to_end()), _said(links[1].to_end()), _said(links[2].until_pong())]
+
+
 SCENARIOS: list[Callable[[World], Told]] = [
     fewer_connections, revoked, all_revoked, signing_keys, default_permissions, no_bearer, smaller_limits,
     account_expires, user_expires, wrong_updates, share_streams, share_services, activations, activation_revoked,
     mappings, reload_same, reload_removed, reload_revoked, reload_other_limits, reload_undoes_update, jetstream,
+]  # fmt: skip
+LINK_SCENARIOS: list[Callable[[World], Told]] = [
+    link_ends_with_its_token, link_ends_with_its_token_after_a_reload, link_ends_with_its_account, links_revoked,
+    links_by_bearer_tokens, links_by_signing_keys,
 ]  # fmt: skip
 
 
