@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 
 from jetbroker import NATS_VERSION
 from jetbroker.monitor import accountz, connz, healthz, jsz, leafz, services, subsz
-from jetbroker.monitor.http import Request, Response, text_response
+from jetbroker.monitor.http import Lane, Request, Response, text_response
 from jetbroker.monitor.query import BadRequest, Query
 from jetbroker.monitor.sources import Sources, compact, pretty
 from jetbroker.monitor.varz import varz
@@ -36,6 +36,14 @@ class Endpoints:
         self._sources = sources
         self._dashboard: Dashboard | None = None
 
+    def lane_of(self, request: Request) -> Lane:
+        """What the answer to a request waits for: by what will be answered, whatever else its target looks like."""
+        found = _split(request.target)
+        name = "" if found is None else self._name(found[0])
+        if name == _PROBE:
+            return Lane.PROBE
+        return Lane.OWN if self._is_of_dashboard(name) else Lane.SHARED
+
     async def answer(self, request: Request) -> Response:
         """The answer to a request, whose target is a path, maybe with a query, or a whole URL."""
         found = _split(request.target)
@@ -53,7 +61,7 @@ class Endpoints:
         sources = self._sources()
         name = self._name(path)
         name = _ALIASES.get(name, name)
-        if sources.options.monitoring.dashboard and (name == _DASHBOARD or name.startswith(f"{_DASHBOARD}/")):
+        if self._is_of_dashboard(name):
             return await (await self._the_dashboard()).answer(request, name.removeprefix(_DASHBOARD), query)
         endpoint = _ENDPOINTS.get(name)
         if endpoint is None:
@@ -63,6 +71,10 @@ class Endpoints:
             return await endpoint(sources, query)
         except BadRequest as error:
             return text_response(HTTPStatus.BAD_REQUEST, str(error))
+
+    def _is_of_dashboard(self, name: str) -> bool:
+        is_below = name == _DASHBOARD or name.startswith(f"{_DASHBOARD}/")
+        return is_below and self._sources().options.monitoring.dashboard
 
     async def _the_dashboard(self) -> "Dashboard":
         if self._dashboard is None:
@@ -199,6 +211,7 @@ async def _metrics(sources: Sources, query: Query) -> Response:
     return Response(HTTPStatus.OK, await metrics(sources), (("Content-Type", CONTENT_TYPE), *guards))
 
 
+_PROBE = "/healthz"
 _DASHBOARD = "/dashboard"
 _ALIASES = {"/subscriptionsz": "/subsz"}
 _ENDPOINTS: dict[str, Endpoint] = {
@@ -207,7 +220,7 @@ _ENDPOINTS: dict[str, Endpoint] = {
     "/connz": _connz,
     "/subsz": _subsz,
     "/jsz": _jsz,
-    "/healthz": _healthz,
+    _PROBE: _healthz,
     "/routez": _routez,  # nothing to see on a single server, but exporters ask for them
     "/gatewayz": _gatewayz,
     "/leafz": _leafz,

@@ -10,6 +10,7 @@ An answer may have no end: who follows it is sent a piece at a time, the next on
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from enum import Enum
 from http import HTTPStatus
 from typing import NamedTuple, cast
 
@@ -19,9 +20,14 @@ from jetbroker import limits
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-# behind whatever path the operator has put before them
-_PROBE = "/healthz"
-_DASHBOARD = "/dashboard"
+
+
+class Lane(Enum):
+    """What an answer waits for."""
+
+    PROBE = "nothing"
+    OWN = "logins; who makes it sees to it by himself that not too much is made"
+    SHARED = "other answers: few are made at a time"
 
 
 class Request(NamedTuple):
@@ -52,6 +58,7 @@ class Response(NamedTuple):
 
 Answer = Callable[[Request], Awaitable[Response]]
 """From a request to its answer."""
+LaneOf = Callable[[Request], Lane]
 
 
 def text_response(status: HTTPStatus, text: str) -> Response:
@@ -63,9 +70,10 @@ def text_response(status: HTTPStatus, text: str) -> Response:
 class HttpListener:
     """The connections of one port, and what answers their requests."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, answer: Answer) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, answer: Answer, lane_of: LaneOf) -> None:
         self.loop = loop
         self.answer = answer
+        self.lane_of = lane_of
         self.connections: dict[HttpConnection, None] = {}  # the first is the one that was last served the longest ago
         self.gate = asyncio.Semaphore(limits.MONITOR_ANSWERS)
         self.pending_bytes = 0  # of answers that are not taken yet
@@ -215,16 +223,17 @@ class HttpConnection(asyncio.Protocol):
 
     async def _answer(self) -> None:
         request = self._asked()
-        path = request.target.partition("?")[0]
         try:
-            if path.endswith(_PROBE):
+            lane = self._listener.lane_of(request)
+            if lane is Lane.PROBE:
                 response = await self._listener.answer(request)
-            elif _DASHBOARD in path:  # waits for logins, and sees to it by itself that not too much is made
+            elif lane is Lane.OWN:
                 response = await self._answer_unless_full(request)
             else:
                 async with self._listener.gate:
                     response = await self._answer_unless_full(request)
         except Exception as error:  # our own bug: this client hears of it, and so does the log
+            path = request.target.partition("?")[0]
             self._listener.loop.call_exception_handler({"message": f"Error answering {path}", "exception": error})
             response = text_response(HTTPStatus.INTERNAL_SERVER_ERROR, "500 internal server error\n")
         self._task = None

@@ -62,7 +62,8 @@ class Monitor:
         from jetbroker.monitor.http import HttpListener
 
         loop = asyncio.get_running_loop()
-        listener = self._listener = HttpListener(loop, Endpoints(sources).answer)
+        endpoints = Endpoints(sources)
+        listener = self._listener = HttpListener(loop, endpoints.answer, endpoints.lane_of)
         self._server = await loop.create_server(lambda: self._inside(listener.connection()), sock=bound)
         self._socket = None
 

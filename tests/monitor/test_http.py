@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import uvloop
 
 from jetbroker import limits
-from jetbroker.monitor.http import HttpConnection, HttpListener, Request, Response, text_response
+from jetbroker.config.options import Options
+from jetbroker.monitor.endpoints import Endpoints
+from jetbroker.monitor.http import HttpConnection, HttpListener, Lane, Request, Response, text_response
 from tests.support.http import TIMEOUT_S
 
 pytestmark = pytest.mark.filterwarnings("ignore:Overriding the .event_loop_policy.:pytest.PytestDeprecationWarning")
@@ -20,21 +24,24 @@ LARGE_BYTES = 16 * 1024 * 1024
 
 
 class Site:
-    """A listener on a free port. `/slow` is answered when `release` is set."""
+    """A listener on a free port, with a dashboard. What is `slow` is answered when `release` is set."""
 
     def __init__(self) -> None:
+        self.options = Options()
+        self.options.monitoring.dashboard = True
+        self.endpoints = Endpoints(cast(Any, lambda: SimpleNamespace(options=self.options)))
         self.release = asyncio.Event()
         self.follower: asyncio.Future[HttpConnection] = asyncio.get_running_loop().create_future()
         self.left = asyncio.Event()  # by who followed
         self.targets: list[str] = []
         self.errors: list[dict[str, object]] = []
         self.port = 0
-        self.listener = HttpListener(asyncio.get_running_loop(), self.answer)
+        self.listener = HttpListener(asyncio.get_running_loop(), self.answer, self.endpoints.lane_of)
 
     async def answer(self, request: Request) -> Response:
         target = request.target
         self.targets.append(target)
-        if target == "/slow":
+        if target.endswith("/slow"):
             await self.release.wait()
         if target == "/bug":
             raise ZeroDivisionError("a bug")
@@ -277,6 +284,41 @@ async def test_answers_nobody_takes_are_bounded(site: Site, monkeypatch: pytest.
         while site.listener.pending_bytes:
             await asyncio.sleep(0)
     assert status(await site.ask(OK, eof=True)) == 200
+
+
+@pytest.mark.parametrize(
+    ("target", "at_once"),
+    [
+        ("/slow", limits.MONITOR_ANSWERS),
+        ("http://dashboard/slow", limits.MONITOR_ANSWERS),
+        ("/dashboards/slow", limits.MONITOR_ANSWERS),
+        ("/x/dashboard/slow", limits.MONITOR_ANSWERS),
+        ("/dashboard/slow", 5),  # which has a bound of its own
+    ],
+)
+async def test_only_few_answers_are_made_at_once(site: Site, target: str, at_once: int) -> None:
+    held = [await asyncio.open_connection("127.0.0.1", site.port) for _ in range(5)]
+    for _, writer in held:
+        writer.write(f"GET {target} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+    async with asyncio.timeout(TIMEOUT_S):
+        while [connection.stage for connection in site.listener.connections] != [2] * 5:
+            await asyncio.sleep(0)
+        assert status(await site.ask(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")) == 200
+    assert site.targets.count(target) == at_once
+    site.release.set()
+    for _, writer in held:
+        writer.close()
+
+
+async def test_the_way_to_the_dashboard_is_below_the_base_path() -> None:
+    options = Options()
+    options.monitoring.dashboard, options.monitoring.base_path = True, "/dashboard"
+    endpoints = Endpoints(cast(Any, lambda: SimpleNamespace(options=options)))
+    lanes = {
+        target: endpoints.lane_of(Request("GET", target))
+        for target in ("/dashboard/connz", "/dashboard", "/dashboard/dashboard/summary", "/dashboard/healthz?x=1", "x")
+    }
+    assert list(lanes.values()) == [Lane.SHARED, Lane.SHARED, Lane.OWN, Lane.PROBE, Lane.SHARED]
 
 
 async def test_large_answers_arrive(site: Site) -> None:
