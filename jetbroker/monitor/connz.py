@@ -1,8 +1,9 @@
 """`/connz`: the connections, those that are there and those that were."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
@@ -21,6 +22,7 @@ from jetbroker.forms.gotext import MICROSECOND, MILLISECOND, duration_text, form
 from jetbroker.monitor.options import ALL, CLOSED, OPEN, ConnzOptions
 from jetbroker.monitor.query import BadRequest, Query
 from jetbroker.monitor.sources import Room, Sources, now_text, paced, page, uptime_text
+from jetbroker.turns import Turn
 from jetbroker.wire.subjects import collide, valid_subject
 
 if TYPE_CHECKING:
@@ -93,8 +95,8 @@ async def connz(sources: Sources, options: ConnzOptions) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     room, left = Room(), limits.MONITOR_SUBSCRIPTIONS
     async for row in paced(page(found, asked.offset, min(asked.limit, limits.MONITOR_ROWS))):
-        shown, listed = _row(row, asked, left)
-        rows.append(room.take(shown))
+        shown, listed = await _row(row, asked, left, room)
+        rows.append(shown)
         left -= listed
     return _answer(sources.server_id, asked, total, rows)
 
@@ -132,14 +134,19 @@ async def _filtered(found: "list[Row]", asked: ConnzOptions) -> "list[Row]":
     if asked.filter_subject:
         subject = asked.filter_subject.encode()
         rows = found if valid_subject(subject) else []
-        found = [row async for row in paced(rows) if _listens_on(row, subject)]
+        found = [row async for row in paced(rows) if await _listens_on(row, subject)]
     return found
 
 
-def _listens_on(row: "Row", subject: bytes) -> bool:
+async def _listens_on(row: "Row", subject: bytes) -> bool:
     if isinstance(row, ClosedConnection):
         return any(collide(sub.subject.encode(), subject) for sub in row.subscriptions)
-    return any(collide(sub.subject, subject) for sub in row.subscription_list())
+    turn = Turn()
+    for sub in row.subscription_list():
+        if collide(sub.subject, subject):
+            return True
+        await turn.rest()
+    return False
 
 
 # --- order ---
@@ -188,8 +195,8 @@ _ORDERS: "dict[str, tuple[Callable[[Row, int], Any], bool]]" = {
 # --- one connection ---
 
 
-def _row(row: "Row", asked: ConnzOptions, room: int) -> tuple[dict[str, Any], int]:
-    """A connection as it is shown, and how many subscriptions stand in it."""
+async def _row(row: "Row", asked: ConnzOptions, most: int, room: Room) -> tuple[dict[str, Any], int]:
+    """A connection as it is shown, and how many subscriptions stand in it, at `most`. Raises BadRequest."""
     host, port = split(row.peer)
     end = _end_ns(row, time.time_ns())
     started, active = _started_ns(row), _active_ns(row)
@@ -223,9 +230,12 @@ def _row(row: "Row", asked: ConnzOptions, room: int) -> tuple[dict[str, Any], in
 
         shown |= tls.shown(row.tls, auth=asked.auth and not isinstance(row, ClosedConnection))
     shown |= _login(row) if asked.auth else {}
-    listed = _list_subscriptions(shown, row, asked, room)
-    shown |= {name: value for name, value in _keys(row, auth=asked.auth).items() if value}
-    return shown, listed
+    keys = {name: value for name, value in _keys(row, auth=asked.auth).items() if value}
+    room.take(shown | keys)
+    listed = await _listed(row, asked, most, room)
+    if listed:
+        shown["subscriptions_list_detail" if asked.subscriptions_detail else "subscriptions_list"] = listed
+    return shown | keys, len(listed)
 
 
 def _keys(row: "Row", *, auth: bool) -> dict[str, Any]:
@@ -240,16 +250,13 @@ def _keys(row: "Row", *, auth: bool) -> dict[str, Any]:
     return keys | {"name_tag": _name_tag(row), "tags": [] if token is None else list(token.claims.tags)}
 
 
-def _list_subscriptions(shown: dict[str, Any], row: "Row", asked: ConnzOptions, room: int) -> int:
-    if not (asked.subscriptions or asked.subscriptions_detail):
-        return 0
-    subs = _subscriptions(row)[: max(room, 0)]
-    if subs and asked.subscriptions_detail:
+async def _listed(row: "Row", asked: ConnzOptions, most: int, room: Room) -> list[Any]:
+    """Its subscriptions, or their subjects, if they are asked for. Raises BadRequest."""
+    subs = paced(_subscriptions(row, max(most, 0)))
+    if asked.subscriptions_detail:
         account, tag = (row.account, row.account_tag) if isinstance(row, ClosedConnection) else ("", "")
-        shown["subscriptions_list_detail"] = [subscription_row(sub, row.cid, account, tag) for sub in subs]
-    elif subs:
-        shown["subscriptions_list"] = [sub.subject for sub in subs]
-    return len(subs)
+        return [room.take(subscription_row(sub, row.cid, account, tag)) async for sub in subs]
+    return [room.take(sub.subject) async for sub in subs] if asked.subscriptions else []
 
 
 def shown_rtt_ns(rtt_ns: int) -> int:
@@ -257,10 +264,10 @@ def shown_rtt_ns(rtt_ns: int) -> int:
     return rtt_ns if rtt_ns >= MILLISECOND else rtt_ns // MICROSECOND * MICROSECOND
 
 
-def _subscriptions(row: "Row") -> Sequence[SubscriptionRecord]:
+def _subscriptions(row: "Row", most: int) -> Iterator[SubscriptionRecord]:
     if isinstance(row, ClosedConnection):
-        return row.subscriptions
-    return [subscription_record(sub) for sub in row.subscription_list()]
+        return islice(row.subscriptions, most)
+    return map(subscription_record, islice(row.subscription_list(), most))
 
 
 def subscription_row(sub: SubscriptionRecord, cid: int, account: str = "", tag: str = "") -> dict[str, Any]:

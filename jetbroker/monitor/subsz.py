@@ -35,7 +35,7 @@ async def subsz(sources: Sources, options: SubszOptions) -> dict[str, Any]:
     answer = {"server_id": sources.server_id, "now": now_text()} | figures(sources, accounts)
     if not options.subscriptions:
         return answer | {"total": 0, "offset": offset, "limit": limit}
-    total, found = _subscriptions(sources, accounts, test, offset, min(limit, limits.MONITOR_ROWS))
+    total, found = await _subscriptions(sources, accounts, test, offset, min(limit, limits.MONITOR_ROWS))
     answer |= {"total": total, "offset": offset, "limit": limit}
     room = Room()
     rows = [room.take(_row(account, sub)) async for account, sub in paced(found)]
@@ -118,20 +118,20 @@ def _sent(sources: Sources, accounts: set[str]) -> int:
     return live + sum(gone.in_msgs for of in traffic for name, gone in of.items() if name in accounts)
 
 
-def _subscriptions(
+async def _subscriptions(
     sources: Sources, accounts: list[Account], test: str, offset: int, limit: int
 ) -> tuple[int, list[tuple[Account, Subscription]]]:
     """How many there are in all, and a page of them; those of links do not count."""
-    if test:
-        matching = [(account, sub) for account in accounts for sub in account.router.matching(test.encode())]
-        matching = [found for found in matching if not _is_of_link(found[1])]
-        return len(matching), page(matching, offset, limit)
-    if sources.links:
-        every = _page(accounts, 0, sum(account.router.subscriptions for account in accounts))
-        local = [found for found in every if not _is_of_link(found[1])]
-        return len(local), page(local, offset, limit)
     total = sum(account.router.subscriptions for account in accounts)
-    return total, list(islice(_page(accounts, offset, limit), limit))
+    every: Iterable[tuple[Account, Subscription]]
+    if test:
+        every = ((account, sub) for account in accounts for sub in account.router.matching(test.encode()))
+    elif sources.links:
+        every = _page(accounts, 0, total)
+    else:
+        return total, list(islice(_page(accounts, offset, limit), limit))
+    local = [found async for found in paced(every) if not _is_of_link(found[1])]
+    return len(local), page(local, offset, limit)
 
 
 def _page(accounts: list[Account], offset: int, limit: int) -> Iterable[tuple[Account, Subscription]]:
