@@ -62,8 +62,11 @@ class UpgradeRules:
         self._headers = "".join(f"{name}: {value}\r\n" for name, value in options.headers.items())
 
     def judge(self, request: h11.Request) -> Upgrade:
-        """Accept a request, or raise UpgradeRefused."""
-        target = urlsplit(request.target.decode("latin-1")).path
+        """Accept a request, or raise UpgradeRefused, or h11.RemoteProtocolError where its target is none."""
+        try:
+            target = urlsplit(request.target.decode("latin-1")).path
+        except ValueError as error:
+            raise h11.RemoteProtocolError(str(error)) from None
         if target.endswith("/mqtt"):
             raise UpgradeRefused(HTTPStatus.NOT_FOUND, "mqtt websocket endpoint not enabled")
         if request.method != b"GET":

@@ -55,6 +55,8 @@ REQUESTS = {
     "path that ends with a slash": request(path="/a/./b/"),
     "star": request(path="*"),
     "absolute": request(path="http://x/y"),
+    "half a host": request(path="http://["),
+    "half a host, post": request(path="http://[::1/", method="POST"),
     "line feeds only": request().replace(b"\r\n", b"\n"),
     "no blank line in the header": request("Foo bar\r\n"),
     "zero in a header": request("Foo: a\0b\r\n"),
