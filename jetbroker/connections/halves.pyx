@@ -208,6 +208,13 @@ cdef class ConnectionOutput(Receiver):
 cdef class ClientOutput(ConnectionOutput):
     """What others deliver to: subscriptions' messages and the answers to the client's own commands."""
 
+    cdef int write(self, bytes data) except -1:
+        """As ConnectionOutput.write. Answers count as messages do: who asks for them has to take them, too."""
+        ConnectionOutput.write(self, data)
+        if self.out.size - self.head > self.shared.max_pending:
+            self.overflowed = True
+        return 0
+
     cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
         cdef char* start
         cdef char* w

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 from asyncio import StreamReader, StreamWriter
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from tests.conftest import Connect, settle
+from tests.support.daemon import Daemon
 from tests.support.process import ServerProcess
 
 
@@ -112,6 +115,29 @@ async def test_a_client_that_does_not_read_is_cut_and_others_are_served(
         await settle(publisher)
         assert (await subscription.next_msg(timeout=30)).data == payload
     writer.transport.abort()
+
+
+ASKING = {
+    "PONG": (b"CONNECT {}\r\n", b"PING\r\n"),
+    "OK": (b'CONNECT {"verbose":true}\r\n', b"UNSUB 1\r\n"),
+    "ERR": (b'CONNECT {"verbose":false}\r\n', b"SUB a..b 1\r\n"),
+    "503": (b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\nSUB r 1\r\n', b"PUB none r 0\r\n\r\n"),
+}
+
+
+@pytest.mark.parametrize("answer", ASKING)
+def test_a_client_that_takes_no_answers_is_cut(answer: str, tmp_path: Path) -> None:
+    conf = tmp_path / "conf"
+    conf.write_text("max_pending: 64KB\nmax_payload: 1KB\nwrite_deadline: '1h'\n")
+    first, asking = ASKING[answer]
+    with Daemon("-c", str(conf)) as daemon, daemon.open() as client:
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        client.exchange(first)
+        for _ in range(200):  # more than the kernel keeps
+            client.send(asking * (100_000 // len(asking)))
+        daemon.wait_for("Slow Consumer Detected: MaxPending of 65536 Exceeded")
+        with daemon.open() as other:
+            assert other.exchange(b'CONNECT {"verbose":false}\r\n') == b"PONG\r\n"
 
 
 async def test_a_connection_that_resets_leaves_no_subscription(broker: ServerProcess, connect: Connect) -> None:
