@@ -427,7 +427,7 @@ cdef class ClientProtocol(Connection):
         """Have deliveries looked at when this subscription could match what its user may not receive."""
         sub.filter = None
         if self.permissions.is_wider(sub.subject, sub.queue):
-            sub.filter = self.permissions
+            sub.filter = sub.subject
             self.output.look |= LOOK_DENIED
         elif self.permissions.overlaps_denied(sub.subject, sub.queue):
             self.output.look |= LOOK_DENIED

@@ -302,7 +302,7 @@ cdef class ClientOutput(ConnectionOutput):
         cdef int verdict = 1
         if permissions.denies(msg.subject, msg.subject_len, sub.queue):
             verdict = WITHHELD
-        elif sub.filter is not None and subject_matches(msg.subject, msg.subject_len, sub.subject):
+        elif sub.filter is not None and subject_matches(msg.subject, msg.subject_len, sub.filter):
             verdict = permissions.may_receive(msg.subject, msg.subject_len, sub.queue)
         if permissions.units != units:
             charge_publisher(permissions.units - units)

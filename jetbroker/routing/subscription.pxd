@@ -36,7 +36,7 @@ cdef class Subscription:
     cdef public uint64_t max_deliveries   # 0: no limit
     cdef readonly bint closed
     cdef readonly int weight           # members of the queue group that stand behind it, see Router.weigh; 1 for most
-    cdef public object filter          # auth.Permissions that keep some of its messages back, None for most
+    cdef public bytes filter           # as its client subscribed: what this matches is judged one by one; None for most
     cdef public object shadows         # what stands for it in the accounts its account imports streams from
 
 

@@ -13,5 +13,5 @@ class Subscription:
     max_deliveries: int
     closed: bool
     weight: int
-    filter: Any
+    filter: bytes | None
     shadows: Any

@@ -43,6 +43,17 @@ def test_queue_subscriptions_to_imported_streams_are_filtered(tmp_path: Path) ->
         assert reader.exchange(b"") == b"MSG got.x 1 1\r\ny\r\nPONG\r\n"
 
 
+def test_a_wider_subscription_to_an_imported_stream_gets_what_is_allowed_only(tmp_path: Path) -> None:
+    """By the importer's name of it."""
+    (tmp_path / "conf").write_text(IMPORTS.replace('deny: "got.secret"', 'allow: "got.*"'))
+    with Daemon("-c", str(tmp_path / "conf")) as daemon, daemon.open() as reader, daemon.open() as writer:
+        reader.exchange(login("b") + b"SUB got.> 1\r\nSUB got.> q 2\r\n")
+        for _ in range(2):  # an unknown route, then one that is remembered
+            writer.exchange(login("a") + b"PUB out.a.b 0\r\n\r\nPUB out.a 0\r\n\r\n")
+            received = reader.exchange(b"").removesuffix(b"PONG\r\n").split(b"\r\n\r\n")
+            assert sorted(received) == [b"", b"MSG got.a 1 0", b"MSG got.a 2 0"]
+
+
 def test_who_goes_to_another_account_leaves_the_old_one(tmp_path: Path) -> None:
     """Both accounts have seen as many changes of interest: nats-server then delivers in the account of before."""
     (tmp_path / "conf").write_text(ACCOUNTS)
