@@ -90,8 +90,9 @@ class Reader:
             raise End(UNKNOWN)
         line, found, left = behind.partition(b"\n")
         end = b"\r\n" if line.endswith(b"\r") else b"\n"
-        line = line.removesuffix(b"\r").lstrip(b" \t")
-        if len(line) > self.settings.max_control_line:
+        whole = line.removesuffix(b"\r")
+        line = whole.lstrip(b" \t")
+        if max(len(whole) - len(line), len(line)) > self.settings.max_control_line:
             raise End(TOO_LONG)
         if not found:
             raise End

@@ -4,8 +4,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.string cimport memchr, memcmp
 
 from jetbroker.wire.lexing cimport (
-    OP_ACCOUNT, OP_BAD, OP_HMSG, OP_LMSG, OP_LSUB, OP_LUNSUB, OP_PARTIAL, OP_SUB, OP_UNSUB, match_verb, parse_size,
-    skip_blanks)
+    OP_ACCOUNT, OP_BAD, OP_HMSG, OP_LMSG, OP_LSUB, OP_LUNSUB, OP_PARTIAL, OP_SUB, OP_UNSUB, beyond, match_verb,
+    parse_size, skip_blanks)
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.parser cimport INCOMPLETE, CommandHandler, Parser, line_too_long
 
@@ -121,6 +121,8 @@ cdef class LeafParser(Parser):
         """
         cdef const char* lf = <const char*>memchr(args, c'\n', end - args)
         cdef const char* stop = end if lf == NULL else lf
+        cdef const char* q
+        cdef Py_ssize_t unread
         cdef int sizes = 2 if with_headers else 1
         cdef int reply_at = 0, queues_at = 0
         cdef long size, headers_len = 0
@@ -130,15 +132,16 @@ cdef class LeafParser(Parser):
         cdef bint plain
         if stop > args and (stop - 1)[0] == c'\r':
             stop -= 1
-        args = skip_blanks(args, stop)
-        if stop - args > self.max_control_line:
-            raise line_too_long(end - args - self.max_control_line)
+        q = skip_blanks(args, stop)
+        unread = beyond(args, q, stop, end, self.max_control_line)
+        if unread:
+            raise line_too_long(unread)
         if lf == NULL:
             return INCOMPLETE
-        read_words(args, stop, &words)
+        read_words(q, stop, &words)
         plain = words.plain and stop < lf
         if words.count <= sizes:
-            raise bad_message(with_headers, "Parse Error", b"[%b]" % b" ".join(split_words(args[:stop - args])))
+            raise bad_message(with_headers, "Parse Error", b"[%b]" % b" ".join(split_words(q[:stop - q])))
         if words.count == sizes + 2:
             reply_at = 1
         elif words.count > sizes + 2:
@@ -153,7 +156,7 @@ cdef class LeafParser(Parser):
         if with_headers:
             headers_len = parse_size(words.start[0], words.stop[1], MAX_SIZE_DIGITS)
         if size < 0 or headers_len < 0 or headers_len > size:
-            raise bad_size(with_headers, headers_len, size, args[:stop - args])
+            raise bad_size(with_headers, headers_len, size, q[:stop - q])
         if 0 <= self.max_payload < size:
             raise ProtocolError("Maximum Payload Violation", "Maximum Message Payload Exceeded",
                                 f"maximum payload exceeded: {size} vs {self.max_payload}", end - lf - 1)

@@ -51,6 +51,15 @@ cdef inline const char* skip_blanks(const char* p, const char* end) noexcept nog
     return p
 
 
+# What `end` leaves behind the first byte that is too much, when one is: neither the blanks in front of the arguments at
+# `q` nor the arguments up to `stop` may have more bytes than `most`. 0: none is.
+cdef inline Py_ssize_t beyond(const char* args, const char* q, const char* stop, const char* end,
+                              Py_ssize_t most) noexcept nogil:
+    if q - args > most:
+        return end - args - most
+    return end - q - most if stop - q > most else 0
+
+
 cdef inline const char* token_end(const char* p, const char* end) noexcept nogil:
     cdef uint64_t eight, blanks, tabs, found
     while end - p >= 8:                # a byte that is zero in `blanks` or `tabs` gets its highest bit set in `found`

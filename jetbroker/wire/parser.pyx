@@ -5,7 +5,7 @@ from libc.string cimport memchr
 
 from jetbroker.wire.lexing cimport (
     OP_BAD, OP_CONNECT, OP_ERR, OP_HPUB, OP_INFO, OP_OK, OP_PARTIAL, OP_PING, OP_PONG, OP_PUB, OP_SUB, OP_UNSUB,
-    match_verb, parse_size, skip_blanks, token_end)
+    beyond, match_verb, parse_size, skip_blanks, token_end)
 from jetbroker.wire.message cimport Message
 
 from jetbroker import limits
@@ -174,6 +174,7 @@ cdef class Parser:
         cdef const char* lf = <const char*>memchr(args, c'\n', end - args)
         cdef const char* stop = end if lf == NULL else lf
         cdef const char* q
+        cdef Py_ssize_t unread
         cdef int count = 0, sizes = 2 if with_headers else 1
         cdef long size, headers_len = 0
         cdef bint plain = True           # single blanks and CR LF: the publisher's bytes can be forwarded as they are
@@ -183,8 +184,9 @@ cdef class Parser:
         elif lf != NULL:
             plain = False
         q = skip_blanks(args, stop)
-        if stop - q > self.max_control_line:
-            raise line_too_long(end - q - self.max_control_line)
+        unread = beyond(args, q, stop, end, self.max_control_line)
+        if unread:
+            raise line_too_long(unread)
         if lf == NULL:
             return INCOMPLETE
         if with_headers and not self.headers:
@@ -242,14 +244,18 @@ cdef class Parser:
         """The commands that are one line."""
         cdef const char* lf = <const char*>memchr(args, c'\n', end - args)
         cdef const char* stop = end if lf == NULL else lf
+        cdef const char* q
+        cdef Py_ssize_t unread
+        cdef bytes line
         if stop > args and (stop - 1)[0] == c'\r':
             stop -= 1
-        args = skip_blanks(args, stop)
-        if stop - args > self.max_control_line:
-            raise line_too_long(end - args - self.max_control_line)
+        q = skip_blanks(args, stop)
+        unread = beyond(args, q, stop, end, self.max_control_line)
+        if unread:
+            raise line_too_long(unread)
         if lf == NULL:
             return INCOMPLETE
-        cdef bytes line = PyBytes_FromStringAndSize(args, stop - args)
+        line = PyBytes_FromStringAndSize(q, stop - q)
         if op == OP_CONNECT:
             handler.on_connect(line)
         elif op == OP_INFO:

@@ -69,6 +69,7 @@ BAD = [
     (b"LMSG a 1048577\r\n", "Maximum Payload Violation", "maximum payload exceeded: 1048577 vs 1048576"),
     (b"LS+ " + b"a" * 4097, "maximum control line exceeded", "maximum control line exceeded"),
     (b"LMSG " + b"a" * 4097 + b" 1\r\n", "maximum control line exceeded", "maximum control line exceeded"),
+    (b"LMSG" + b" " * 4097, "maximum control line exceeded", "maximum control line exceeded"),
 ]
 
 

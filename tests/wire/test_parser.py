@@ -73,6 +73,8 @@ BAD = [
     (b"SUB " + b"a" * 4097, "maximum control line exceeded"),
     (b"CONNECT " + b" " + b"{" * 4097, "maximum control line exceeded"),
     (b"PUB " + b"a" * 4095 + b" 1\r\n", "maximum control line exceeded"),
+    (b"PUB" + b" " * 4097, "maximum control line exceeded"),
+    (b"UNSUB" + b"\t" * 4097 + b"1\r\n", "maximum control line exceeded"),
 ]
 
 
@@ -106,6 +108,10 @@ def test_a_control_line_may_be_as_long_as_the_limit(length):
     subject = b"a" * (length - 2) if length > 2 else b"a"
     line = b"SUB " + subject + b" 1\r\n"
     assert play([line]) == ([("subscribe", subject, None, b"1")], None)
+
+
+def test_as_many_blanks_may_stand_behind_a_verb():
+    assert play([b"SUB" + b" " * 4096 + b"a 1\r\n"]) == ([("subscribe", b"a", None, b"1")], None)
 
 
 def test_hpub_without_agreed_headers_closes_silently():
