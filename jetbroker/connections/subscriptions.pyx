@@ -66,7 +66,7 @@ cpdef int retire(Router router, list gone, Py_ssize_t start) except -1:
     cdef int64_t end = monotonic_ns() + RETIRE_NS
     for i in range(start, len(gone)):
         router.unsubscribe(<Subscription>gone[i])
-        if i % RETIRE_STEP == 0 and i > start and monotonic_ns() > end:
+        if monotonic_ns() > end:
             router.tick.loop.call_soon(retire, router, gone, i + 1)
             return 0
     return 0

@@ -158,6 +158,17 @@ def test_many_subscriptions_of_a_lost_connection_go_bit_by_bit_and_get_nothing_m
     assert other.say(b"PUB a.59999 0\r\n\r\n") == b"MSG a.59999 1 0\r\n\r\n"
 
 
+def test_few_subscriptions_are_removed_at_once_where_each_looks_through_all_routes() -> None:
+    world = World()
+    holder, other = world.client(), world.client()
+    other.say(b"".join(b"PUB a.%d.b 0\r\n\r\n" % number for number in range(15_000)))
+    holder.say(b"".join(b"SUB *.n%d.> %d\r\n" % (number, number) for number in range(200)))
+    holder.protocol.connection_lost(None)
+    assert world.router.subscriptions > 200 - 64
+    world.loop.run()
+    assert world.router.subscriptions == 0
+
+
 def test_a_second_connect_frees_all_sids_at_once() -> None:
     world = World()
     holder = world.client()
