@@ -17,6 +17,7 @@ from jetbroker.routing.links cimport (
     once_per_link,
     passes,
 )
+from jetbroker.routing.prefixes cimport parent_prefix, reply_prefix
 from jetbroker.routing.sublist cimport Members, Sublist, hash_subject, is_alone, used_once
 from jetbroker.routing.subscription cimport WITHHELD, Receiver, RouteSlot, Subscription
 from jetbroker.slots cimport Slots, tag_of
@@ -108,42 +109,6 @@ cdef inline uint32_t hash_first(const char* p, Py_ssize_t n) noexcept nogil:
 
 cdef Py_ssize_t FEW_NAMES = 8          # queue groups that a message names: more of them are looked up by hash
 cdef int PREFIX_ROUTES = 64            # inboxes and consumers, or parents of subjects, that are busy at the same time
-
-
-cdef inline Py_ssize_t reply_prefix(const char* p, Py_ssize_t n, int* rest) noexcept nogil:
-    """Length of the part that many one-off subjects share, and the number of tokens behind it; 0: none.
-
-    `_INBOX.<id>.` or `_R_.<id>.` and whatever follows with one token behind it, or `$JS.ACK.<stream>.<consumer>.`
-    """
-    cdef Py_ssize_t i, prefix = 0
-    cdef int dots = 0
-    rest[0] = 1
-    if p[n - 1] == c'.':
-        return 0
-    if p[0] == c'_':
-        for i in range(n - 2, 6, -1):
-            if p[i] == c'.':
-                return i + 1
-        return 7 if p[1] == c'I' else 0
-    for i in range(n):
-        if p[i] == c'.':
-            dots += 1
-            if dots == 4:
-                prefix = i + 1
-            elif dots > 4:
-                rest[0] += 1
-            if p[i + 1] == c'.':
-                return 0
-    return prefix
-
-
-cdef inline Py_ssize_t parent_prefix(const char* p, Py_ssize_t n) noexcept nogil:
-    """Length of all but the last token; 0: there is no other, or it is empty."""
-    cdef Py_ssize_t i
-    for i in range(n - 1, 0, -1):
-        if p[i] == c'.':
-            return i + 1 if i < n - 1 else 0
-    return 0
 
 
 cdef inline Py_ssize_t place_of(uint64_t h) noexcept nogil:
