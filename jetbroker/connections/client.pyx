@@ -11,6 +11,7 @@ from jetbroker.connections.connection cimport Connection
 from jetbroker.connections.halves cimport LOOK_DENIED, LOOK_REPLIES, LOOK_TRACE, ClientOutput, Shared
 from jetbroker.connections.subscriptions cimport ClientSubscriptions, retire
 from jetbroker.routing.router cimport Route, Router
+from jetbroker.routing.sublist cimport Members, Sublist
 from jetbroker.routing.subscription cimport Receiver, Subscription
 from jetbroker.routing.traced cimport publish_traced, with_block
 from jetbroker.wire.headers cimport asks_for_trace
@@ -233,16 +234,16 @@ cdef class ClientProtocol(Connection):
         return self._publish_as(subject, msg)
 
     cdef int _nobody_took(self, const Message* msg) except -1:
-        """503 to the client's own plain subscription for the reply, when it has one and asked for that. Always 0."""
+        """503 to the client's own plain subscription for the reply, if it asked for that: what it costs."""
         cdef Subscription sub
         if not self.modes & NO_RESPONDERS or msg.reply == NULL:
             return 0
-        sub = self.subscriptions.matching(msg.reply, msg.reply_len)
-        if sub is None:
-            return 0
-        size = b"%d" % (msg.subject_len + 32)
-        return self.output.write(b"HMSG %b %b %b %b\r\nNATS/1.0 503\r\nNats-Subject: %b\r\n\r\n\r\n" % (
-            msg.reply[:msg.reply_len], sub.sid, size, size, msg.subject[:msg.subject_len]))
+        sub = own_plain(self, msg.reply, msg.reply_len)
+        if sub is not None:
+            size = b"%d" % (msg.subject_len + 32)
+            self.output.write(b"HMSG %b %b %b %b\r\nNATS/1.0 503\r\nNats-Subject: %b\r\n\r\n\r\n" % (
+                msg.reply[:msg.reply_len], sub.sid, size, size, msg.subject[:msg.subject_len]))
+        return ANSWER_UNITS
 
     cdef int on_subscribe(self, bytes subject, bytes queue, bytes sid) except -1:
         cdef Subscription sub
@@ -586,6 +587,23 @@ cdef int publish_followed(ClientProtocol client, const Message* msg) except -1:
     if arrival.trace is not None:
         client.shared.server.client_traced(client, arrival.trace)
     return 0
+
+
+cdef Subscription own_plain(ClientProtocol client, const char* subject, Py_ssize_t n):
+    """A client's plain subscription that gets this literal subject, None when it has none."""
+    cdef list nodes = []
+    cdef Members node
+    cdef Subscription sub
+    cdef long others = 0
+    (<Sublist>client.router.sublist).match(subject, n, nodes)
+    for node in nodes:
+        for sub in node.plain_members():
+            if sub.receiver is client.receiver and not sub.closed:
+                client._spend(others)
+                return sub
+            others += 1
+    client._spend(others)
+    return None
 
 
 cdef int deliver_followed(ClientProtocol client, Receiver skip, const Message* msg) except -1:

@@ -16,8 +16,6 @@ cdef class ClientSubscriptions:
     cdef int add(self, Subscription sub) except -1
     # The sid is free again, if it still belongs to this subscription.
     cdef int release(self, Subscription sub) except -1
-    # A plain one that gets this literal subject, None when there is none.
-    cdef Subscription matching(self, const char* subject, Py_ssize_t n)
     cdef list list_all(self)
     # All of them; there are none afterwards.
     cdef list take_all(self)

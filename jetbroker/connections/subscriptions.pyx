@@ -1,19 +1,16 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """The subscriptions of one client (see subscriptions.pxd)."""
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_Size
 from libc.stdint cimport int64_t
 
 from jetbroker.clock cimport monotonic_ns
 from jetbroker.routing.router cimport Router
 from jetbroker.routing.subscription cimport Subscription
-from jetbroker.wire.subjects cimport pattern_matches
 
 from jetbroker import limits
 
 cdef int64_t RETIRE_NS = limits.RETIRE_NS
-cdef Py_ssize_t RETIRE_STEP = 64       # subscriptions removed between two looks at the clock
 
 
 @cython.final
@@ -42,15 +39,6 @@ cdef class ClientSubscriptions:
         if self.find(sub.sid) is sub:
             del self.by_sid[sub.sid]
         return 0
-
-    cdef Subscription matching(self, const char* subject, Py_ssize_t n):
-        cdef Subscription sub
-        if self.by_sid is not None:
-            for sub in self.by_sid.values():
-                if sub.queue is None and not sub.closed and pattern_matches(
-                        subject, n, PyBytes_AS_STRING(sub.subject), PyBytes_GET_SIZE(sub.subject)):
-                    return sub
-        return None
 
     cdef list list_all(self):
         return [] if self.by_sid is None else list(self.by_sid.values())

@@ -47,6 +47,16 @@ cdef int charge_publisher(long units) except -1:
     return 0
 
 
+cdef Py_ssize_t FEW_TRIES = 8          # receivers that do not take a message, before anybody looks what that takes
+
+
+cdef inline int charge_tries(Py_ssize_t tried, int answer) except -1:
+    """So many receivers were asked: those who did not take the message have taken time all the same."""
+    if tried - answer > FEW_TRIES:
+        charge_publisher(tried - max(answer, 0))
+    return 0
+
+
 cdef inline int together(int answer, int further) noexcept nogil:
     """What several receivers answer: what they cost, and WITHHELD only where nobody takes the message."""
     if further > 0:
@@ -291,6 +301,7 @@ cdef class Router:
             slot = <RouteSlot>PyList_GET_ITEM(plain, i)
             if slot.sub.receiver is not skip:
                 answer = together(answer, slot.sub.receiver.deliver(slot.sub, slot, msg))
+        charge_tries(PyList_GET_SIZE(plain), answer)
         if route.parts:
             return self._deliver_parts(route, skip, answer, msg)
         return answer
@@ -344,7 +355,9 @@ cdef class Router:
             if slot.sub.receiver is not skip:
                 answer = together(answer, slot.sub.receiver.deliver(slot.sub, slot if cached else None, msg))
                 if answer > 0:
+                    charge_tries(i + 1, 1)
                     return 1
+        charge_tries(n, answer)
         return answer
 
     cdef int _publish_once(self, Receiver skip, const Message* msg) except -1:
@@ -358,6 +371,7 @@ cdef class Router:
         for sub in subs:
             if sub.receiver is not skip:
                 answer = together(answer, sub.receiver.deliver(sub, None, msg))
+        charge_tries(PyList_GET_SIZE(subs), answer)
         return answer
 
     cdef int deliver_once(self, Receiver skip, const Message* msg) except -1:
@@ -382,6 +396,7 @@ cdef class Router:
         cdef Members node
         cdef Members grouped = None
         cdef Subscription sub
+        cdef Py_ssize_t tried = 0
         cdef int answer = 0
         nodes = []
         sublist.match(msg.subject, msg.subject_len, nodes)
@@ -397,8 +412,10 @@ cdef class Router:
                         return self.deliver(self._build(msg.subject, msg.subject_len), skip, msg)
         for node in nodes:
             for sub in list(node.plain_members()):  # a receiver may answer with interest of its own
+                tried += 1
                 if sub.receiver is not skip:
                     answer = together(answer, sub.receiver.deliver(sub, None, msg))
+        charge_tries(tried, answer)
         if grouped is not None:
             for members in [list(queue) for queue in grouped.queues.values()]:
                 answer = together(answer, self._deliver_members(<list>members, skip, msg))
@@ -416,7 +433,9 @@ cdef class Router:
             if sub.receiver is not skip:
                 answer = together(answer, sub.receiver.deliver(sub, None, msg))
                 if answer > 0:
+                    charge_tries(i + 1, 1)
                     return 1
+        charge_tries(n, answer)
         return answer
 
     cdef list _reply_subs(self, const char* subject, Py_ssize_t n):
@@ -523,6 +542,7 @@ cdef class Router:
             named = queues if len(queues) <= FEW_NAMES else frozenset(queues)
         for slot in route.plain:
             answer = together(answer, slot.sub.receiver.deliver(slot.sub, slot if subject is None else None, msg))
+        charge_tries(PyList_GET_SIZE(route.plain), answer)
         if route.queues is not None and queues is not None:
             for group in route.queues:
                 if (<RouteSlot>(<list>group)[0]).sub.queue in named:

@@ -101,6 +101,57 @@ def test_a_remembered_verdict_takes_nothing_of_the_turn() -> None:
     assert not busy.transport.paused
 
 
+DENIED = PermissionsOptions(subscribe=SubjectPermissions(None, ["x.d", "_INBOX.x.d"]))
+
+
+@pytest.mark.parametrize("subscription", [b"SUB %b 1%d\r\n", b"SUB %b q 1%d\r\n"], ids=["plain", "queue"])
+@pytest.mark.parametrize("subject", [b"x.d", b"_INBOX.x.d"])
+@pytest.mark.parametrize("cached", [True, False], ids=["cached", "full cache"])
+def test_those_who_may_not_have_a_message_take_of_the_turn_of_the_publisher(
+    subscription: bytes, subject: bytes, cached: bool
+) -> None:
+    world = World()
+    busy, listener = world.client(), world.client(DENIED)
+    if not cached:
+        busy.say(b"".join(b"PUB a.%d.b 0\r\n\r\n" % number for number in range(15_000)))
+    listener.say(b"".join(subscription % (subject[:-1] + b">", number) for number in range(1000)))
+    busy.feed(b"PUB %b 0\r\n\r\n" % subject * JUDGED)
+    assert busy.transport.paused, "all of them were asked at once"
+    world.loop.run()
+    assert busy.say(b"PING\r\n") == b"PONG\r\n"
+    assert listener.heard() == b""
+
+
+def test_ones_own_subscriptions_without_echo_take_of_the_turn() -> None:
+    world = World()
+    busy = world.client(echo=False)
+    busy.say(b"".join(b"SUB x.> %d\r\n" % number for number in range(1000)))
+    busy.feed(b"PUB x.d 0\r\n\r\n" * JUDGED)
+    assert busy.transport.paused, "all of them were asked at once"
+
+
+NOBODY = b"HMSG r 1 36 36\r\nNATS/1.0 503\r\nNats-Subject: none\r\n\r\n\r\n"
+
+
+def test_the_answer_that_nobody_is_there_takes_of_the_turn() -> None:
+    world = World()
+    busy = world.client(no_responders=True)
+    busy.say(b"SUB r 1\r\n")
+    busy.feed(b"PUB none r 0\r\n\r\n" * COUNT)
+    assert busy.transport.paused, "all of it was answered at once"
+    assert busy.heard() == NOBODY * COUNT
+
+
+def test_the_look_for_whom_to_tell_that_nobody_is_there_takes_of_the_turn() -> None:
+    world = World()
+    busy, other = world.client(no_responders=True), world.client()
+    other.say(b"".join(b"SUB r %d\r\n" % number for number in range(1000)))
+    busy.say(b"SUB r 1\r\n")
+    busy.feed(b"PUB none r 0\r\n\r\n" * JUDGED)
+    assert busy.transport.paused, "all of it was looked for at once"
+    assert busy.heard() == NOBODY * JUDGED
+
+
 def test_a_turn_changes_nothing_about_the_order() -> None:
     world = World()
     busy, listener = world.client(verbose=True), world.client()

@@ -115,11 +115,19 @@ class World:
         self.account = SimpleNamespace(name="$G", router=self.router, is_system=False, connections=0)
         self._cid = 0
 
-    def client(self, permissions: PermissionsOptions | None = None, *, verbose: bool = False) -> FakeClient:
+    def client(
+        self,
+        permissions: PermissionsOptions | None = None,
+        *,
+        verbose: bool = False,
+        echo: bool = True,
+        no_responders: bool = False,
+    ) -> FakeClient:
         """A client that has logged in."""
         self._cid += 1
         options = ConnectOptions()
         options.verbose, options.pedantic, options.headers = verbose, False, True
+        options.echo, options.no_responders = echo, no_responders
         return FakeClient(self, self._cid, options, permissions)
 
 
