@@ -217,8 +217,9 @@ async def test_a_source_is_recorded_again_after_a_failed_write(tmp_path: Path) -
         return Store.open(str(tmp_path / "store"), bench.tick, segment_bytes=2000, disk=FaultyDisk(rule))
 
     def origins_of(stream: Any, positions: Any = None) -> Origins:
-        begin = (ACCOUNT, stream.name, ORIGIN_POSITIONS, {}, 1, False)
-        return Origins(stream, positions, lambda: store.begin_consumer(*begin))
+        return Origins(
+            stream, positions, lambda: store.begin_consumer(ACCOUNT, stream.name, ORIGIN_POSITIONS, {}, 1, False)
+        )
 
     store = opened()
     bench.make_origins = origins_of  # type: ignore[method-assign]
