@@ -13,6 +13,7 @@ from tests.jetstream.test_removals import MESSAGES, call, consumer, fill, pair, 
 from tests.jetstream.test_stream_life import FullDisk
 from tests.jetstream.test_turns import Peer
 from tests.support import process
+from tests.support.consumers import ConsumerBench, counts, positions
 from tests.support.streams import StreamBench
 
 __all__ = ["pair"]
@@ -90,6 +91,32 @@ async def test_a_large_roll_up_that_cannot_be_written_removes_nothing(tmp_path: 
             await asyncio.sleep(0.02)
     assert answer["seq"] == 40_001
     assert stream.log.messages == (1 if scope == b"all" else 39_801)
+    await bench.close()
+
+
+@pytest.mark.parametrize("scope", [b"all", b"sub"])
+@pytest.mark.parametrize("count", [3, 100])
+async def test_consumers_get_what_a_roll_up_that_cannot_be_written_would_have_replaced(
+    tmp_path: Path, scope: bytes, count: int
+) -> None:
+    disk = FullDisk()
+    bench = ConsumerBench(tmp_path, disk=disk)
+    bench.open(storage="file", allow_rollup_hdrs=True)
+    consumers = [bench.consumer("all"), bench.consumer("one", filter_subject="s.a")]
+    await bench.fill(*["s.a"] * count)
+    disk.full = True
+    assert (await bench.ask("s.a", b"new", ROLL_UP % scope))["error"]["err_code"] == 10077
+    disk.full = False
+    for one in consumers:
+        assert (positions(one), counts(one)) == (((0, 0), (0, 0)), (0, 0, 0, count))
+        got = (await bench.pull({"batch": count, "no_wait": True}, one.name)).take()
+        assert [message.numbers[1] for message in got if not message.status] == list(range(1, count + 1))
+    async with asyncio.timeout(SECONDS):
+        while "error" in await bench.ask("s.a", b"new", ROLL_UP % scope):
+            await asyncio.sleep(0.02)
+    for one in consumers:
+        assert positions(one)[1][1] == bench.stream.log.first_seq - 1 > count - 1
+        assert counts(one) == (0, 0, 0, 1)
     await bench.close()
 
 

@@ -12,6 +12,7 @@ from jetbroker.jetstream.consumers.consumer import Consumer
 from jetbroker.jetstream.models.config import ConsumerConfig
 from jetbroker.routing.router import CallbackReceiver
 from jetbroker.routing.subscription import Subscription
+from jetbroker.store.disk import Disk
 from tests.support.streams import StreamBench
 
 WAIT_SECONDS = 5.0
@@ -78,8 +79,8 @@ class Mailbox:
 class ConsumerBench(StreamBench):
     """A stream with consumers under an injected clock; advisories are kept."""
 
-    def __init__(self, directory: Path, interval: float | None = None) -> None:
-        super().__init__(directory, interval)
+    def __init__(self, directory: Path, interval: float | None = None, disk: Disk | None = None) -> None:
+        super().__init__(directory, interval, disk=disk)
         self.clock = Clock()
         self.errors: list[dict[str, Any]] = []
         self.tick.loop.set_exception_handler(lambda loop, context: self.errors.append(context))

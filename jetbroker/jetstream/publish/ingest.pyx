@@ -457,6 +457,8 @@ cdef class Ingest(Receiver):
         self.uncommitted.committed(seq >= self.log.last_seq)
         if self.evictions.pairs.size:
             self.evictions.committed(seq)
+        if self.removal.untold:
+            self.removal.committed(seq)
         if self.republisher is not None:
             self.republisher.release(seq)
         if self.overdue is not None:
@@ -471,6 +473,7 @@ cdef class Ingest(Receiver):
         if self.republisher is not None:
             self.republisher.drop_from(first_lost)
         restored = self.evictions.take_back(first_lost)
+        self.removal.lost(first_lost)
         held = self.overdue.lost(first_lost) if self.overdue is not None else []
         refusal = api_error("stream_store_failed", err=error)
         self.answers.fail_from(first_lost, held, refusal)

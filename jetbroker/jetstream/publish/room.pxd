@@ -42,12 +42,19 @@ cdef class Removal:
     cdef Tick tick
     cdef Interest interest
     cdef Evictions evictions
+    # (last sequence at that time, pattern): consumers go on behind what a roll-up replaces once it is committed
+    cdef list untold
 
     cdef int one(self, uint64_t seq, bytes subject, bint purged=*) except -1
     cdef int first(self) except -1
     # Everything on this subject, or that matches the pattern, in front of message seq. What cannot be read stays.
     cdef int older(self, SubjectState state, uint64_t seq) except -1
     cdef int matching(self, bytes pattern, uint64_t seq) except -1
+    # The log has committed everything up to seq.
+    cdef int committed(self, uint64_t seq) except -1
+    # Messages from first_lost on were taken back.
+    cdef int lost(self, uint64_t first_lost) except -1
+    cdef int _purged(self, bytes pattern) except -1
 
 
 cdef class Room:

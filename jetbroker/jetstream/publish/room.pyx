@@ -140,6 +140,7 @@ cdef class Removal:
         self.tick = tick
         self.interest = interest
         self.evictions = evictions
+        self.untold = []
 
     cdef int one(self, uint64_t seq, bytes subject, bint purged=False) except -1:
         self.evictions.note(seq)
@@ -161,7 +162,7 @@ cdef class Removal:
                 first = self.log.first_of(state)
         except StorageError as error:
             self.tick.report(self, error)      # as in matching()
-        return self.interest.purged(state.subject)
+        return self._purged(state.subject)
 
     cdef int matching(self, bytes pattern, uint64_t seq) except -1:
         """Its publisher's turn pays for the time this takes."""
@@ -175,8 +176,28 @@ cdef class Removal:
             self.tick.report(self, error)
         if removed:
             self.interest.recount(removed > 1)
-        self.interest.purged(pattern)
+        self._purged(pattern)
         return charge_time_since(began)
+
+    cdef int _purged(self, bytes pattern) except -1:
+        if not self.evictions.undoable or self.log.committed >= self.log.last_seq:
+            return self.interest.purged(pattern)
+        self.untold.append((self.log.last_seq, pattern))
+        return 0
+
+    cdef int committed(self, uint64_t seq) except -1:
+        cdef Py_ssize_t told = 0
+        for last, pattern in self.untold:
+            if <uint64_t>last > seq:
+                break
+            told += 1
+            self.interest.purged(pattern)
+        self.untold = self.untold[told:]
+        return 0
+
+    cdef int lost(self, uint64_t first_lost) except -1:
+        self.untold = [(last, pattern) for last, pattern in self.untold if <uint64_t>last < first_lost]
+        return 0
 
 
 cdef class Room:
