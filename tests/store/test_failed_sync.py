@@ -224,6 +224,36 @@ def test_other_subjects_follow_those_that_were_taken_back(tmp_path: Path) -> Non
     run(scenario())
 
 
+def test_a_removal_that_was_taken_back_with_its_message_removes_no_later_one(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        syncs = Syncs()
+        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(syncs))
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        log.append_message(b"a", b"kept")
+        await log.commit()
+        syncs.failing = 1 << 30
+        for _ in range(2):
+            log.append_message(b"a", b"lost")
+        log.remove(2)
+        log.skip_to(6)
+        with pytest.raises(StorageError):
+            await log.commit()
+        assert log.last_seq == 1
+        syncs.failing = 0
+        await works(log)
+        for seq in range(2, 7):
+            assert log.append_message(b"a", b"again") == seq
+        await log.commit()
+        log.remove(4)
+        await log.commit()
+        expected = {1: b"kept"} | dict.fromkeys((2, 3, 5, 6), b"again")
+        assert contents(log) == expected
+        assert contents(restarted(tmp_path / "s", tmp_path / "copy")) == expected
+        await store.close()
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("older", [True, False], ids=["with an older one", "alone"])
 def test_a_file_that_is_dropped_while_its_sync_fails_takes_no_ack_with_it(tmp_path: Path, older: bool) -> None:
     async def scenario() -> None:

@@ -237,6 +237,40 @@ def test_a_write_that_fails_behind_a_damaged_message_leaves_the_file_as_it_was(t
     run(scenario())
 
 
+def test_a_removal_that_was_not_written_is_in_no_footer(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        broken: set[str] = set()
+        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(refusing(broken)), segment_bytes=700)
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        sealed: list[Any] = []
+        log.on_sealed = sealed.append
+        log.append_message(b"a", b"kept")
+        await log.commit()
+        log.observer = CallbackObserver(lambda seq: None, lambda first, error: log.restore([1]))
+        broken.update({"write", "allocate"})
+        for _ in range(3):
+            log.append_message(b"a", b"lost")
+        # as limits do it, and somebody who deletes
+        log.remove(1)
+        log.remove(3)
+        with pytest.raises(StorageError):
+            await log.commit()
+        assert walk(log) == [1]
+        broken.clear()
+        await works(log)
+        while not sealed:
+            log.append_message(b"a", b"again")
+        await log.commit()
+        kill(store)
+        store = open_store(str(tmp_path / "s"))
+        (recovered,) = store.recover(ACCOUNT)
+        assert walk(recovered.log) == list(range(1, log.last_seq + 1))
+        assert recovered.damage == []
+        await store.close()
+
+    run(scenario())
+
+
 def test_the_footer_is_sound_when_messages_with_ids_were_taken_back(tmp_path: Path) -> None:
     async def scenario() -> None:
         has_id = 1

@@ -20,6 +20,7 @@ cdef class ActiveFile:
     # D records of what waits, as of this sequence and time.
     cpdef int put_deletions(self, PendingRemovals removals, uint64_t seq, int64_t time_ns) except -1
     cpdef int write(self) except -1                                       # all of it; raises OSError
+    cdef int record(self, PendingRemovals removals) except -1             # those in the write buffer are in the file
     cdef int probe(self) except -1                                       # raises OSError when it cannot grow
     cpdef int cut_back(self, uint64_t end) except -1                      # what is behind is not going to be written
     cdef int retain(self) except -1                                      # another one begins: keep what is not on disk

@@ -53,14 +53,17 @@ cdef class ActiveFile:
             n = min(batch.count - at, RANGES_PER_RECORD)
             self.put(KIND_DELETIONS, seq, time_ns, <const char*>(batch.data + 2 * at), 16 * n)
             at += n
-        self.segment.recorded.extend(batch)
-        if self.segment.recorded.count > 100_000:
-            self.segment.recorded.normalize()
         return 0
 
     cpdef int write(self) except -1:
         """Write all of it. Raises OSError."""
         return self.tail.write(self.disk, self.segment.fd)
+
+    cdef int record(self, PendingRemovals removals) except -1:
+        self.segment.recorded.extend(removals.in_flight)
+        if self.segment.recorded.count > 100_000:
+            self.segment.recorded.normalize()
+        return removals.written()
 
     cdef int probe(self) except -1:
         self.disk.write_all(self.segment.fd, bytes(limits.STORAGE_PROBE_BYTES), self.tail.end())

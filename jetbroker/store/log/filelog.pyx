@@ -121,7 +121,7 @@ cdef class FileLog(SegmentedLog):
 
     cdef int all_written(self) except -1:
         """Everything accepted is in the file."""
-        self.removals.written()
+        self.file.record(self.removals)
         self.changes.written = self.changes.accepted
         self.written = self.last_seq
         return 0
@@ -309,6 +309,7 @@ cdef class FileLog(SegmentedLog):
         segment.recorded.clear()
         if lost:
             self.take_back(first_lost)
+        self.removals.take_back(self.last_seq)
         self.file.cut_back(segment.header_len)
         self.file.tail.written = 0
         # what could not be synced is never synced again: the next try makes a file anew
@@ -585,7 +586,7 @@ cdef class FileLog(SegmentedLog):
             self.disk.unlink(new.path)
             self.write_failed(error)
             raise self.health.failed from error
-        self.removals.written()
+        self.file.record(self.removals)
         try:
             self.sealing.seal(old, self.file.tail.synced)
         except OSError:
