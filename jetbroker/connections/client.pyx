@@ -596,7 +596,7 @@ cdef Subscription own_plain(ClientProtocol client, const char* subject, Py_ssize
     cdef Subscription sub
     cdef long others = 0
     (<Sublist>client.router.sublist).match(subject, n, nodes)
-    for node in reversed(nodes):  # narrow ones first, as nats-server finds what was there before a wider one came
+    for node in reversed(nodes):  # those to everything below come last, as in nats-server when they came later
         for sub in node.plain_members():
             if sub.receiver is client.receiver and not sub.closed:
                 client._spend(others)

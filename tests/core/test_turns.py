@@ -152,6 +152,13 @@ def test_the_look_for_whom_to_tell_that_nobody_is_there_takes_of_the_turn() -> N
     assert busy.heard() == NOBODY * JUDGED
 
 
+def test_a_subscription_to_the_reply_is_told_that_nobody_is_there_ahead_of_one_to_everything() -> None:
+    world = World()
+    client = world.client(no_responders=True)
+    client.say(b"SUB r q 3\r\nSUB > 2\r\nSUB r 1\r\n")
+    assert client.say(b"PUB .none r 0\r\n\r\n") == NOBODY.replace(b"none", b".none").replace(b"36", b"37")
+
+
 def test_a_turn_changes_nothing_about_the_order() -> None:
     world = World()
     busy, listener = world.client(verbose=True), world.client()
