@@ -254,6 +254,32 @@ def test_a_removal_that_was_taken_back_with_its_message_removes_no_later_one(tmp
     run(scenario())
 
 
+def test_a_file_whose_end_was_taken_back_says_nothing_of_later_messages(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        syncs = Syncs()
+        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(syncs))
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        log.append_message(b"a", b"1")
+        await log.commit()
+        syncs.failing = 1 << 30
+        log.append_message(b"a", b"lost")
+        log.append_message(b"a", b"lost")
+        log.remove_before(3)
+        with pytest.raises(StorageError):
+            await log.commit()
+        assert log.last_seq == 1
+        syncs.failing = 0
+        await works(log)
+        log.append_message(b"a", b"again")
+        log.skip_to(4)  # the emptied file of the first message goes
+        await log.commit()
+        assert contents(log) == {2: b"again"}
+        assert contents(restarted(tmp_path / "s", tmp_path / "copy")) == {2: b"again"}
+        await store.close()
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("older", [True, False], ids=["with an older one", "alone"])
 def test_a_file_that_is_dropped_while_its_sync_fails_takes_no_ack_with_it(tmp_path: Path, older: bool) -> None:
     async def scenario() -> None:

@@ -252,7 +252,8 @@ cdef class FileLog(SegmentedLog):
             new.previous = suspect.first_seq
         else:
             new = self.replacement(suspect)
-            data = range_records(self.stream_id, suspect.recorded, suspect.first_seq - 1, self.last_time_ns) + data
+        # what the old file says of others the new one says, whichever of it is on disk
+        data = range_records(self.stream_id, suspect.recorded, new.first_seq - 1, 0) + data
         new.temporary = self.files.temporary_name(new.path)
         header = self.header_of(new)
         data = header + data

@@ -12,7 +12,8 @@ cdef Py_ssize_t slots_before(FileSegment segment, uint64_t offset) noexcept
 cdef bytes range_records(uint64_t stream_id, Ranges ranges, uint64_t seq, int64_t time_ns)
 # What is dead or lost in the old segments is so in the new one.
 cdef int carry_dead(FileSegment new, list old) except -1
-# Only the first `slots` slots stay, which end at `end` of the file; nothing is appended any more.
+# Only the first `slots` slots stay, which end at `end` of the file; nothing is appended any more. What it recorded is
+# said by another file.
 cdef int shorten(FileSegment segment, Py_ssize_t slots, uint64_t end) except -1
 
 

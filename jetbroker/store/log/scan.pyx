@@ -68,6 +68,7 @@ cdef int shorten(FileSegment segment, Py_ssize_t slots, uint64_t end) except -1:
     segment.sealed = True
     segment.footer_at = 0
     segment.end = end
+    segment.recorded = Ranges()
     return segment.truncate_slots(slots)
 
 
