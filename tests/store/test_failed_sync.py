@@ -280,6 +280,37 @@ def test_a_file_whose_end_was_taken_back_says_nothing_of_later_messages(tmp_path
     run(scenario())
 
 
+def test_the_end_of_a_file_that_was_taken_back_never_comes_back(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        syncs = Syncs()
+        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(syncs), segment_bytes=1000)
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        log.append_message(b"a", b"1")
+        await log.commit()
+        syncs.failing = 1 << 30
+        for _ in range(8):
+            log.append_message(b"a", b"lost")
+        with pytest.raises(StorageError):
+            await log.commit()
+        syncs.failing = 0
+        await works(log)
+        log.append_message(b"a", bytes(900))
+        log.append_message(b"a", b"3")
+        await log.commit()
+        # the file that says what is valid of the first one is empty now
+        log.remove(2)
+        await log.commit()
+        found = restarted(tmp_path / "s", tmp_path / "copy")
+        assert contents(found) == {1: b"1", 3: b"3"}
+        assert found.append_message(b"a", b"4") == 4
+        log.remove(1)
+        await log.commit()
+        assert [file.name for file in tmp_path.glob("s/**/*.seg")] == [f"{3:020d}.seg"]
+        await store.close()
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("older", [True, False], ids=["with an older one", "alone"])
 def test_a_file_that_is_dropped_while_its_sync_fails_takes_no_ack_with_it(tmp_path: Path, older: bool) -> None:
     async def scenario() -> None:

@@ -69,6 +69,8 @@ cdef class Segment:
     cdef int push(self, uint32_t offset, int64_t time_ns, uint32_t size, uint32_t subject_id) except -1
     cdef int push_empty(self, uint32_t offset) except -1   # offset: OFFSET_EMPTY or OFFSET_LOST
     cdef int truncate_slots(self, Py_ssize_t slots) except -1
+    # Does it say how much of the segment in front of it is valid? Then it stays as long as that one.
+    cdef bint is_limit_of(self, Segment before) except -1
     cdef uint32_t add_subject(self, const char* subject, Py_ssize_t n) except? 0xFFFFFFFF
     cdef uint32_t find_subject(self, const char* subject, Py_ssize_t n) except? 0        # SUBJECT_NONE: not here
     cdef int mark_dead(self, Py_ssize_t slot) except -1    # bitmap only

@@ -216,6 +216,9 @@ cdef class Segment:
         self.last_time = self.times[slots - 1] if slots else 0
         return 0
 
+    cdef bint is_limit_of(self, Segment before) except -1:
+        return False
+
     cdef uint32_t add_subject(self, const char* subject, Py_ssize_t n) except? 0xFFFFFFFF:
         cdef Py_ssize_t at = self.text_offsets[self.subjects] if self.text_offsets != NULL else 0
         if self.subjects + 2 > self.subjects_capacity:

@@ -14,7 +14,7 @@ from jetbroker.store.format.blocks cimport BlockCache
 from jetbroker.store.format.footers cimport sound_segment_footer
 from jetbroker.store.format.frames cimport FrameCache
 from jetbroker.store.format.records cimport (
-    OFFSET_EMPTY, OFFSET_LOST, RECORD_HEADER, SIZE_MASK, crc32c_update, record_is_valid, record_length,
+    OFFSET_EMPTY, OFFSET_LOST, PREVIOUS_SEALED, RECORD_HEADER, SIZE_MASK, crc32c_update, record_is_valid, record_length,
 )
 from jetbroker.store.log.segment cimport Ranges, Segment, footer_ranges, is_record_of
 
@@ -46,6 +46,9 @@ cdef class FileSegment(Segment):
         if self.offsets[slot] == OFFSET_EMPTY or self.offsets[slot] == <uint32_t>OFFSET_LOST:
             return 0
         return RECORD_HEADER + self.subject_len(self.ids[slot]) + (self.sizes[slot] & SIZE_MASK)
+
+    cdef bint is_limit_of(self, Segment before) except -1:
+        return before is not None and self.previous == before.first_seq and self.valid_before != PREVIOUS_SEALED
 
     cdef int erase_retained(self, uint64_t start, uint64_t end) except -1:
         start = max(start, self.retained_at)

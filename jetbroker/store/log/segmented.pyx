@@ -602,9 +602,11 @@ cdef class SegmentedLog(StreamLog):
 
     cdef int drop_dead_segments(self) except -1:
         cdef Segment segment
-        cdef list dead = [s for s in self.segments if (<Segment>s).live == 0 and (<Segment>s).lost is None
-                          and s is not self.active]
-        for segment in dead:
+        cdef Segment before = None
+        for segment in list(self.segments):
+            if segment.live or segment.lost is not None or segment is self.active or segment.is_limit_of(before):
+                before = segment
+                continue
             self.segments.remove(segment)
             if self.recent is segment:
                 self.recent = None
