@@ -132,7 +132,7 @@ def test_failed_fdatasync_goes_to_a_new_file(tmp_path: Path, synced_before: int,
 
         disk.rule = rule
         for i in range(12):
-            log.append_message(b"a.%d" % i, b"after%d" % i)
+            log.append_message(b"a.%d" % i, b"after%d" % i, time_ns=i)
         if synced_before:
             log.remove(2)
         log.remove(synced_before + 3)
@@ -142,6 +142,7 @@ def test_failed_fdatasync_goes_to_a_new_file(tmp_path: Path, synced_before: int,
         assert committed[-1] == log.last_seq == synced_before + 12
         expected = walk(log)
         assert len(expected) == synced_before + 12 - (2 if synced_before else 1)
+        assert [log.time_of(seq) for seq in expected] == [max(0, seq - synced_before - 1) for seq in expected]
         state = log.state_of(b"a.1")
         assert state.count == 1
         log.append_message(b"a.1", b"later")

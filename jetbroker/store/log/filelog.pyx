@@ -257,6 +257,7 @@ cdef class FileLog(SegmentedLog):
         new.temporary = self.files.temporary_name(new.path)
         header = self.header_of(new)
         data = header + data
+        new.last_time = 0              # its messages keep their times
         walk_records(new, data, len(data), self.seed, False)
         if new.first_seq + new.slots != self.last_seq + 1:
             raise StorageError(f"{new.path}: more sequences are skipped than one segment can have")
