@@ -116,6 +116,43 @@ def test_a_failed_background_sync_is_reported_and_never_repeated(tmp_path: Path,
     run(scenario())
 
 
+@pytest.mark.parametrize(("rounds", "failing"), [(1, ".seg"), (1, (".seg", ".new1")), (2, (".seg", ".new1"))])
+def test_what_follows_an_empty_file_that_could_not_be_synced_is_found_after_a_kill(
+    tmp_path: Path, rounds: int, failing: str | tuple[str, ...]
+) -> None:
+    async def scenario() -> None:
+        made = 0
+        broken = False
+
+        def rule(call: str, path: str, size: int) -> int | None:
+            nonlocal made
+            made += call == "open" and ".seg" in path
+            if broken and call == "fdatasync" and path.endswith(failing):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return None
+
+        store = open_store(str(tmp_path), disk=FaultyDisk(rule), sync=3600)
+        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        broken = True
+        log.write_config(log.meta)
+        for number in range(rounds):
+            wanted = made + 1
+            log.group.request(log)
+            while made < wanted:
+                await asyncio.sleep(0.001)
+            log.append_message(b"a", b"%d" % number)
+            await log.commit()
+        kill(store)
+        store = open_store(str(tmp_path))
+        (recovered,) = store.recover(ACCOUNT)
+        assert [recovered.log.get(seq)[3] for seq in walk(recovered.log)] == [
+            b"%d" % number for number in range(rounds)
+        ]
+        await store.close()
+
+    run(scenario())
+
+
 def test_idle_logs_give_their_buffer_back(tmp_path: Path) -> None:
     async def scenario() -> None:
         store = open_store(str(tmp_path / "s"))

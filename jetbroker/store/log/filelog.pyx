@@ -342,32 +342,40 @@ cdef class FileLog(SegmentedLog):
         """Go on in a new file; when none can be made, a later round tries again."""
         cdef FileSegment old = <FileSegment>self.active
         cdef FileSegment new
+        cdef bint is_empty
         self.flush()
-        if self.last_seq + 1 == old.first_seq:
-            # it takes the old one's place when its own sync succeeds
-            new = self.replacement(old)
-            new.temporary = self.files.temporary_name(new.path)
-        else:
-            new = self.new_segment(self.last_seq + 1, PREVIOUS_SEALED)
+        is_empty = self.last_seq + 1 == old.first_seq
+        new = self.replacement(old) if is_empty else self.new_segment(self.last_seq + 1, PREVIOUS_SEALED)
         try:
-            self.make_file(new)
+            if is_empty:
+                # what follows is acked without a sync: no start may find the old one in the place of this one
+                new.temporary = self.files.temporary_name(new.path)
+                self.make_file(new)
+                self.files.settle(new, self.header_of(new) + range_records(self.stream_id, old.recorded, self.last_seq,
+                                                                           self.last_time_ns))
+            else:
+                self.make_file(new)
         except OSError:
+            if new.temporary is not None:
+                self.files.discard(new)
             self.health.try_later()
             self.changed()
             return
         self.round.suspect = None
-        self.removals.extend(old.recorded)
-        if new.temporary is None:
-            old.sealed = True
-        else:
-            self.segments.remove(old)
-            if old.temporary is not None:
-                self.files.discard(old)
-            else:
-                self.files.close(old)
         self.removals.new_file()
         self.recent = None
-        self.start_segment(new)
+        if is_empty:
+            self.segments.remove(old)
+            self.files.close(old)
+            new.recorded.extend(old.recorded)
+            self.sealing.batches_end = 0
+            self.file.go_on(new)
+            self.active = new
+            self.segments.append(new)
+        else:
+            self.removals.extend(old.recorded)
+            old.sealed = True
+            self.start_segment(new)
         self.changed()
 
     # --- the write buffer ---

@@ -42,6 +42,8 @@ class SegmentFiles:
     def close(self, segment: FileSegment) -> None: ...
     def cut(self, segment: FileSegment, boundary: int) -> None:
         """Take back what a failed write left behind the last whole record."""
+    def settle(self, segment: FileSegment, content: bytes) -> None:
+        """A file that was made under another name has this content, on disk, and gets its own name. Raises OSError."""
     def discard(self, segment: FileSegment) -> None:
         """Close and remove a file that never got the segment's name."""
     def remove(self, segment: FileSegment, others: list[FileSegment]) -> None:

@@ -99,6 +99,14 @@ cdef class SegmentFiles:
         segment.fd = self.disk.open(segment.path if segment.temporary is None else segment.temporary,
                                     os.O_RDWR | os.O_CREAT | os.O_TRUNC)
 
+    def settle(self, FileSegment segment not None, bytes content not None):
+        """A file that was made under another name has this content, on disk, and gets its own name. Raises OSError."""
+        self.disk.write_all(segment.fd, content, 0)
+        self.disk.fdatasync(segment.fd)
+        self.disk.rename(segment.temporary, segment.path)
+        segment.temporary = None
+        segment.end = PyBytes_GET_SIZE(content)
+
     cdef int open(self, FileSegment segment) except -1:
         if segment.fd < 0:
             try:
