@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import random
 import shutil
 import threading
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
 
@@ -409,5 +410,71 @@ def test_what_one_file_cannot_hold_after_a_failed_sync_is_not_acked(tmp_path: Pa
         assert "more sequences are skipped than one segment can have" in fault.reason
         committing.cancel()
         kill(store)
+
+    run(scenario())
+
+
+class Play:
+    """A log that is played with at random, and the messages that have to be in it."""
+
+    def __init__(self, log: Any, syncs: Syncs, choice: random.Random) -> None:
+        self.log, self.syncs, self.choice = log, syncs, choice
+        self.expected: dict[int, bytes] = {}
+        log.observer = CallbackObserver(lambda seq: None, lambda first, error: self.keep(range(first)))
+
+    def keep(self, sequences: Container[int]) -> None:
+        self.expected = {seq: payload for seq, payload in self.expected.items() if seq in sequences}
+
+    def change(self) -> None:
+        log, choice = self.log, self.choice
+        change = choice.choice(["append", "append", "append", "skip", "remove", "erase", "purge"])
+        stored = sorted(self.expected)
+        if change == "append" and log.failed is None:
+            for _ in range(choice.randint(1, 6)):
+                payload = b"%d " % (log.last_seq + 1) + bytes(choice.randint(0, 60))
+                self.expected[log.append_message(b"a.%d" % choice.randint(0, 5), payload)] = payload
+        elif change == "skip" and log.failed is None:
+            log.skip_to(log.last_seq + choice.randint(2, 4))
+        elif change in ("remove", "erase") and stored:
+            seq = choice.choice([stored[0], *stored])
+            assert log.remove(seq, change == "erase")
+            del self.expected[seq]
+        elif change == "purge" and stored and choice.random() < 0.3:
+            seq = choice.choice(stored)
+            log.remove_before(seq)
+            self.keep(range(seq, log.last_seq + 1))
+
+    async def commit(self) -> None:
+        """Some changes and a commit, with some more while a sync runs; up to three syncs fail."""
+        waiting: list[asyncio.Future[None]] = []
+        if self.log.failed is None and self.choice.random() < 0.4:
+            await self.syncs.hold(lambda: self.log.write_config(self.log.meta))
+        for _ in range(2):
+            for _ in range(self.choice.randint(1, 5)):
+                self.change()
+            waiting.append(asyncio.ensure_future(self.log.commit()))
+            await asyncio.sleep(0)
+        self.syncs.release(failing=self.choice.choice([0, 1, 1, 2, 3]))
+        for result in await asyncio.gather(*waiting, return_exceptions=True):
+            assert result is None or isinstance(result, StorageError)
+        self.syncs.failing = 0
+        await works(self.log)
+        await self.log.commit()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_was_acked_is_found_again_whatever_else_failed(tmp_path: Path, seed: int) -> None:
+    async def scenario() -> None:
+        syncs = Syncs()
+        choice = random.Random(seed)
+        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(syncs), segment_bytes=choice.choice([500, 900, 5000]))
+        play = Play(await store.create_stream(ACCOUNT, "S", {}, "file", 1), syncs, choice)
+        for number in range(12):
+            await play.commit()
+            assert contents(play.log) == play.expected
+            found = restarted(tmp_path / "s", tmp_path / f"copy{number}")
+            assert (contents(found), found.last_seq) == (play.expected, play.log.last_seq)
+            assert (play.log.lost(), found.lost()) == ([], [])
+        await store.close()
 
     run(scenario())
