@@ -19,8 +19,7 @@ async def _play(server: ServerProcess, scenario: Scenario) -> object:
     client = await nats.connect(server.url, allow_reconnect=False, connect_timeout=5)
     probe = Probe(client)
     try:
-        for stream in (await probe.api("STREAM.NAMES"))["streams"] or ():  # of a first try, when this is a second one
-            await probe.api(f"STREAM.DELETE.{stream}")
+        await probe.clear()
         return await scenario(probe, scenario.__name__)
     finally:
         await client.close()

@@ -16,6 +16,7 @@ from nats.js.errors import NoKeysError
 from nats.js.kv import KeyValue
 
 from tests.differential.conftest import Pair
+from tests.support.jetstream_probe import Probe
 
 pytestmark = pytest.mark.differential
 
@@ -170,6 +171,7 @@ def test_clients_see_the_same(pair_of: Callable[[str], Pair], use: Callable[[Cli
     async def play(url: str) -> list[Any]:
         client = await nats.connect(url, allow_reconnect=False)
         try:
+            await Probe(client).clear()
             return await use(client)
         finally:
             await client.close()

@@ -95,6 +95,11 @@ class Probe:
         decoded: dict[str, Any] = json.loads(reply.data)
         return decoded
 
+    async def clear(self) -> None:
+        """Delete all streams: when a comparison is played a second time, it meets none of the first."""
+        for name in (await self.api("STREAM.NAMES"))["streams"] or ():
+            await self.api(f"STREAM.DELETE.{name}")
+
     async def stream(self, name: str, messages: int = 0, **config: Any) -> None:
         """A stream on `<name>.>` with some messages on `<name>.0`, `.1`, `.2` in turn."""
         settings = {"name": name, "subjects": [f"{name}.>"], "storage": "file", **config}
