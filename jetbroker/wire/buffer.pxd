@@ -14,6 +14,8 @@ cdef class OutputBuffer:
     cdef void clear(self) noexcept
     # Forget the content and give the memory back.
     cdef void release(self) noexcept
+    # Forget the content; the memory is kept unless it is much, as after a burst.
+    cdef void rest(self) noexcept
 
 
 # Writes v in decimal at p and returns the number of digits (at most 20).

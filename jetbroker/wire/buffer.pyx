@@ -5,6 +5,7 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
 cdef Py_ssize_t FIRST_CAPACITY = 512
+cdef Py_ssize_t KEEP_CAPACITY = 1024 * 1024    # what a buffer that rests keeps
 
 
 cdef class OutputBuffer:
@@ -41,6 +42,12 @@ cdef class OutputBuffer:
         self.data = NULL
         self.size = 0
         self.capacity = 0
+
+    cdef void rest(self) noexcept:
+        if self.capacity > KEEP_CAPACITY:
+            self.release()
+        else:
+            self.clear()
 
 
 cdef int format_uint(char* p, uint64_t v) noexcept nogil:

@@ -14,7 +14,6 @@ from jetbroker.wire.message cimport Message
 from jetbroker.forms.gojson import dumps
 
 cdef Py_ssize_t NUMBER_ROOM = 32               # a sequence and the closing brace
-cdef Py_ssize_t KEEP_CAPACITY = 1024 * 1024    # memory a queue keeps while it is empty: acks come in bursts
 
 cdef bytes TOO_MANY_REQUESTS = b"NATS/1.0 429 Too Many Requests\r\n\r\n"
 cdef const char* DUPLICATE = b',"duplicate": true'
@@ -147,9 +146,7 @@ cdef class PubAckQueue:
 
     cdef void _rewind(self) noexcept:
         self.head = 0
-        self.entries.size = 0
-        if self.entries.capacity > KEEP_CAPACITY:
-            self.entries.release()
+        self.entries.rest()
 
 
 cdef class Answers(TickTask):

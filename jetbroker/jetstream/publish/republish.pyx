@@ -15,7 +15,6 @@ from jetbroker.wire.buffer cimport OutputBuffer
 from jetbroker.wire.message cimport Message
 from jetbroker.wire.subjects cimport is_valid_literal
 
-cdef Py_ssize_t KEEP_CAPACITY = 1024 * 1024    # memory an empty queue keeps
 
 cdef struct Waiting:
     uint64_t seq
@@ -134,9 +133,7 @@ cdef class Republisher:
         finally:
             self.releasing = False
         self.head = 0
-        self.entries.clear()
-        if self.entries.capacity > KEEP_CAPACITY:
-            self.entries.release()
+        self.entries.rest()
         return 0
 
     cdef int _send(self, Py_ssize_t at) except -1:

@@ -26,7 +26,6 @@ cdef uint64_t EVICTED_AT_ONCE = limits.JS_EVICTED_AT_ONCE
 cdef int64_t MAX_ACCOUNT_CREDIT = 64 * 1024
 cdef uint64_t SLOTS_AT_ONCE = 65_536     # of a log that is walked over before anybody is served
 cdef Py_ssize_t PAIR = 2 * sizeof(uint64_t)
-cdef Py_ssize_t KEEP_CAPACITY = 1024 * 1024    # memory that evictions keep while there is nothing to undo
 
 
 cdef class Interest:
@@ -110,10 +109,8 @@ cdef class Evictions:
         while at < size and pair[0] <= seq:
             at += PAIR
             pair += 2
-        if at == size and self.pairs.capacity > KEEP_CAPACITY:
-            self.pairs.release()
-        elif at == size:
-            self.pairs.clear()
+        if at == size:
+            self.pairs.rest()
         elif at:
             memmove(self.pairs.data, self.pairs.data + at, size - at)
             self.pairs.size -= at
