@@ -142,7 +142,6 @@ class JetStream:
         self.streams: dict[str, Stream] = host.streams
         own_limits = account_limits(options, server.limits) if options is not None else AccountLimits()
         self.usage = AccountUsage(self.streams, own_limits, server)
-        self._byte_limits = self.usage.byte_limits()  # as the streams know them
         self.offline: dict[str, str] = {}  # streams that could not be brought back, and why
         self.subjects = SubjectIndex()
         self.templates: Templates | None = None  # where the account may have any
@@ -164,11 +163,8 @@ class JetStream:
         server = self.usage.server.limits
         self.usage.limits = account_limits(options, server)
         self.tiers = tier_limits(options, server)
-        byte_limits = self.usage.byte_limits()
-        if byte_limits != self._byte_limits:
-            self._byte_limits = byte_limits
-            for stream in self.streams.values():
-                stream.follow_limits()
+        for stream in self.streams.values():
+            stream.follow_limits()
 
     def stop(self) -> None:
         """Stop every consumer and stream. The logs stay open for the store to close."""

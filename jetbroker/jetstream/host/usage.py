@@ -48,10 +48,6 @@ class AccountUsage:
             return self.limits.max_storage, self.server.max_storage
         return self.limits.max_memory, self.server.max_memory
 
-    def byte_limits(self) -> tuple[tuple[int, int], ...]:
-        """Those of each storage."""
-        return self.limits_of("file"), self.limits_of("memory")
-
     def reserve(self, config: StreamConfig, sign: int) -> None:
         """Reserve a stream's max_bytes on the server (`sign` 1), or give them back (-1)."""
         if config.max_bytes <= 0:
