@@ -20,6 +20,7 @@ from jetbroker.bounds import least
 from jetbroker.config.options import GLOBAL_ACCOUNT, UNLIMITED, Options
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.events import Witness
+from jetbroker.connections.expulsion import expel
 from jetbroker.connections.handshake import ConnectOptions, decode_connect
 from jetbroker.connections.identity import REDACTED, Refused, name_of, named
 from jetbroker.connections.resets import has_ended
@@ -302,9 +303,7 @@ class Logins:
 
     def expel(self, client: ClientProtocol, reason: str, text: str) -> None:
         """End a login that was good until now."""
-        if not client.closed:
-            self._log.debug(f"{self._who(client)} - {text}")
-            client.close(reason, text)
+        expel(client, self._who, self._log, reason, text)
 
     def rebound(self, client: ClientProtocol) -> bool:
         """The limits of a client's account are other ones; False when it has too many subscriptions to stay."""

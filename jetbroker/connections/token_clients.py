@@ -1,27 +1,15 @@
 """Operator mode: connected clients follow what the tokens of their accounts say from now on."""
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
 
 from jetbroker.auth.authenticator import Verdict
 from jetbroker.auth.tokens import KnownAccount, UserToken
 from jetbroker.config.tokens.claims import is_revoked
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.clients import Clients
-from jetbroker.errors import LoginRefused, ProtocolError
+from jetbroker.connections.expulsion import Peer, expel
+from jetbroker.errors import LoginRefused
 from jetbroker.logs.logger import Logger
-
-
-class _LoggedIn(Protocol):
-    """A client, or a link that came in."""
-
-    @property
-    def user(self) -> str | None: ...
-    def fail(self, error: ProtocolError) -> None: ...
-    def close(self, reason: str, text: str = "") -> None: ...
-
-
-Peer = TypeVar("Peer", bound=_LoggedIn)
 
 REVOKED = "User Authentication Revoked"
 EXPIRED = "Account Authentication Expired"
@@ -76,8 +64,7 @@ def end_login(
         detail = f'authentication error - JWT User "{peer.user}"'
         peer.fail(LoginRefused(Verdict(None).reason, detail, asked=False))
     elif is_revoked(now.claims.revocations, token.claims.subject, token.claims.issued_at):
-        log.debug(f"{who(peer)} - {REVOKED}")
-        peer.close("Credentials Revoked", REVOKED)
+        expel(peer, who, log, "Credentials Revoked", REVOKED)
     elif not _still_signs(token, before, now):
         peer.close("Authentication Failure")
 

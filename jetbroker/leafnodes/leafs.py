@@ -21,6 +21,7 @@ from jetbroker.config.options import SYSTEM_ACCOUNT, Options
 from jetbroker.connections.closed import ClosedConnections, Traffic
 from jetbroker.connections.ending import REASON, Ending
 from jetbroker.connections.events import Witness
+from jetbroker.connections.expulsion import expel
 from jetbroker.connections.halves import Shared
 from jetbroker.connections.tls_queue import TlsQueue
 from jetbroker.connections.trace import tracer_of
@@ -472,9 +473,7 @@ class Leafs:
 
     def expel(self, link: Link, reason: str, text: str) -> None:
         """End a login that was good until now."""
-        if not link.closed:
-            self.log.debug(f"{self.who(link)} - {text}")
-            link.close(reason, text)
+        expel(link, self.who, self.log, reason, text)
 
     def _ledger(self, account: Account) -> Ledger:
         """The account's interest. With its first link it gets a mark, which must not come back by another one."""
