@@ -29,6 +29,7 @@ from jetbroker.monitor.query import Query
 from tests.support.certificates import make
 from tests.support.http import TIMEOUT_S, get, monitor_port, raw
 from tests.support.process import ServerProcess, free_port, jetbroker
+from tests.support.turns import turns_of
 
 BOB_HASH = "$2a$04$bI8BUpTXBTWWGVFsh41T2usS/z6ed.VXGQnkEBwWIFnxud8LwmpUi"  # of "b0bs"
 OPEN = """
@@ -612,17 +613,7 @@ async def test_ten_thousand_streams_are_sorted_in_turns(monkeypatch: pytest.Monk
     for at in range(10_000):
         row = StreamRow("A", f"S{at:05}", cast(Any, stream), 5, 5, 500, float(at % 100))
         sample.part("A").streams.append(row)
-    others = 0
-
-    async def bystander() -> None:
-        nonlocal others
-        while True:
-            others += 1
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(bystander())
-    found = await rows_of(sample, None, Wanted("streams"))
-    task.cancel()
+    found, others = await turns_of(rows_of(sample, None, Wanted("streams")))
     assert others >= 20
     assert found["total"] == 10_000
     assert [row["name"] for row in found["rows"]] == [f"S{at:03}99" for at in range(limits.DASHBOARD_TOP)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import urllib.error
 import urllib.request
@@ -22,6 +21,7 @@ from jetbroker.monitor.subsz import subsz
 from tests.support.daemon import CONNECT, Daemon
 from tests.support.http import get_json, monitor_port
 from tests.support.inprocess import World
+from tests.support.turns import turns_of
 
 COUNT = 1000
 SUBJECT = b"x." * 1990  # nearly a control line
@@ -64,22 +64,6 @@ def subscribed() -> Any:
         leafnodes=None,
         links=[None],
     )
-
-
-async def turns_of(work: Awaitable[Any]) -> tuple[Any, int]:
-    """The result, and how often others had their turn meanwhile."""
-    others = 0
-
-    async def bystander() -> None:
-        nonlocal others
-        while True:
-            others += 1
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(bystander())
-    found = await work
-    task.cancel()
-    return found, others
 
 
 LISTED = ConnzOptions(subscriptions=True)

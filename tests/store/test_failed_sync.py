@@ -59,6 +59,12 @@ class Syncs:
         self.opened.set()
 
 
+async def begun(path: Path, syncs: Syncs, **options: Any) -> tuple[Any, Any]:
+    """A store whose disk follows the rule, and a stream's log in it."""
+    store = open_store(str(path), disk=FaultyDisk(syncs), **options)
+    return store, await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+
+
 def restarted(path: Path, copy: Path) -> Any:
     """The log that a broker finds after a kill right now."""
     shutil.copytree(path, copy)
@@ -76,8 +82,7 @@ def contents(log: Any) -> dict[int, bytes]:
 def test_skipped_sequences_in_front_of_a_failed_sync_cost_no_message(tmp_path: Path, skip_is_synced: bool) -> None:
     async def scenario() -> None:
         syncs = Syncs()
-        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(syncs))
-        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        store, log = await begun(tmp_path / "s", syncs)
         for seq in range(1, 6):
             log.append_message(b"a", b"%d" % seq)
         await log.commit()
@@ -141,8 +146,7 @@ def test_a_damaged_message_in_front_of_a_failed_sync_costs_no_other(tmp_path: Pa
 def test_what_was_acked_stays_when_the_next_sync_fails_after_a_roll(tmp_path: Path) -> None:
     async def scenario() -> None:
         syncs = Syncs()
-        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(syncs), segment_bytes=700)
-        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        store, log = await begun(tmp_path / "s", syncs, segment_bytes=700)
         lost: list[int] = []
         log.observer = CallbackObserver(lambda seq: None, lambda first, error: lost.append(first))
         log.append_message(b"a", b"1")
@@ -196,8 +200,7 @@ def test_sealed_segments_that_are_on_disk_take_no_memory(tmp_path: Path) -> None
 def test_other_subjects_follow_those_that_were_taken_back(tmp_path: Path) -> None:
     async def scenario() -> None:
         syncs = Syncs()
-        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(syncs))
-        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        store, log = await begun(tmp_path / "s", syncs)
         log.append_message(b"kept", b"")
         await log.commit()
         syncs.failing = 1 << 30
@@ -228,8 +231,7 @@ def test_other_subjects_follow_those_that_were_taken_back(tmp_path: Path) -> Non
 def test_a_removal_that_was_taken_back_with_its_message_removes_no_later_one(tmp_path: Path) -> None:
     async def scenario() -> None:
         syncs = Syncs()
-        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(syncs))
-        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        store, log = await begun(tmp_path / "s", syncs)
         log.append_message(b"a", b"kept")
         await log.commit()
         syncs.failing = 1 << 30
@@ -258,8 +260,7 @@ def test_a_removal_that_was_taken_back_with_its_message_removes_no_later_one(tmp
 def test_a_file_whose_end_was_taken_back_says_nothing_of_later_messages(tmp_path: Path) -> None:
     async def scenario() -> None:
         syncs = Syncs()
-        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(syncs))
-        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        store, log = await begun(tmp_path / "s", syncs)
         log.append_message(b"a", b"1")
         await log.commit()
         syncs.failing = 1 << 30
@@ -284,8 +285,7 @@ def test_a_file_whose_end_was_taken_back_says_nothing_of_later_messages(tmp_path
 def test_the_end_of_a_file_that_was_taken_back_never_comes_back(tmp_path: Path) -> None:
     async def scenario() -> None:
         syncs = Syncs()
-        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(syncs), segment_bytes=1000)
-        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        store, log = await begun(tmp_path / "s", syncs, segment_bytes=1000)
         log.append_message(b"a", b"1")
         await log.commit()
         syncs.failing = 1 << 30
@@ -316,8 +316,7 @@ def test_the_end_of_a_file_that_was_taken_back_never_comes_back(tmp_path: Path) 
 def test_a_file_that_is_dropped_while_its_sync_fails_takes_no_ack_with_it(tmp_path: Path, older: bool) -> None:
     async def scenario() -> None:
         syncs = Syncs()
-        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(syncs), segment_bytes=700)
-        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        store, log = await begun(tmp_path / "s", syncs, segment_bytes=700)
         files: list[str] = []
         log.on_sealed = lambda segment: files.append(segment.path)
 
@@ -360,8 +359,7 @@ def test_a_file_that_is_dropped_while_its_sync_fails_takes_no_ack_with_it(tmp_pa
 def test_what_was_overwritten_is_in_no_file_and_no_damage_after_a_failed_sync(tmp_path: Path, rolled: bool) -> None:
     async def scenario() -> None:
         syncs = Syncs()
-        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(syncs), segment_bytes=700)
-        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        store, log = await begun(tmp_path / "s", syncs, segment_bytes=700)
         files: list[str] = []
         log.on_sealed = lambda segment: files.append(segment.path)
         log.append_message(b"a", b"1")
@@ -389,8 +387,7 @@ def test_what_one_file_cannot_hold_after_a_failed_sync_is_not_acked(tmp_path: Pa
     async def scenario() -> None:
         far = limits.STREAM_SKIP_SEQUENCE
         syncs = Syncs()
-        store = open_store(str(tmp_path / "s"), disk=FaultyDisk(syncs))
-        log: Any = await store.create_stream(ACCOUNT, "S", {}, "file", 1)
+        store, log = await begun(tmp_path / "s", syncs)
         log.append_message(b"a", b"near")
         await log.commit()
         syncs.failing = 1
