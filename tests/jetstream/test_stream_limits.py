@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jetbroker.jetstream.api import pages
 from tests.support.streams import StreamBench
 
 FIXED_COST = {"memory": 16, "file": 30}
@@ -211,4 +212,20 @@ async def test_a_full_server_refuses(tmp_path: Path) -> None:
     assert (await bench.ask("s.a"))["error"] == {
         "code": 503, "err_code": 10023, "description": "insufficient resources",
     }  # fmt: skip
+    await bench.close()
+
+
+async def test_the_last_message_of_a_subject_is_found_although_it_is_replaced_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = StreamBench(tmp_path)
+    log = bench.open(max_msgs_per_subject=1).log
+    await bench.ask("s.a", b"old")
+
+    class Interrupted:
+        async def rest(self) -> None:
+            await bench.ask("s.a", b"new")
+
+    monkeypatch.setattr(pages, "Turn", Interrupted)
+    assert log.get(await pages.last_of(bench.stream, "s.a"))[3] == b"new"
     await bench.close()

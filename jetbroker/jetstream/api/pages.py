@@ -57,13 +57,16 @@ async def subjects_page(stream: Stream, pattern: str, offset: int, limit: int) -
 
 
 async def last_of(stream: Stream, pattern: str) -> int:
-    """The sequence of the last message that matches, 0: none."""
+    """The sequence of the last message that matches, 0: none. It is there, whatever has become of others meanwhile."""
     turn = Turn()
-    last = 0
-    for piece in _matching(stream, pattern.encode()):
-        last = max([last, *(state.last for state in piece if state.count)])
-        await turn.rest()
-    return last
+    while True:
+        newest: SubjectState | None = None
+        for piece in _matching(stream, pattern.encode()):
+            found = [state for state in (*piece, newest) if state is not None and state.count]
+            newest = max(found, key=lambda state: state.last, default=None)
+            await turn.rest()
+        if newest is None or newest.count:
+            return 0 if newest is None else newest.last
 
 
 async def first_of(stream: Stream, pattern: str, start: int) -> tuple[int, int, bytes, bytes, bytes, int]:
