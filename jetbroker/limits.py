@@ -78,6 +78,7 @@ LISTEN_BACKLOG = 4096  # connections that may wait to be accepted; the kernel's 
 
 # --- routing ---
 ROUTE_CACHE_ENTRIES = 16_384  # literal subjects remembered per account
+ROUTE_CACHE_RECEIVERS = 1_048_576  # of all of them together, about 120 bytes each
 SUBJECT_NODES = 32  # of one subscription, one a token; the tokens behind these share one while no other parts from them
 MAPPING_CACHE_ENTRIES = 2048  # published subjects whose mapping is remembered, per account with mappings
 SERVICE_RESPONSES = 262_144  # answers that one account's services still owe to others; the oldest makes room

@@ -31,6 +31,7 @@ cdef class Route:
     cdef list queues                   # list[list[RouteSlot]], None when there are none
     cdef LinkRoute links               # and which links, with the queue groups of those; None for most
     cdef uint32_t place                # in the router's list of all cached routes
+    cdef Py_ssize_t receivers          # RouteSlots in `plain` and `queues`
     cdef list watchers                 # TickTasks to wake when this route goes stale, None when there are none
 
     # Does anybody get it?
@@ -69,6 +70,7 @@ cdef class Router:
     cdef object sublist                # the trie (routing/sublist.pyx)
     cdef Slots routes                  # of Route, by the hash of the subject: one that is not there costs one look
     cdef readonly uint32_t route_count
+    cdef readonly Py_ssize_t receivers # of all of them together
     cdef CachedRoute* cached           # all of them, close together: what a wildcard subscription looks through
     cdef uint32_t cached_capacity
     cdef uint32_t clock_hand           # where eviction goes on
@@ -116,7 +118,7 @@ cdef class Router:
     cdef int _remember(self, Route route) except -1
     cdef int _invalidate_matching(self, const char* p, Py_ssize_t n) except -1
     cdef Route _build(self, const char* subject, Py_ssize_t n)
-    cdef int _evict(self) except -1
+    cdef int _evict(self, Py_ssize_t receivers) except -1
     cdef int _forget(self, Route gone) except -1
     cdef int _invalidate(self, bytes subject) except -1
     cdef uint64_t _random(self) noexcept

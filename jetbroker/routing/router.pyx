@@ -28,6 +28,7 @@ from jetbroker.wire.subjects cimport has_wildcard, pattern_matches
 from jetbroker import limits
 
 cdef uint32_t MAX_ROUTES = limits.ROUTE_CACHE_ENTRIES
+cdef Py_ssize_t MAX_RECEIVERS = limits.ROUTE_CACHE_RECEIVERS
 cdef long EVENT_UNITS = limits.EVENT_UNITS
 cdef object current_origin = None
 
@@ -181,6 +182,9 @@ cdef class Router:
             return route
         if self.route_count >= MAX_ROUTES - MAX_ROUTES // 4 and not seen_lately(h):
             return None
+        # a long route takes longer to make than one message takes along the trie
+        if self.receivers >= MAX_RECEIVERS - MAX_RECEIVERS // 4 and self._random() & 15:
+            return None
         return self._new_route(subject, n, h)
 
     cdef Route _cached_route(self, const char* subject, Py_ssize_t n, uint64_t h):
@@ -197,10 +201,10 @@ cdef class Router:
 
     cdef Route _new_route(self, const char* subject, Py_ssize_t n, uint64_t h):
         cdef Route route
-        if self.route_count >= MAX_ROUTES:
-            self._evict()
         route = self._build(subject, n)
         route.hash = h
+        if self.route_count >= MAX_ROUTES or self.receivers + route.receivers > MAX_RECEIVERS:
+            self._evict(route.receivers)
         self._remember(route)
         self.routes.put(h, route)
         return route
@@ -218,6 +222,7 @@ cdef class Router:
         self.cached[self.route_count].route = <PyObject*>route
         route.place = self.route_count
         self.route_count += 1
+        self.receivers += route.receivers
         return 0
 
     cdef Route _build(self, const char* subject, Py_ssize_t n):
@@ -252,8 +257,11 @@ cdef class Router:
         if links is not None and links.targets:
             links.complete(groups)
             route.links = links
+        route.receivers = len(route.plain)
         if groups:
             route.queues = list(groups.values())
+            for members in route.queues:
+                route.receivers += len(<list>members)
         route.parts = route.queues is not None or route.links is not None
         return route
 
@@ -630,16 +638,20 @@ cdef class Router:
                 self.tick.schedule(PHASE_CONSUMERS, <TickTask>task)
             gone.watchers = None
         self.route_count -= 1
+        self.receivers -= gone.receivers
         self.cached[gone.place] = self.cached[self.route_count]
         (<Route><object>self.cached[gone.place].route).place = gone.place
         return self.routes.discard_holder(gone.hash, gone)
 
-    cdef int _evict(self) except -1:
-        """Make room: drop the next routes in turn, an eighth of the cache at once. The newest stand in their places
-        then, which are not looked at before all others were."""
+    cdef int _evict(self, Py_ssize_t receivers) except -1:
+        """Make room for a route with so many receivers: drop the next routes in turn, an eighth of the cache at once.
+        The newest stand in their places then, which are not looked at before all others were."""
         cdef uint32_t target = MAX_ROUTES - MAX_ROUTES // 8
+        cdef Py_ssize_t room = MAX_RECEIVERS - MAX_RECEIVERS // 8 - receivers
+        cdef uint32_t left = self.route_count      # each is looked at once: some may be watched, and one may be too long
         cdef Route route
-        while self.route_count > target:
+        while left and (self.route_count > target or self.receivers > room):
+            left -= 1
             self.clock_hand = (self.clock_hand + 1) % self.route_count
             route = <Route><object>self.cached[self.clock_hand].route
             if route.watchers is None:
@@ -648,7 +660,8 @@ cdef class Router:
 
     cdef bint watch(self, Route route, TickTask task) except -1:
         # never more than half of the cache, so that there is always something to evict
-        if route.stale or (route.watchers is None and self.watched >= MAX_ROUTES // 2):
+        if route.stale or (route.watchers is None and (
+                self.watched >= MAX_ROUTES // 2 or self.receivers > MAX_RECEIVERS)):
             return False
         if route.watchers is None:
             route.watchers = []

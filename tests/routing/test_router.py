@@ -227,6 +227,22 @@ def test_the_route_cache_stays_bounded_and_right():
     bench.loop.close()
 
 
+def test_the_route_cache_holds_few_routes_to_many_receivers():
+    bench = Bench()
+    receiver = CallbackReceiver(bench.tick, lambda *message: None)
+    for _ in range(100_000):
+        bench.router.subscribe(receiver, b"w.*", b"workers")
+    for i in range(400):
+        assert bench.publish(b"w.%d" % i) == 1
+    assert 7 <= bench.router.route_count <= 10
+    got: list = []
+    bench.subscribe(b"w.399", None, got)
+    bench.subscribe(b"w.7", None, got)
+    assert [bench.publish(subject) for subject in (b"w.7", b"w.399", b"w.8")] == [2, 2, 1]
+    assert len(got) == 2
+    bench.loop.close()
+
+
 def test_subjects_beyond_the_cache_follow_interest():
     """What is known of a subject's neighbours says who gets it, for as long as nothing changes."""
     bench = Bench()
