@@ -66,6 +66,8 @@ def _pieces(part: SegmentPart, query: Query, most: int | None) -> Iterator[Query
     """The query, cut where the messages of a piece end."""
     segment = part_columns(part, query)
     size = _per_piece(part, query, most) or segment.row_count
+    if not segment.row_count:
+        return
     starts = [segment.seq_of(row) for row in range(0, segment.row_count, size)]
     for start, following in zip(starts, [*starts[1:], query.end_seq + 1], strict=True):
         yield replace(query, start_seq=start, end_seq=following - 1)

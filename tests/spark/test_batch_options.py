@@ -173,3 +173,18 @@ def test_a_stream_in_takes_one_stream(store: Path) -> None:
     with pytest.raises(StoreReadError, match="option unackedBy is for read, not for readStream"):
         source = JetStreamDataSource({"path": str(store), "stream": "ORDERS_EU", "unackedBy": "C"})
         source.streamReader(source.schema())
+
+
+@pytest.mark.parametrize("more", [{}, {"includeDeleted": "true"}])
+def test_a_range_without_a_message_makes_no_task(tmp_path: Path, more: dict[str, str]) -> None:
+    writer = StreamWriter(tmp_path, "HOLES")
+    for number in range(40):
+        writer.append(b"a", b"%d" % number)
+    writer.delete([(11, 20)])
+    writer.seal()
+    writer.close()
+    for start, end in ((11, 20), (41, 50)):
+        asked = {"stream": "HOLES", "columns": "seq", "startSeq": str(start), "endSeq": str(end), **more}
+        wanted = list(range(start, end + 1)) if more and end <= 40 else []
+        tasks = partitions(tmp_path, maxMessagesPerPartition="4", **asked)
+        assert [row["seq"] for task in tasks for row in task] == wanted

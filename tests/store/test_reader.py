@@ -7,7 +7,7 @@ import json
 import pickle
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jetbroker.errors import StoreReadError, StoreVersionError
+from jetbroker.store.offline import reader
 from jetbroker.store.offline.columns import clip_ranges, merge_ranges, ranges_cover
 from jetbroker.store.offline.reader import COLUMNS, Query, list_streams, open_stream
 from jetbroker.wire.subjects import matches
@@ -411,3 +412,20 @@ def test_merged_ranges_cover_the_same_sequences(pairs: list[tuple[int, int]], lo
     assert ranges_cover(merged, low, low + length) == (window <= covered)
     clipped = clip_ranges(merged, low, low + length)
     assert len(clipped) // 16 == sum(first <= low + length and last >= low for first, last in joined)
+
+
+def test_a_folder_that_is_deleted_meanwhile_is_no_stream(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    StreamWriter(store, "ORDERS").close()
+    known = reader._subdirectories
+    monkeypatch.setattr(reader, "_subdirectories", lambda of: [*known(of), of / "gone"])
+    assert list_streams(store) == [("$G", "ORDERS")]
+    assert reader.stream_document(store / "gone") == {}
+
+
+def test_times_beyond_all_messages_take_nothing(store: Path) -> None:
+    writer = StreamWriter(store, "ORDERS")
+    writer.append(b"a", b"1")
+    writer.close()
+    snapshot = open_stream(store, "ORDERS")
+    for beyond in (Query(start_ns=2**63), Query(end_ns=-(2**63) - 1)):
+        assert snapshot.plan(replace(beyond, include_deleted=True)) == []

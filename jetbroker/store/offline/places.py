@@ -112,7 +112,7 @@ class FolderPlace:
 
     def write(self, name: str, chunks: Iterable[bytes]) -> None:
         path = Path(self.address(name))
-        hidden = path.with_name(f".{os.getpid()}.part")
+        hidden = path.with_name(f".{path.name}.part")
         with self._told(name):
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
@@ -131,7 +131,9 @@ class FolderPlace:
 
     def names(self, folder: str) -> list[str]:
         root = self.folder / folder
-        return [path.relative_to(self.folder).as_posix() for path in sorted(root.rglob("*")) if path.is_file()]
+        found = (path for path in sorted(root.rglob("*")) if path.is_file())
+        # a hidden one is the rest of a write that was killed; the next write of that name takes its place
+        return [path.relative_to(self.folder).as_posix() for path in found if not path.name.startswith(".")]
 
     @contextmanager
     def _told(self, name: str) -> Iterator[None]:

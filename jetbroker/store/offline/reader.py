@@ -125,6 +125,8 @@ class StreamSnapshot:
         parts = self.parts
         if query.include_deleted:
             parts = sorted([*parts, *self.dead_parts], key=lambda part: part.first_seq)
+        if query.start_ns > MAX_TIME_NS or query.end_ns < MIN_TIME_NS:
+            return []
         planned = [
             part
             for part in parts
@@ -349,7 +351,7 @@ def _stream_directories(root: Path) -> dict[tuple[str, str], Path]:
     found = {}
     for account in _subdirectories(root):
         for directory in _subdirectories(account):
-            if not (directory / "stream.json").exists() and not _segment_paths(directory):
+            if not _holds_stream(directory):
                 continue
             names = decode_name(account.name), decode_name(directory.name)
             if (encode_name(names[0]), encode_name(names[1])) != (account.name, directory.name):
@@ -358,6 +360,13 @@ def _stream_directories(root: Path) -> dict[tuple[str, str], Path]:
                 names = document.get("account", names[0]), document.get("name", names[1])
             found[names] = directory
     return found
+
+
+def _holds_stream(directory: Path) -> bool:
+    try:
+        return (directory / "stream.json").exists() or bool(_segment_paths(directory))
+    except FileNotFoundError:  # it is being deleted
+        return False
 
 
 def check_domain(root: object, wanted: str, named: str | None) -> None:
@@ -402,15 +411,18 @@ def _json_document(path: Path) -> dict[str, Any]:
 
 
 def stream_document(directory: Path) -> dict[str, Any]:
-    """What describes the stream in a folder: stream.json, or the newest segment with a good header."""
+    """What describes the stream in a folder: stream.json or the newest segment with a good header; {}: nothing does."""
     document = stream_meta(_json_document(directory / "stream.json"))
     if document is not None:
         return document
-    for path in sorted(_segment_paths(directory), reverse=True):
-        header = _read_header(path)
-        document = header_meta(header.meta, header.stream_id) if header is not None else None
-        if document is not None:
-            return document
+    try:
+        for path in sorted(_segment_paths(directory), reverse=True):
+            header = _read_header(path)
+            document = header_meta(header.meta, header.stream_id) if header is not None else None
+            if document is not None:
+                return document
+    except FileNotFoundError:
+        log.debug("%s is being deleted", directory)
     return {}
 
 

@@ -196,7 +196,9 @@ class _Pass:
             file = self._segment(part, known_segments.get(part.first_seq)) if part.messages else None
             if file is not None:
                 self.copied.append((part, file))
-            elif part.messages and part.limit is not None and part is parts[-1]:
+            elif part.messages and part.limit is not None:
+                if part is not parts[-1]:
+                    raise _AgainError  # it was sealed and packed after the newest one had been begun
                 parts.pop()  # in another form by now: the next pass ships that
                 break
             if self.unpublished >= PUBLISH_BYTES and (known is None or part.last_seq >= known.last_seq):
