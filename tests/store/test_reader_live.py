@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import nats
 import pytest
@@ -13,6 +14,7 @@ from nats.js.errors import NotFoundError
 
 from jetbroker.errors import StoreReadError
 from jetbroker.store.offline.reader import list_streams, open_stream
+from tests.store.support import ACCOUNT, FaultyDisk, open_store, run
 from tests.support import process
 
 pa = pytest.importorskip("pyarrow")
@@ -90,3 +92,29 @@ async def test_a_deleted_stream_and_a_memory_stream_are_not_there(tmp_path: Path
             with pytest.raises(StoreReadError, match=f"no stream '{name}'.*memory storage are never on disk"):
                 open_stream(tmp_path, name)
         await client.close()
+
+
+def test_a_segment_that_ends_leaves_no_gap(tmp_path: Path) -> None:
+    """A reader that looks at any moment finds all messages up to one of them."""
+
+    async def play() -> list[list[tuple[int, int]]]:
+        found: list[list[tuple[int, int]]] = []
+
+        def look(call: str, path: str, size: int) -> None:
+            if watched and path.endswith(".seg"):
+                found.append(open_stream(tmp_path, "S").damaged)
+
+        watched = False
+        store = open_store(str(tmp_path), segment_bytes=2000, disk=FaultyDisk(look))
+        log: Any = await store.create_stream(ACCOUNT, "S", {"name": "S", "subjects": ["s"]}, "file", 1)
+        watched = True
+        for _ in range(100):
+            log.append_message(b"s", bytes(50))
+        await log.commit()
+        watched = False
+        await store.close()
+        return found
+
+    found = run(play())
+    assert len(found) > 10
+    assert not any(found)

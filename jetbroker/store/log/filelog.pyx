@@ -583,18 +583,17 @@ cdef class FileLog(SegmentedLog):
         cdef FileSegment old = <FileSegment>self.active
         cdef FileSegment new
         try:
+            # before there is a newer file: who reads the folder takes what is missing in an older one for lost
+            self.write_tail()
+        except OSError as error:
+            self.write_failed(error)
+            raise self.health.failed from error
+        try:
             new = self.new_segment(first_seq, PREVIOUS_SEALED)
             self.make_file(new)
         except OSError as error:
             self.sealing.overdue = True
             self.refuse(f"no new segment can be made: {error.strerror}")
-            raise self.health.failed from error
-        try:
-            self.write_tail()
-        except OSError as error:
-            self.files.close(new)
-            self.disk.unlink(new.path)
-            self.write_failed(error)
             raise self.health.failed from error
         self.file.record(self.removals)
         try:
