@@ -118,6 +118,8 @@ cdef class SubjectList:
         self.queued = []
         for text in entries:
             words = text.encode().split()
+            if not words:              # other servers may tell of anything
+                continue
             subject = <bytes>words[0]
             if len(words) > 1:
                 self.queued.append((subject, words[1]))

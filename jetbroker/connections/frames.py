@@ -251,8 +251,9 @@ class Inflater:
         self._in_bytes += len(data)
         if self._in_bytes > self._max_bytes:
             raise FrameError("maximum payload exceeded", CloseCode.MESSAGE_TOO_BIG)
-        self._input = memoryview(data + _END_OF_MESSAGE if last else data)
         self._last = last
+        if not self._inflate.eof:  # what follows the end is nothing to anybody
+            self._input = memoryview(data + _END_OF_MESSAGE if last else data)
 
     def read(self) -> bytes:
         """The next piece, maybe empty. Raises FrameError."""
@@ -266,7 +267,7 @@ class Inflater:
             raise FrameError(f"flate: corrupt input: {error}") from None
         self._full = len(piece) == limits.WEBSOCKET_PIECE_BYTES or bool(self._inflate.unconsumed_tail)
         if self._inflate.eof:
-            self._input = memoryview(b"")  # what follows the end is nothing to anybody
+            self._input = memoryview(b"")
             self._full = False
         self.inflated_bytes += len(piece)
         if self.inflated_bytes > self._max_bytes:

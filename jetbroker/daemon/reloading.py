@@ -171,6 +171,8 @@ class Reloader:
 
     def _max_payload(self) -> None:
         self._broker.clients.set_max_payload(self._broker.options.max_payload)
+        if self._broker.leafnodes is not None:  # for links that begin from now on
+            self._broker.leafnodes.shared.max_payload = self._broker.options.max_payload
 
     def _pid_file(self) -> None:
         try:
@@ -183,7 +185,10 @@ class Reloader:
         self._broker.files.move_ports(self._broker.options.ports_file_dir)
 
     def _stalls(self) -> None:
-        self._broker.clients.shared.stall = not self._broker.options.no_fast_producer_stall
+        stall = not self._broker.options.no_fast_producer_stall
+        self._broker.clients.shared.stall = stall
+        if self._broker.leafnodes is not None:
+            self._broker.leafnodes.shared.stall = stall
 
     def _pinned_certs(self) -> None:
         tls = self._broker.options.tls

@@ -447,7 +447,8 @@ class Leafs:
     def renew(self, link: Link, login: Login) -> None:
         """A reload: a link that was accepted stays as this login, with what that may do now."""
         self.follow_permissions(link, login)
-        self._follow_end(link)
+        if not link.closed and self.rebound(link):
+            self._follow_end(link)
 
     def follow_permissions(self, link: Link, login: Login) -> None:
         """A link that was accepted may do now what this login may."""
@@ -514,7 +515,15 @@ class Leafs:
             payloads.append(own.payload)
             subscriptions.append(own.subscriptions)
         link.set_max_payload(least(*payloads))
-        link.most = least(*subscriptions)
+        link.set_most(least(*subscriptions))
+
+    def rebound(self, link: Link) -> bool:
+        """The limits of a link's account are other ones; False when it asks for too much to stay."""
+        self._bound(link, link.account)
+        if 0 <= link.most < link.subscription_count:
+            link.close("Maximum Subscriptions Exceeded", "maximum subscriptions exceeded")
+            return False
+        return True
 
     def _duplicate(self, link: Link, account: Account) -> Link | None:
         """The link that the same server had before, which has not ended yet for us."""

@@ -39,7 +39,7 @@ cdef class Link(Connection):
     cdef readonly Ledger ledger        # of its account's interest, None until it is live
     cdef Permissions accepts           # what may come; None: everything
     cdef public object remote          # leafnodes.peer.Peer: what is known of the other side
-    cdef public Py_ssize_t most        # subjects that the other side may ask for, -1: any number
+    cdef readonly Py_ssize_t most      # subjects that the other side may ask for, -1: any number
     cdef public str kind               # "nats" or "websocket"
     cdef Route last_route              # of the last message that may come and is mapped by nothing, or None
     cdef LinkSubscriptions subscriptions   # what the other side asks for, None until it is live

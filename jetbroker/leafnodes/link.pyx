@@ -334,6 +334,12 @@ cdef class Link(Connection):
         receiver.told = LinkInterest(receiver)
         ledger.add(receiver.told)
 
+    def set_most(self, Py_ssize_t most) -> None:
+        """The other side may ask for so many subjects, -1: any number."""
+        self.most = most
+        if self.subscriptions is not None:
+            self.subscriptions.most = most
+
     def set_trace(self, bint traced) -> None:
         """Log this link's traffic, or not any more."""
         if traced:

@@ -90,7 +90,7 @@ class Remote:
             try:
                 await self._connect(url)
                 return
-            except (OSError, TimeoutError) as error:
+            except (OSError, TimeoutError, UnicodeError) as error:  # the last one: no name of a host
                 attempts += 1
                 what = f'Error trying to connect as leafnode to remote server "{address}" (attempt {attempts})'
                 self._tell_failure(is_first, attempts)(f"{what}: {_why(address, error)}")
@@ -163,9 +163,10 @@ class Remote:
         link.close("Read Error")
 
     def lost(self, link: Link) -> None:
-        """It is gone; the next attempt begins after a while."""
-        if self.link is link:
-            self.link = None
+        """It is gone; the next attempt begins after a while, unless another link has begun meanwhile."""
+        if self.link is not None and self.link is not link:
+            return
+        self.link = None
         if not self.delay:
             pause = self.server.leafnodes.reconnect or limits.LEAF_RECONNECT_SECONDS
             self.delay = pause + random.uniform(0.0, pause)

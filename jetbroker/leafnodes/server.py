@@ -143,12 +143,12 @@ class Leafnodes:
             self.leafs.expel(link, "Authentication Expired", EXPIRED)
 
     def account_changed(self, before: "KnownAccount", now: "KnownAccount") -> None:
-        """The account has another token: whose token is good no more has to go, as clients have to."""
+        """The account has another token: links are bound by it, and end where clients would have to go."""
         from jetbroker.connections.token_clients import end_login, has_other_permissions
 
         for link in self._accepted(now.name):
             login = link.remote.login
-            if login is None or login.token is None:
+            if login is None or login.token is None or not self.leafs.rebound(link):
                 continue
             end_login(link, self.leafs.who, self.log, login.token, before, now)
             if not link.closed and has_other_permissions(login.token, before, now):

@@ -10,7 +10,7 @@ cdef class LinkSubscriptions:
     """Its subscriptions in the account's router, by subject and queue group."""
     cdef Router router
     cdef LinkReceiver link
-    cdef readonly Py_ssize_t most      # negative: no limit
+    cdef public Py_ssize_t most        # negative: no limit
     cdef dict by_name                  # "subject" or "subject queue": Subscription
 
     # LS+; asked again, a group has another number of members. False: it has asked for too much already.

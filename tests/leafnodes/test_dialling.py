@@ -79,3 +79,20 @@ async def test_a_connection_that_the_loop_hears_of_late_is_kept(monkeypatch: pyt
     remote.stop()
     listening.close()
     await listening.wait_closed()
+
+
+async def test_what_is_no_name_of_a_host_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = LeafRemote([LeafUrl("nats-leaf", "hub..example.com", 7422)], account="A")
+    log = Logger()
+    told: asyncio.Queue[str] = asyncio.Queue()
+    monkeypatch.setattr(log, "error", told.put_nowait)
+    server = Options()
+    server.leafnodes.reconnect = 0.01
+    server.connect_error_reports = 1
+    remote = Remote(options, server, cast(Leafs, Links()), log)
+    remote.start()
+    async with asyncio.timeout(10):
+        for attempt in (1, 2):
+            line = f'Error trying to connect as leafnode to remote server "hub..example.com:7422" (attempt {attempt}): '
+            assert (await told.get()).startswith(line)
+    remote.stop()

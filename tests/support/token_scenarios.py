@@ -425,6 +425,23 @@ def links_by_signing_keys(world: World) -> Told:
     return [*told, _said(links[0].to_end()), _said(links[1].to_end()), _said(links[2].until_pong())]
 
 
+def links_by_limits(world: World) -> Told:
+    few, many, limited = world.link(world.a), world.link(world.a), world.link(world.a, nats={"subs": 5})
+    system = world.sys()
+    told: Told = []
+    for link, subjects in ((few, "a"), (many, "abcd"), (limited, "ab")):
+        link.say(b"".join(b"LS+ %b\r\n" % subject.encode() for subject in subjects))
+        told.append(_said(link.until_pong()))
+    world.a.limits = account_limits(subs=3, payload=4)
+    told += [world.update(system, world.a), _said(many.to_end()), _said(limited.until_pong())]
+    few.say(b"LMSG x 4\r\n1234\r\nLS+ b\r\nLS+ c\r\nLS+ d\r\n")
+    told.append(_said(few.until_pong()))
+    world.a.limits = account_limits()
+    told.append(world.update(system, world.a))
+    few.say(b"LS+ d\r\nLS+ e\r\n")
+    return [*told, _said(few.until_pong())]
+
+
 SCENARIOS: list[Callable[[World], Told]] = [
     fewer_connections, revoked, all_revoked, signing_keys, default_permissions, no_bearer, smaller_limits,
     account_expires, user_expires, wrong_updates, share_streams, share_services, activations, activation_revoked,
@@ -432,7 +449,7 @@ SCENARIOS: list[Callable[[World], Told]] = [
 ]  # fmt: skip
 LINK_SCENARIOS: list[Callable[[World], Told]] = [
     link_ends_with_its_token, link_ends_with_its_token_after_a_reload, link_ends_with_its_account, links_revoked,
-    links_by_bearer_tokens, links_by_signing_keys,
+    links_by_bearer_tokens, links_by_signing_keys, links_by_limits,
 ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from jetbroker.connections.frames import Inflater
 from tests.support.daemon import Daemon
 from tests.support.websocket import (
     DEFLATE,
@@ -228,3 +229,13 @@ def test_shutdown_says_why(start_pair: StartPair) -> None:
             client.exchange(CONNECT)
             daemon.stop()
             assert client.to_end() == Received(b"", (), 1001, "Server Shutdown", True)
+
+
+def test_what_follows_the_end_of_a_compressed_message_is_not_kept() -> None:
+    inflater = Inflater(1000)
+    inflater.add(final_block(b"hello"), last=False)
+    assert inflater.read() == b"hello"
+    for last in (False, False, True):
+        inflater.add(b"more", last=last)
+        assert inflater.hungry
+    assert inflater.finished
