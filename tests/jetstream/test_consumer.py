@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.consumers import ConsumerBench, counts, positions
+from tests.support.consumers import SECOND, ConsumerBench, counts, positions
 
 SUBJECTS = tuple(f"s.{number % 3}" for number in range(9))
 
@@ -502,3 +503,106 @@ async def test_one_that_is_made_to_stay_while_its_deletion_waits_is_not_inactive
     assert not consumer.still_inactive()
     await bench.advance(1)
     assert bench.inactive == ["C"]
+
+
+async def test_messages_and_acks_count_as_activity(bench: ConsumerBench) -> None:
+    consumer = bench.consumer(inactive_threshold=5 * SECOND)
+    await bench.pull({"batch": 1, "expires": 30 * SECOND})
+    await bench.advance(4.9)
+    mailbox = await bench.pull({"batch": 1, "expires": 30 * SECOND})
+    await bench.advance(4.9)
+    await bench.fill("s.1", "s.2")
+    await bench.advance(4.9)
+    (found,) = mailbox.take()
+    await bench.ack(found)
+    await bench.advance(4.9)
+    assert bench.inactive == []
+    consumer.stop()
+
+
+async def test_a_message_that_nobody_fetches_again_keeps_no_consumer_for_ever(bench: ConsumerBench) -> None:
+    await bench.fill("s.1")
+    bench.consumer(inactive_threshold=5 * SECOND, ack_wait=20 * SECOND)
+    assert len((await bench.pull()).take()) == 1
+    for _ in range(4):
+        await bench.advance(5)
+    assert bench.inactive == []
+    await bench.advance(5)
+    await bench.advance(5)
+    assert bench.inactive == ["c"]
+
+
+async def test_a_message_that_is_to_wait_longer_leaves_the_redeliveries(bench: ConsumerBench) -> None:
+    await bench.fill("s.1")
+    bench.consumer(ack_wait=SECOND)
+    (first,) = (await bench.pull()).take()
+    await bench.advance(1.1)
+    await bench.ack(first, b'-NAK {"delay":60000000000}')
+    assert (await bench.pull({"batch": 1, "no_wait": True})).take()[0].status == "404 No Messages"
+    await bench.advance(59)
+    mailbox = await bench.pull({"batch": 1, "expires": 30 * SECOND})
+    assert mailbox.take() == []
+    await bench.advance(1.1)
+    assert [one.numbers[0] for one in mailbox.take()] == [2]
+
+
+@pytest.mark.parametrize("waits", [{"ack_wait": 5 * SECOND}, {"backoff": [5 * SECOND, 60 * SECOND], "max_deliver": 3}])
+async def test_other_waits_hold_for_what_is_pending(bench: ConsumerBench, waits: dict[str, Any]) -> None:
+    await bench.fill("s.1", "s.2", "s.3")
+    consumer = bench.consumer(ack_wait=3600 * SECOND)
+    found = (await bench.pull({"batch": 3})).take()
+    await bench.ack(found[1], b'-NAK {"delay":20000000000}')
+    consumer.update(type(consumer.config).from_json({**consumer.config.to_json(), **waits}))
+    mailbox = await bench.pull({"batch": 5, "expires": 60 * SECOND})
+    await bench.advance(4)
+    assert mailbox.take() == []
+    await bench.advance(1.1)
+    assert [one.numbers[1] for one in mailbox.take()] == [1, 3]
+    await bench.advance(15)
+    assert 2 in [one.numbers[1] for one in mailbox.take()]
+
+
+async def test_another_deliver_subject_gets_what_is_pending(bench: ConsumerBench) -> None:
+    await bench.fill("s.1", "s.2", "s.3")
+    before = bench.mailbox("to.one")
+    consumer = bench.consumer(deliver_subject="to.one", max_waiting=0, max_ack_pending=2, ack_wait=3600 * SECOND)
+    await bench.turn()
+    first = before.take()
+    await bench.ack(first[0])
+    after = bench.mailbox("to.two")
+    consumer.update(replace(consumer.config, deliver_subject="to.two"))
+    await bench.turn()
+    assert [one.numbers[:2] for one in after.take()] == [(2, 2), (2, 3)]
+
+
+async def test_a_work_queue_keeps_a_message_for_mirrors_and_for_workers(tmp_path: Path) -> None:
+    bench = ConsumerBench(tmp_path)
+    bench.open(retention="workqueue")
+    bench.consumer("worker")
+    copied = bench.mailbox("to.mirror")
+    bench.consumer("mirror", deliver_subject="to.mirror", ack_policy="none", direct=True, max_waiting=0)
+    await bench.fill("s.1")
+    assert len(copied.take()) == 1
+    assert bench.stream.log.messages == 1
+    (found,) = (await bench.pull(name="worker")).take()
+    await bench.ack(found)
+    assert bench.stream.log.messages == 0
+    await bench.close()
+
+
+async def test_a_pull_keeps_the_pace_at_which_messages_were_stored(bench: ConsumerBench) -> None:
+    for number in range(3):
+        bench.stream.log.append_message(b"s.1", b"", b"", 10**18 + number * 20 * SECOND)
+    await bench.turn()
+    consumer = bench.consumer(replay_policy="original", ack_wait=3600 * SECOND)
+    mailbox = await bench.pull({"batch": 4, "expires": 100 * SECOND})
+    assert [one.numbers[1] for one in mailbox.take()] == [1]
+    assert counts(consumer)[3] == 1
+    await bench.advance(19)
+    assert mailbox.take() == []
+    assert not consumer.is_stalled() and not consumer.is_stalled()
+    await bench.advance(1)
+    assert [one.numbers[1] for one in mailbox.take()] == [2]
+    await bench.advance(20)
+    await bench.fill("s.1")
+    assert [one.numbers[1] for one in mailbox.take()] == [3, 4]

@@ -11,9 +11,16 @@ import pytest
 
 from jetbroker.jetstream.consumers import placement
 from jetbroker.jetstream.consumers.consumer import AckReceiver, Acks
-from jetbroker.jetstream.consumers.core import ConsumerAdvisories, ConsumerCore, ConsumerTurn, Delivery, Inactivity
+from jetbroker.jetstream.consumers.core import (
+    ConsumerAdvisories,
+    ConsumerCore,
+    ConsumerTurn,
+    Delivery,
+    Inactivity,
+    ReplayPace,
+)
 from jetbroker.jetstream.consumers.pull import PullDelivery
-from jetbroker.jetstream.consumers.push import FlowControl, PushDelivery, RateLimit, ReplayPace
+from jetbroker.jetstream.consumers.push import FlowControl, PushDelivery, RateLimit
 from jetbroker.jetstream.consumers.state import ConsumerState, replay
 from jetbroker.jetstream.consumers.tracker import AckPolicy, AckTracker
 from jetbroker.jetstream.host.advisories import Advisories

@@ -43,6 +43,7 @@ cdef class Acks:
     cdef DeadLetters letters           # None: there are none
     cdef public int sample_percent
     cdef readonly list replies                  # to be confirmed at the end of the turn
+    cdef bint heard                    # since the last turn
     # False: it is not confirmed, for nothing like it has been delivered.
     cdef bint take(self, AckKind kind, const AckNumbers* numbers, const char* rest, Py_ssize_t rest_len) except -1
     # The reply waits for a dead letter.

@@ -221,6 +221,7 @@ cdef class AckReceiver(Receiver):
         cdef bint taken
         if self.acks is None:
             return 0
+        self.acks.heard = True
         parse_ack_numbers(msg.subject + self.prefix_len, msg.subject_len - self.prefix_len, &numbers)
         kind = parse_ack_kind(msg.body + msg.headers_len, msg.body_len - msg.headers_len, &rest, &rest_len)
         taken = self.acks.take(kind, &numbers, rest, rest_len)
@@ -302,11 +303,9 @@ cdef class Consumer(StreamConsumer):
         self.letters = DeadLetters(stream, tracker, self.turn, self.advisories)
         self.core.letters = self.letters
         self.acks = Acks(tracker, self.core.cursor, self.turn, self.advisories, self.letters)
-        if config.deliver_subject:
-            until = stream.log.last_seq if config.replay_policy == "original" else 0
-            self.delivery = PushDelivery(self.core, self.idle, until)
-        else:
-            self.delivery = PullDelivery(self.core, self.idle)
+        replay_until = stream.log.last_seq if config.replay_policy == "original" else 0
+        made = PushDelivery if config.deliver_subject else PullDelivery
+        self.delivery = made(self.core, self.idle, replay_until)
         self.vigil = Vigil(self.core, self.delivery)
         self.follow_retention()
         self.keep_in(state_log)
@@ -426,6 +425,8 @@ cdef class Consumer(StreamConsumer):
         if patterns.patterns != self.core.cursor.filter.patterns:
             self.core.cursor.set_filter(patterns)
             self.stream.interest_changed()
+        if config.deliver_subject != self.config.deliver_subject:
+            self.core.tracker.queue_all()      # who listens there now has got none of it
         self._configure(config)
         if self.running:
             self.idle.restart(self.turn.now_ns)
@@ -599,6 +600,9 @@ cdef class Consumer(StreamConsumer):
             self.turn.go_on()
         self._give_up_dead()
         self.delivery.run_timers()
+        if self.acks.heard:
+            self.acks.heard = False
+            self.idle.touch(self.turn.now_ns)
         if self.idle.at_ns and self.idle.at_ns <= self.turn.now_ns:
             self._check_activity()
         if not counted:

@@ -143,6 +143,17 @@ cdef class Inactivity:
     cpdef int touch(self, int64_t now_ns) except -1
 
 
+@cython.final
+cdef class ReplayPace:
+    """Replay policy original: messages go at the distances in time at which they were stored."""
+    cdef readonly uint64_t until           # the last sequence that is replayed so, 0: none
+    cdef int64_t base_ns                   # monotonic minus stored time of the message sent last
+    cdef bint started
+
+    cpdef int64_t due_ns(self, uint64_t seq, int64_t stored_ns, int64_t now_ns) noexcept     # 0: now
+    cpdef void sent(self, uint64_t seq, int64_t stored_ns, int64_t now_ns) noexcept
+
+
 cdef class Delivery(TickTask):
     cdef readonly ConsumerCore core
     cdef ConsumerTurn turn
@@ -150,10 +161,13 @@ cdef class Delivery(TickTask):
     cdef Inactivity idle
     cdef readonly bint open            # between begin() and end()
     cdef list requests                 # (reply, headers, body), in order of arrival
+    cdef ReplayPace replay
+    cdef int64_t hold_until_ns         # replay pace or rate limit: nothing before this; 0: go on
 
     cdef int request(self, bytes reply, bytes headers, bytes body) except -1
     cpdef int take_requests(self) except -1
     cdef int status(self, bytes reply, bytes headers) except -1
+    cdef bint is_held(self) except -1              # ... or was so a moment ago
 
     # --- what pull and push do each in its way ---
     cpdef int deliver(self) except -1              # what may be delivered now

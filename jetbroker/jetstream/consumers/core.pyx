@@ -16,7 +16,7 @@ from jetbroker.jetstream.consumers.snapshot cimport encode_snapshot
 from jetbroker.jetstream.timing.work_turns cimport Worker, WorkTurns
 from jetbroker.routing.router cimport Route, Router, charge_publisher
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
-from jetbroker.saturate cimport add_int64
+from jetbroker.saturate cimport add_int64, subtract_int64
 from jetbroker.store.log.segmented cimport SegmentedLog
 from jetbroker.store.log.slices cimport holds
 from jetbroker.store.log.stream_log cimport READ_DAMAGED, READ_LATER, READ_MISSING, READ_OK, StoredMessage, SubjectFilter
@@ -508,15 +508,39 @@ cdef class Inactivity:
         return 0
 
 
+cdef class ReplayPace:
+    """Keeps the distances in time at which messages were stored."""
+
+    def __init__(self, uint64_t until) -> None:
+        self.until = until
+
+    cpdef int64_t due_ns(self, uint64_t seq, int64_t stored_ns, int64_t now_ns) noexcept:
+        cdef int64_t due
+        if not self.started or seq > self.until:
+            return 0
+        due = add_int64(self.base_ns, stored_ns)
+        return due if due > now_ns else 0
+
+    cpdef void sent(self, uint64_t seq, int64_t stored_ns, int64_t now_ns) noexcept:
+        if not self.until:
+            return
+        self.base_ns = subtract_int64(now_ns, stored_ns)
+        self.started = True
+        if seq >= self.until:
+            self.until = 0
+
+
 cdef class Delivery(TickTask):
     """Gets a core's messages to clients. As a task it is woken by the router when interest it watches has changed."""
 
-    def __init__(self, ConsumerCore core not None, Inactivity idle not None) -> None:
+    def __init__(self, ConsumerCore core not None, Inactivity idle not None, uint64_t replay_until=0) -> None:
+        """`replay_until`: the last sequence that is replayed at the original pace, 0: none."""
         self.core = core
         self.turn = core.turn
         self.router = core.router
         self.idle = idle
         self.requests = []
+        self.replay = ReplayPace(replay_until)
 
     def configure(self, config) -> None:
         """Take over a (changed) ConsumerConfig."""
@@ -584,7 +608,10 @@ cdef class Delivery(TickTask):
         return self.has_interest()
 
     cdef bint holds_one(self) except -1:
-        return False
+        return self.replay.until != 0 and self.hold_until_ns != 0
+
+    cdef bint is_held(self) except -1:
+        return self.hold_until_ns > self.turn.read() - DUE_LONG_NS
 
     cdef Py_ssize_t waiting_requests(self) except? -1:
         return 0

@@ -5,7 +5,7 @@ Of the priority policies `prioritized` is the order of the queue itself (Waiting
 from it.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport INT64_MAX, int64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.string cimport memcmp
 
 from jetbroker.forms.timestamps cimport format_timestamp, wall_clock_ns
@@ -457,8 +457,9 @@ cdef dict group_state(PriorityPolicy policy):
 cdef class PullDelivery(Delivery):
     """Serves requests, those that wait one message each in turn."""
 
-    def __init__(self, ConsumerCore core not None, Inactivity idle not None) -> None:
-        Delivery.__init__(self, core, idle)
+    def __init__(self, ConsumerCore core not None, Inactivity idle not None, uint64_t replay_until=0) -> None:
+        """`replay_until`: as of Delivery."""
+        Delivery.__init__(self, core, idle, replay_until)
         self.waiting = WaitingQueue(self.router, self)
 
     def configure(self, config) -> None:
@@ -554,6 +555,7 @@ cdef class PullDelivery(Delivery):
         cdef WaitingRequest request
         cdef Py_ssize_t size = 0, total = 0, steps = 0
         cdef int outlook, choice, result, count = 0
+        self.hold_until_ns = 0
         while True:
             request = self._next_request()
             if request is None:
@@ -566,6 +568,10 @@ cdef class PullDelivery(Delivery):
                 if outlook == OUTLOOK_NOTHING and self.core.log.committed == self.core.log.last_seq:
                     self._end_exhausted()
                 break
+            if self.replay.until:
+                self.hold_until_ns = self.replay.due_ns(message.seq, message.time_ns, self.turn.now_ns)
+                if self.hold_until_ns:
+                    break
             if self.priority is not None:
                 choice = self._choose(again != NULL, &steps)
                 if choice == CHOICE_AGAIN:
@@ -576,6 +582,7 @@ cdef class PullDelivery(Delivery):
             result = self.core.send(request.route, request.leads_inside, &message, again,
                                     request.bytes_left if request.bounded else INT64_MAX, &size)
             if result == SENT_OK:
+                self.replay.sent(message.seq, message.time_ns, self.turn.now_ns)
                 self._serve(request, size)
                 count += 1
                 total += size
@@ -587,6 +594,7 @@ cdef class PullDelivery(Delivery):
                 self.status(request.reply, texts.status_with_rest(texts.TOO_LARGE, request.left, request.bytes_left))
         if count:
             self.core.tracker.active_ns = wall_clock_ns()
+            self.idle.touch(self.turn.now_ns)
         return 0
 
     cdef int _choose(self, bint again, Py_ssize_t* steps) except -1:
@@ -628,6 +636,7 @@ cdef class PullDelivery(Delivery):
 
     cdef int pause(self) except -1:
         """Pulls that do not wait hear that there is nothing."""
+        self.hold_until_ns = 0
         return self._end_exhausted()
 
     # --- its priority group ---
@@ -666,7 +675,7 @@ cdef class PullDelivery(Delivery):
         return 0
 
     cpdef int64_t earliest(self) except? -1:
-        cdef int64_t when = sooner(self.core.due_ns(), self.waiting.next_event_ns)
+        cdef int64_t when = sooner(sooner(self.core.due_ns(), self.waiting.next_event_ns), self.hold_until_ns)
         return when if self.priority is None else sooner(when, self.priority.due_ns)
 
     cdef int interest_changed(self) except -1:
@@ -686,6 +695,8 @@ cdef class PullDelivery(Delivery):
 
     cdef bint has_demand(self) except -1:
         cdef WaitingRequest request = self.waiting.head
+        if self.is_held():
+            return False
         while request is not None:
             if request.left > 0 and request.wanted(self.router) and not 0 < request.expires_ns <= self.turn.read():
                 return True
@@ -693,7 +704,10 @@ cdef class PullDelivery(Delivery):
         return False
 
     cpdef bint in_use(self) except -1:
-        return self.has_interest() or self.core.tracker.pending.count > 0
+        # a message that waits to be fetched again holds nobody for ever
+        return self.has_interest() or (
+            self.core.tracker.pending.count > 0
+            and self.turn.now_ns < add_int64(self.core.tracker.pending.latest_ns, self.idle.threshold_ns))
 
 
 cdef inline bint starts_with(const Message* msg, const char* prefix, Py_ssize_t n) noexcept nogil:

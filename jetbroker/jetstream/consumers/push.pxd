@@ -37,17 +37,6 @@ cdef class RateLimit:
 
 
 @cython.final
-cdef class ReplayPace:
-    """Replay policy original: messages go at the distances in time at which they were stored."""
-    cdef readonly uint64_t until           # the last sequence that is replayed so, 0: none
-    cdef int64_t base_ns                   # monotonic minus stored time of the message sent last
-    cdef bint started
-
-    cpdef int64_t due_ns(self, uint64_t seq, int64_t stored_ns, int64_t now_ns) noexcept     # 0: now
-    cpdef void sent(self, uint64_t seq, int64_t stored_ns, int64_t now_ns) noexcept
-
-
-@cython.final
 cdef class DeliverSubject:
     """The subject a push consumer delivers to, and whether somebody listens there."""
     cdef Router router
@@ -67,13 +56,11 @@ cdef class DeliverSubject:
 @cython.final
 cdef class PushDelivery(Delivery):
     cdef DeliverSubject target
-    cdef ReplayPace replay
     cdef RateLimit rate                    # None: none is set
     cdef FlowControl flow                  # None: not asked for
     cdef bint acks_on_flow                 # ack policy flow_control: an answer to flow control acks all before it
     cdef int64_t heartbeat_ns              # 0: none
     cdef int64_t next_heartbeat_ns
-    cdef int64_t hold_until_ns             # rate limit or replay pace: nothing before this; 0: go on
 
     cdef bint _look(self) except -1
     cdef int64_t _held_back(self, StoredMessage* message) except? -1

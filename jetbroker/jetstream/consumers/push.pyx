@@ -13,17 +13,15 @@ from jetbroker.jetstream.consumers.core cimport (
 from jetbroker.jetstream.consumers.tracker cimport PendingEntry
 from jetbroker.routing.router cimport Router
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
-from jetbroker.saturate cimport add_int64, subtract_int64
+from jetbroker.saturate cimport add_int64
 from jetbroker.store.log.stream_log cimport StoredMessage
 from jetbroker.tick cimport TickTask
 from jetbroker.wire.message cimport Message
 
-from jetbroker import limits
 from jetbroker.jetstream.consumers import status as texts
 from jetbroker.tick import REST
 from jetbroker.wire.headers import header_value
 
-cdef int64_t PULSE_NS = <int64_t>(limits.JS_WATCHDOG_SECONDS * 1e9)
 cdef int64_t INTEREST_POLL_NS = 100_000_000     # how often it is looked for a subscriber when the router cannot tell
 
 cdef int64_t FIRST_WINDOW = 2 * 1024 * 1024     # nats-server's: a sixteenth of the largest
@@ -93,28 +91,6 @@ cdef class RateLimit:
         return 0
 
 
-cdef class ReplayPace:
-    """Keeps the distances in time at which messages were stored."""
-
-    def __init__(self, uint64_t until) -> None:
-        self.until = until
-
-    cpdef int64_t due_ns(self, uint64_t seq, int64_t stored_ns, int64_t now_ns) noexcept:
-        cdef int64_t due
-        if not self.started or seq > self.until:
-            return 0
-        due = add_int64(self.base_ns, stored_ns)
-        return due if due > now_ns else 0
-
-    cpdef void sent(self, uint64_t seq, int64_t stored_ns, int64_t now_ns) noexcept:
-        if not self.until:
-            return
-        self.base_ns = subtract_int64(now_ns, stored_ns)
-        self.started = True
-        if seq >= self.until:
-            self.until = 0
-
-
 cdef class DeliverSubject:
     """Knows the route to one subject."""
 
@@ -160,9 +136,8 @@ cdef class PushDelivery(Delivery):
 
     def __init__(self, ConsumerCore core not None, Inactivity idle not None, uint64_t replay_until) -> None:
         """`replay_until`: the last sequence that is replayed at the original pace, 0: none."""
-        Delivery.__init__(self, core, idle)
+        Delivery.__init__(self, core, idle, replay_until)
         self.target = DeliverSubject(self.router, self)
-        self.replay = ReplayPace(replay_until)
 
     def configure(self, config) -> None:
         """Take over a (changed) ConsumerConfig."""
@@ -285,12 +260,8 @@ cdef class PushDelivery(Delivery):
         return 0
 
     cdef bint has_demand(self) except -1:
-        cdef bint held = self.hold_until_ns > self.turn.read() - PULSE_NS
-        return (self._look() and not held and not self.target.waits
+        return (self._look() and not self.is_held() and not self.target.waits
                 and not (self.flow is not None and self.flow.stalled()))
-
-    cdef bint holds_one(self) except -1:
-        return self.replay.until != 0 and self.hold_until_ns != 0
 
     # --- time ---
 

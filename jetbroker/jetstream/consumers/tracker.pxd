@@ -39,6 +39,7 @@ cdef class PendingMap:
     cdef uint32_t oldest, newest   # ends of the list
     cdef Due* heap                 # deadlines
     cdef Py_ssize_t heap_size, heap_capacity
+    cdef int64_t latest_ns         # the latest deadline that there has been
     cdef readonly uint32_t count        # listed entries (num_ack_pending)
     cdef readonly uint32_t exhausted
 
@@ -54,6 +55,8 @@ cdef class PendingMap:
     cdef PendingEntry* next_exhausted(self, PendingEntry* entry) noexcept
     cdef int set_deadline(self, PendingEntry* entry, int64_t when_ns) except -1
     cdef int64_t next_deadline(self) noexcept         # 0: none
+    # Their deadlines were set by hand. Each entry that had one keeps one.
+    cdef void order_deadlines(self) noexcept
     cdef PendingEntry* pop_due(self, int64_t now_ns) noexcept
     cdef int clear(self) except -1                    # takes no longer when there are many
     cdef int keep_newest(self, uint32_t kept) except -1
@@ -65,7 +68,6 @@ cdef class PendingMap:
     cdef bint _live(self, Due* deadline) noexcept
     cdef void _pop_heap(self) noexcept
     cdef int _compact_heap(self) except -1
-    cdef void _drop_stale(self) noexcept
     cdef int _copy(self, PendingEntry* other) except -1
     cdef void _exchange(self, PendingMap other) noexcept
 
@@ -147,6 +149,7 @@ cdef class AckTracker:
     cdef int _count_out(self, PendingEntry* entry) except -1
     cdef void _forget_above(self, uint64_t seq, PendingEntry* entry) noexcept
     cdef void _raise_floor(self, uint64_t cseq) noexcept
+    cdef int _wait_anew(self) except -1
     cdef int _delay(self, PendingEntry* entry, int64_t wait_ns, int64_t now_ns) except -1
     cdef int _discard_all(self) except -1          # without telling of them
     cdef int _discard_up_to(self, uint64_t seq) except -1

@@ -137,6 +137,7 @@ cdef class PendingMap:
             entry.deadline_ns = 0
             self._compact_heap()
         entry.deadline_ns = when_ns
+        self.latest_ns = max(self.latest_ns, when_ns)
         heap_add(self.heap, self.heap_size, when_ns, entry.seq)
         self.heap_size += 1
         return 0
@@ -171,7 +172,7 @@ cdef class PendingMap:
     cdef int _compact_heap(self) except -1:
         """Make room in a full heap: drop stale pairs, and grow when most are live."""
         cdef Due* grown
-        self._drop_stale()
+        self.order_deadlines()
         if self.heap_size * 2 >= self.heap_capacity:
             grown = <Due*>realloc(self.heap, max(<Py_ssize_t>64, self.heap_capacity * 2) * sizeof(Due))
             if grown == NULL:
@@ -180,14 +181,16 @@ cdef class PendingMap:
             self.heap_capacity = max(<Py_ssize_t>64, self.heap_capacity * 2)
         return 0
 
-    cdef void _drop_stale(self) noexcept:
+    cdef void order_deadlines(self) noexcept:
         """One pair for each entry that has a deadline: to look up the entry of each pair would take longer."""
         cdef PendingEntry* entry = self.first()
         cdef Py_ssize_t kept = 0
+        self.latest_ns = 0
         while entry != NULL:
             if entry.deadline_ns != 0 and not entry.flags & ENTRY_QUEUED:
                 self.heap[kept].when_ns = entry.deadline_ns
                 self.heap[kept].seq = entry.seq
+                self.latest_ns = max(self.latest_ns, entry.deadline_ns)
                 kept += 1
             entry = self.next_of(entry)
         self.heap_size = kept
@@ -254,7 +257,7 @@ cdef class PendingMap:
             fresh._copy(entry)
             entry = self.next_exhausted(entry)
         self._exchange(fresh)
-        self._drop_stale()
+        self.order_deadlines()
         return 0
 
     cdef int _copy(self, PendingEntry* other) except -1:
@@ -337,10 +340,32 @@ cdef class AckTracker:
         self.max_deliver = -1
 
     def configure(self, int64_t ack_wait_ns, list backoff_ns, int64_t max_deliver) -> None:
-        """Take over a (changed) configuration. Deadlines that run already stay."""
+        """Take over a (changed) configuration. Other waits hold for what is pending, too, unless it was asked to wait."""
+        cdef bint waits_differ = ack_wait_ns != self.ack_wait_ns or backoff_ns != self.backoff_ns
         self.ack_wait_ns = ack_wait_ns
         self.backoff_ns = backoff_ns
         self.max_deliver = max_deliver
+        if waits_differ:
+            self._wait_anew()
+
+    cdef int _wait_anew(self) except -1:
+        cdef PendingEntry* entry = self.pending.first()
+        while entry != NULL:
+            if entry.deadline_ns and not entry.flags & (ENTRY_QUEUED | ENTRY_DELAYED):
+                entry.deadline_ns = add_int64(entry.delivered_ns, self.wait_after(entry.count))
+            entry = self.pending.next_of(entry)
+        self.pending.order_deadlines()
+        return 0
+
+    def queue_all(self) -> None:
+        """Everything pending goes out again now."""
+        cdef PendingEntry* entry = self.pending.first()
+        while entry != NULL:
+            if not entry.flags & (ENTRY_QUEUED | ENTRY_HELD):
+                entry.flags &= ~ENTRY_DELAYED
+                entry.deadline_ns = 0
+                self.queue(entry)
+            entry = self.pending.next_of(entry)
 
     def start_at(self, uint64_t seq) -> None:
         """A new consumer whose first message may be `seq`."""
@@ -551,8 +576,11 @@ cdef class AckTracker:
 
     cdef bint nak(self, uint64_t seq, int64_t delay_ns, int64_t now_ns) except -1:
         cdef PendingEntry* entry = self.pending.find(seq)
-        if entry == NULL or entry.flags & (ENTRY_EXHAUSTED | ENTRY_HELD | ENTRY_QUEUED):
+        if entry == NULL or entry.flags & (ENTRY_EXHAUSTED | ENTRY_HELD):
             return False
+        if entry.flags & ENTRY_QUEUED and delay_ns <= 0:
+            return False
+        entry.flags &= ~ENTRY_QUEUED           # its place in the queue is passed over
         self._delay(entry, delay_ns, now_ns)
         if delay_ns > 0:
             return True
