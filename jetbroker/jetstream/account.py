@@ -702,10 +702,15 @@ class JetStream:
             raise api_error("maximum_consumers_limit")
 
     def _check_consumer_limits(self, stream: Stream, config: StreamConfig) -> None:
-        cap = config.consumer_limits.max_ack_pending
-        if cap <= 0:
+        bounds = config.consumer_limits
+        if bounds == stream.config.consumer_limits:
             return
-        violating = [name for name, consumer in stream.consumers.items() if consumer.config.max_ack_pending > cap]
+        violating = [
+            name
+            for name, consumer in stream.consumers.items()
+            if 0 < bounds.max_ack_pending < consumer.config.max_ack_pending
+            or 0 < bounds.inactive_threshold < consumer.config.inactive_threshold
+        ]
         if violating:
             text = f"change to limits violates consumers: {', '.join(sorted(violating))}"
             raise api_error("stream_update", err=text)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.differential.consumer_scenarios import MS, Scenario
-from tests.support.jetstream_probe import SETTLED_READS, Probe
+from tests.support.jetstream_probe import ANSWER_SECONDS, SETTLED_READS, Probe
 
 FAR = "2098-12-31T23:00:00+01:00"
 
@@ -266,7 +267,104 @@ async def group_listeners(probe: Probe, name: str) -> Any:
     return seen, len(both), (await _info(probe, name, "c")).get("push_bound")
 
 
+async def late_nak(probe: Probe, name: str) -> Any:
+    """A message that waits for its second delivery is to wait longer."""
+    await probe.stream(name, 1)
+    await probe.consumer(name, "c", ack_wait=200 * MS)
+    first = await (await probe.pull(name, "c")).raw()
+    await asyncio.sleep(0.5)
+    await probe.ack(first.reply, b'-NAK {"delay":1500000000}')
+    at_once = await (await probe.pull(name, "c", {"batch": 1, "no_wait": True})).next()
+    return at_once, await (await probe.pull(name, "c", {"batch": 1, "expires": 4000 * MS})).next()
+
+
+async def other_waits(probe: Probe, name: str) -> Any:
+    """What is pending follows another ack_wait."""
+    await probe.stream(name, 2)
+    await probe.consumer(name, "c", ack_wait=3_600_000 * MS)
+    inbox = await probe.pull(name, "c", b"2")
+    first = [await inbox.next(), await inbox.next()]
+    await probe.consumer(name, "c", ack_wait=300 * MS)
+    inbox = await probe.pull(name, "c", {"batch": 2, "expires": 4000 * MS})
+    return first, [await inbox.next(), await inbox.next()]
+
+
+async def other_deliver_subject(probe: Probe, name: str) -> Any:
+    """Whoever listens at the new one gets what is pending."""
+    await probe.stream(name, 3)
+    config = {"ack_wait": 3_600_000 * MS, "max_ack_pending": 2}
+    before = await probe.inbox(f"one.{name}")
+    await probe.consumer(name, "c", deliver_subject=f"one.{name}", **config)
+    first = [await before.next(), await before.next()]
+    await before.close()
+    after = await probe.inbox(f"two.{name}")
+    await probe.consumer(name, "c", deliver_subject=f"two.{name}", **config)
+    return first, [await after.next(), await after.next()], await after.rest()
+
+
+async def unwanted_roll_ups(probe: Probe, name: str) -> Any:
+    """They are not stored, and remove what they would replace all the same."""
+    await probe.stream(name, retention="interest", allow_rollup_hdrs=True)
+    await probe.consumer(name, "c", filter_subject=f"{name}.0")
+    await probe.fill(name, 4)
+    for rolls in ("all", "sub"):
+        await probe.client.request(f"{name}.1", headers={"Nats-Rollup": rolls}, timeout=ANSWER_SECONDS)
+    return await _kept(probe, name)
+
+
+async def work_queue_with_a_mirror(probe: Probe, name: str) -> Any:
+    """A message stays until both its worker and the mirror's consumer are done with it."""
+    await probe.stream(name, retention="workqueue")
+    await probe.consumer(name, "c")
+    mirror = await probe.inbox(f"to.{name}")
+    config = {"ack_policy": "none", "deliver_subject": f"to.{name}", "direct": True}
+    answer = await probe.api(f"CONSUMER.CREATE.{name}", {"stream_name": name, "config": config})
+    await probe.fill(name, 1)
+    await mirror.next()
+    seen: list[Any] = ["error" in answer, await _kept(probe, name)]
+    found = await (await probe.pull(name, "c")).raw()
+    seen += [await probe.ack(found.reply), await _kept(probe, name)]
+    await mirror.close()
+    await probe.fill(name, 1, 1)
+    found = await (await probe.pull(name, "c")).raw()
+    return [*seen, await probe.ack(found.reply), await _kept(probe, name)]
+
+
+async def consumer_limits_updates(probe: Probe, name: str) -> Any:
+    """Which consumers an update of a stream's consumer_limits has to spare."""
+    await probe.stream(name)
+    await probe.consumer(name, "a", max_ack_pending=5)
+    await probe.consumer(name, "b", max_ack_pending=50, inactive_threshold=3_600_000 * MS)
+    seen: list[Any] = []
+    for bounds in (
+        {"max_ack_pending": 20}, {"max_ack_pending": 50}, {"inactive_threshold": 60_000 * MS},
+        {"max_ack_pending": 50, "inactive_threshold": 60_000 * MS}, {"inactive_threshold": 3_600_000 * MS},
+        {"max_ack_pending": 60, "inactive_threshold": 7_200_000 * MS}, {"max_ack_pending": 60}, {},
+    ):  # fmt: skip
+        config = {"name": name, "subjects": [f"{name}.>"], "storage": "file", "consumer_limits": bounds}
+        answer = await probe.api(f"STREAM.UPDATE.{name}", config)
+        seen.append((bounds, answer.get("error"), answer.get("config", {}).get("consumer_limits")))
+        info = await probe.api(f"STREAM.INFO.{name}")
+        seen.append(info["config"]["consumer_limits"])
+    return seen
+
+
+async def pulls_at_the_pace_of_the_past(probe: Probe, name: str) -> Any:
+    """Replay policy original holds for pulls, too."""
+    await probe.stream(name, 1)
+    await asyncio.sleep(1)
+    await probe.fill(name, 1, 1)
+    await probe.consumer(name, "c", replay_policy="original")
+    inbox = await probe.pull(name, "c", {"batch": 3, "expires": 4000 * MS})
+    seen: list[Any] = [await inbox.next(), (await probe.state(name, "c"))["delivered"]]
+    seen += [await inbox.next(), (await probe.state(name, "c"))["delivered"]]
+    await probe.fill(name, 1, 2)
+    return [*seen, await inbox.next()]
+
+
 LIFE_SCENARIOS: tuple[Scenario, ...] = (
     pause_requests, pause_in_create, pause_and_pulls, pause_ends, pause_and_push, reset_requests, reset_by_policy,
     reset_while_pending, reset_and_retention, retention_updates, reset_of_push, listeners, group_listeners,
+    late_nak, other_waits, other_deliver_subject, unwanted_roll_ups, work_queue_with_a_mirror, consumer_limits_updates,
+    pulls_at_the_pace_of_the_past,
 )  # fmt: skip
