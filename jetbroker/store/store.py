@@ -447,14 +447,16 @@ class Store:
 
     async def delete_stream(self, account: str, name: str) -> None:
         """Remove a stream; it cannot come back once this returns. Raises StorageError."""
-        offline = self._offline.pop((account, name), None)
+        offline = self._offline.get((account, name))
         if offline is not None:
             await self._remove_directory(account, offline.directory)
+            self._offline.pop((account, name), None)
             return
         log = self._logs.pop((account, name))
         for key in [key for key in self._state_logs if key[:2] == (account, name)]:
             self._state_logs.pop(key).abandon()
-        await log.close()
+        with suppress(StorageError):  # what could not be written is not missed
+            await log.close()
         if isinstance(log, FileLog):
             self.file_totals.discount(log)
             await self._packer.leave(log)

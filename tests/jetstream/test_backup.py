@@ -18,7 +18,9 @@ from nats.aio.msg import Msg
 
 from jetbroker import limits
 from jetbroker.config.options import AccountJetStreamOptions
+from jetbroker.errors import StorageError
 from jetbroker.jetstream.account import JetStream
+from jetbroker.jetstream.backup import snapshot
 from jetbroker.jetstream.backup.archive.blocks import ArchiveError
 from jetbroker.jetstream.backup.archive.tar import Begin, TarReader
 from jetbroker.jetstream.backup.restore import Restore
@@ -29,7 +31,7 @@ from jetbroker.jetstream.models.contracts import ServerInfo
 from jetbroker.jetstream.models.stream_config import check_stream_config
 from jetbroker.jetstream.timing.work_turns import WorkTurns
 from jetbroker.logs.logger import Logger
-from jetbroker.routing.router import Router
+from jetbroker.routing.router import CallbackReceiver, Router
 from jetbroker.store.store import Store
 from jetbroker.tick import Tick
 from jetbroker.turns import at_once
@@ -418,21 +420,58 @@ async def test_chunks_need_an_answer_to_go_to(streams: Streams) -> None:
     assert not streams.client.is_closed
 
 
+class Inside:
+    """JetStream of one account in this process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tick = Tick(asyncio.get_running_loop())
+        self.router = Router("$G", self.tick)
+        self.store = Store.open(str(folder), self.tick)
+        self.warnings: asyncio.Queue[str] = asyncio.Queue()
+        log = cast(Logger, SimpleNamespace(info=str, warn=self.warnings.put_nowait))
+        server = ServerInfo("n", "id", "2.14.5", "")
+        host = Host(self.router, WorkTurns(self.tick), server, log, Advisories(self.router, ""))
+        self.js = JetStream(host, self.store, AccountJetStreamOptions())
+        self.js.start()
+
+    def checked(self, **fields: Any) -> StreamConfig:
+        config: StreamConfig = at_once(check_stream_config(StreamConfig.from_json(fields), self.js.usage.limits))
+        return config
+
+    async def close(self) -> None:
+        self.js.stop()
+        await self.store.close()
+
+
 async def test_very_many_small_chunks_are_bounded_as_few_large_ones(tmp_path: Path) -> None:
-    tick = Tick(asyncio.get_running_loop())
-    store, router = Store.open(str(tmp_path), tick), Router("$G", tick)
-    warnings: asyncio.Queue[str] = asyncio.Queue()
-    log = SimpleNamespace(info=str, warn=warnings.put_nowait)
-    host = Host(router, WorkTurns(tick), ServerInfo("n", "id", "2.14.5", ""), cast(Logger, log), Advisories(router, ""))
-    js = JetStream(host, store, AccountJetStreamOptions())
-    js.start()
-    restore = Restore(js, at_once(check_stream_config(StreamConfig(name="S"), js.usage.limits)), {}, lambda stream: {})
+    inside = Inside(tmp_path)
+    restore = Restore(inside.js, inside.checked(name="S"), {}, lambda stream: {})
     restore.start()
     for _ in range(100_000):  # before anything of it is taken
-        router.publish_bytes(restore.subject.encode(), b"answers", b"", b"x")
-    assert "was sent more than it could take" in await asyncio.wait_for(warnings.get(), 10)
-    js.stop()
-    await store.close()
+        inside.router.publish_bytes(restore.subject.encode(), b"answers", b"", b"x")
+    assert "was sent more than it could take" in await asyncio.wait_for(inside.warnings.get(), 10)
+    await inside.close()
+
+
+async def test_a_backup_of_what_cannot_be_read_tells_its_receiver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> int:
+        raise StorageError("the disk refuses")
+
+    inside = Inside(tmp_path)
+    stream = await inside.js.create_stream(inside.checked(**S, storage="file"))
+    stream.log.append_message(b"s.a", b"x")
+    heard: asyncio.Queue[bytes] = asyncio.Queue()
+    receiver = CallbackReceiver(inside.tick, lambda *message: heard.put_nowait(message[2]))
+    inside.router.subscribe(receiver, b"to")
+    monkeypatch.setattr(snapshot, "_read_on", refuse)
+    await snapshot.Snapshot(inside.js, stream, snapshot.SnapshotRequest(deliver_subject="to"), {}).prepare({})
+    status = await asyncio.wait_for(heard.get(), 10)
+    assert status == b"NATS/1.0 500 the stream's messages cannot be read\r\n\r\n"
+    warning = "Snapshot of stream '$G > S' ended: 500 the stream's messages cannot be read (the disk refuses)"
+    assert inside.warnings.get_nowait() == warning
+    await inside.close()
 
 
 async def test_limits_hold_for_what_arrives(tmp_path: Path) -> None:

@@ -130,3 +130,17 @@ def test_thousands_that_name_subjects_in_one_turn_get_each_its_own_answer() -> N
     missing = b"NATS/1.0 404 Message Not Found"
     expected = [b"NATS/1.0%d" % key if key < 2000 else missing for key in asked]
     assert direct.heard == list(enumerate(expected))
+
+
+def test_the_last_message_is_found_although_all_are_replaced_meanwhile() -> None:
+    direct = Direct()
+    for number in range(20_000):
+        direct.log.append_message(b"s.%d" % number, b"old")
+    direct.ask(1, last_by_subj="s.*")
+    direct.tick.run()
+    assert direct.heard == []
+    for number in range(20_000):
+        direct.log.append_message(b"s.%d" % number, b"new")
+        direct.log.remove(number + 1)
+    direct.loop.run()
+    assert direct.heard == [(1, b"NATS/1.0new")]

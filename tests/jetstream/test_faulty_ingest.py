@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from jetbroker.errors import StorageError
 from jetbroker.store.store import Store
 from tests.store.support import ACCOUNT, FaultyDisk, Told, kill, walk, works
 from tests.support.streams import ANSWER_SECONDS, StreamBench, stream_config
@@ -219,4 +220,34 @@ async def test_a_time_to_live_that_was_up_while_nothing_could_be_read_ends_after
     await faulty.refuses(2)
     await faulty.heals()
     await faulty.until(SUBJECTS * EACH + 1)
+    await faulty.close()
+
+
+async def test_schedules_that_a_start_could_not_read_are_found_when_they_can_be_read(tmp_path: Path) -> None:
+    faulty = Faulty(tmp_path, allow_msg_schedules=True)
+    await faulty.start()
+    block = b"NATS/1.0\r\nNats-Schedule: @at 2090-01-01T00:00:00Z\r\nNats-Schedule-Target: s.t\r\n\r\n"
+    await faulty.bench.ask("s.0", b"", block)
+    faulty.bench.stream.stop()
+    await faulty.store.close()
+    faulty.open("read", "open")
+    await faulty.refuses(1)
+    assert faulty.bench.stream.waiting_schedules() == 0
+    await faulty.heals()
+    async with asyncio.timeout(20):
+        while faulty.bench.stream.waiting_schedules() < 1:
+            await asyncio.sleep(0.01)
+    assert (faulty.bench.warnings, faulty.reported) == ([], [])
+    await faulty.close()
+
+
+async def test_a_message_whose_bytes_cannot_be_overwritten_is_removed_all_the_same(tmp_path: Path) -> None:
+    faulty = Faulty(tmp_path)
+    await faulty.start()
+    faulty.disk.broken = {"write"}
+    with pytest.raises(StorageError):
+        faulty.bench.stream.delete_message(1, True)
+    assert (faulty.log.first_seq, faulty.log.messages) == (2, SUBJECTS * EACH - 1)
+    await faulty.heals()
+    assert faulty.reported == []
     await faulty.close()

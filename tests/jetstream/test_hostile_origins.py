@@ -10,8 +10,9 @@ import orjson
 import pytest
 
 from jetbroker.jetstream.sourcing.origin_answers import AnswerError, read_answer
-from jetbroker.jetstream.sourcing.origin_ingest import last_positions
+from jetbroker.jetstream.sourcing.positions import last_positions
 from jetbroker.routing.router import CallbackReceiver
+from jetbroker.turns import at_once
 from tests.jetstream.test_origin_life import ANSWER_SECONDS, KINDS, PlayedOrigin, open_stream, origin_of
 from tests.jetstream.test_ttl import header
 from tests.support.streams import StreamBench
@@ -139,7 +140,22 @@ async def test_a_published_position_cannot_keep_a_stream_from_starting(tmp_path:
     stream = bench.open(storage="file")
     for value in (f"O {position} > >", f"O {position}"):
         await bench.ask("s.a", b"", header(Nats_Stream_Source=value))
-    assert last_positions(stream.log, {"O > >"}, 0) == {}
+    assert at_once(last_positions(stream.log, {"O > >"}, 0)) == {}
     await bench.ask("s.a", b"", header(Nats_Stream_Source="O 7 > > s.a"))
-    assert last_positions(stream.log, {"O > >"}, 0) == {"O > >": 7}
+    assert at_once(last_positions(stream.log, {"O > >"}, 0)) == {"O > >": 7}
+    await bench.close()
+
+
+@pytest.mark.parametrize("storage", ["file", "memory"])
+async def test_positions_are_found_beyond_a_gap_that_nobody_could_count_through(tmp_path: Path, storage: str) -> None:
+    bench = StreamBench(tmp_path)
+    stream = bench.open(storage=storage)
+    await bench.ask("s.a", b"", header(Nats_Stream_Source="O 7 > > s.a"))
+    stream.log.skip_to(2**52)
+    await bench.ask("s.a", b"", header(A="b"))
+    await bench.ask("s.a", b"x")
+    steps = list(last_positions(stream.log, {"O > >", "P > >"}, 0))
+    assert len(steps) <= 3
+    assert at_once(last_positions(stream.log, {"O > >", "P > >"}, 0)) == {"O > >": 7}
+    assert at_once(last_positions(stream.log, {"O > >"}, 1)) == {}
     await bench.close()

@@ -13,7 +13,7 @@ import pytest
 
 from jetbroker.routing.router import CallbackReceiver
 from tests.store.support import FaultyDisk
-from tests.support.streams import StreamBench
+from tests.support.streams import StreamBench, stream_config
 
 REPUBLISH = {"republish": {"src": ">", "dest": "re.>"}}
 BLOCK = b"NATS/1.0\r\nNats-Stream: S\r\nNats-Subject: %b\r\nNats-Sequence: %d\r\nNats-Time-Stamp: "
@@ -156,3 +156,15 @@ async def test_a_destination_that_is_no_subject_is_left_out(bench: StreamBench) 
     await asyncio.sleep(0)
     assert [subject for subject, _, _ in found] == [b"re.a.b.x"]
     assert len(bench.warnings) == 1 and "'re..x'" in bench.warnings[0]
+
+
+async def test_no_subject_is_without_its_stream_while_that_is_changed(bench: StreamBench) -> None:
+    stream = bench.open(subjects=["s.a", "t.>"])
+    await bench.ask("s.a")
+    changed = stream_config(subjects=["s.a", "t.>"], **REPUBLISH)
+    for _ in stream.applying(changed):
+        assert bench.router.interested(b"s.a") and bench.router.interested(b"t.x")
+    heard = listen(bench)
+    await bench.ask("s.a")
+    await bench.settle()
+    assert [subject for subject, _, _ in heard] == [b"re.s.a"]

@@ -301,9 +301,9 @@ async def _message_delete(js: JetStream, request: Request) -> dict[str, Any]:
         raise api_error("stream_sealed")
     if stream.config.deny_delete:
         raise api_error("stream_msg_delete_failed", err="message delete not permitted")
-    if not stream.delete_message(asked.seq, not asked.no_erase):
-        _refuse_delete(stream, asked.seq)
     try:
+        if not stream.delete_message(asked.seq, not asked.no_erase):
+            _refuse_delete(stream, asked.seq)
         await stream.commit()
     except StorageError as error:
         raise api_error("stream_msg_delete_failed", err=str(error)) from error

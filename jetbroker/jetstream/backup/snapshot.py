@@ -34,6 +34,7 @@ _DONE = b"NATS/1.0 204\r\n\r\n"
 _NO_INTEREST = b"NATS/1.0 408 No Interest\r\n\r\n"
 _NO_ANSWER = b"NATS/1.0 408 No Flow Response\r\n\r\n"
 _DELETED = b"NATS/1.0 500 stream deleted\r\n\r\n"
+_UNREADABLE = b"NATS/1.0 500 the stream's messages cannot be read\r\n\r\n"
 
 
 @dataclass
@@ -148,19 +149,30 @@ class Snapshot:
         least = asyncio.get_running_loop().time() + _LEAST_SECONDS
         await outlet.await_interest()
         try:
-            async with aclosing(_one_ahead(self._archive())) as pieces:
-                async for piece in pieces:
-                    await outlet.send(piece)
-                    if self._js.streams.get(self._stream.name) is not self._stream:
-                        raise _BrokenError(_DELETED)
+            await self._send_archive(outlet)
             await asyncio.sleep(least - asyncio.get_running_loop().time())
         except _BrokenError as broken:
-            self._js.log.warn(f"Snapshot of stream {self._who} ended: {broken}")
+            why = f" ({broken.__cause__})" if broken.__cause__ is not None else ""
+            self._js.log.warn(f"Snapshot of stream {self._who} ended: {broken}{why}")
             outlet.end(broken.status)
         else:
             outlet.end()
         finally:
             outlet.close()
+
+    async def _send_archive(self, outlet: "_Outlet") -> None:
+        """Raises _BrokenError."""
+        try:
+            async with aclosing(_one_ahead(self._archive())) as pieces:
+                async for piece in pieces:
+                    await outlet.send(piece)
+                    if self._is_gone():
+                        raise _BrokenError(_DELETED)
+        except StorageError as error:
+            raise _BrokenError(_DELETED if self._is_gone() else _UNREADABLE) from error
+
+    def _is_gone(self) -> bool:
+        return self._js.streams.get(self._stream.name) is not self._stream
 
     async def _archive(self) -> AsyncIterator[S2Writer]:
         """The archive in pieces of a few megabytes, two at most at a time: the third is written over the first."""

@@ -72,6 +72,7 @@ cdef class Schedules(Worker):
     cdef Py_ssize_t void               # schedules that were found void
     cdef list unconfirmed              # (sequence of the message made, of its schedule, when) not committed yet
     cdef FlaggedWalk unread            # schedules stored before the start and not found yet; None: there are none
+    cdef int64_t retry_ns              # a read was refused: the log is not read on before
     cdef int64_t stored_before_ns      # time of the last message at the start
 
     def __init__(self, Ingest ingest not None) -> None:
@@ -142,9 +143,13 @@ cdef class Schedules(Worker):
                     self._put(seq, when)   # what it made is gone
             else:
                 self.unconfirmed.append((made, seq, when))
-        for seq in restored:
-            if seq not in self.due:
-                self._restore(seq)
+        try:
+            for seq in restored:
+                if seq not in self.due:
+                    self._restore(seq)
+        except StorageError:
+            self.unread = FlaggedWalk(self.log, FLAG_SCHEDULE)  # they are found again when they can be read
+            self._read_later()
         self._watch()
 
     cdef int _make_void(self, uint64_t seq, object why) except -1:
@@ -170,7 +175,13 @@ cdef class Schedules(Worker):
 
     cdef int _watch(self) except -1:
         """Have the timer run for what is due next."""
-        return self.timer.set(self.heap[0][0] if self.heap else 0) if self.running else 0
+        cdef int64_t when
+        if not self.running:
+            return 0
+        when = self.heap[0][0] if self.heap else 0
+        if self.unread is not None and self.retry_ns and (not when or self.retry_ns < when):
+            when = self.retry_ns
+        return self.timer.set(when)
 
     cdef bint work(self, int64_t until_ns) except -1:
         cdef bint more
@@ -267,21 +278,38 @@ cdef class Schedules(Worker):
     # --- after a start ---
 
     cdef bint _read_log(self, int64_t until_ns) except -1:
-        """Find some more of the schedules that were stored before the start; True: not yet all."""
+        """Find some more of the schedules that were stored before the start; True: not yet all that can be read now."""
         cdef StoredMessage message
-        cdef Py_ssize_t left = SLOTS_AT_ONCE
+        cdef uint64_t at
+        cdef Py_ssize_t left
+        if wall_clock_ns() < self.retry_ns:
+            return False
         while self.unread.limit and monotonic_ns() < until_ns:
             left = SLOTS_AT_ONCE
-            if self.unread.find(&left, &message) and message.seq not in self.due:
-                self._restore(message.seq)
+            at = self.unread.start
+            try:
+                if self.unread.find(&left, &message) and message.seq not in self.due:
+                    at = message.seq
+                    self._restore(at)
+            except StorageError:
+                self.unread.go_back(at)
+                self._read_later()
+                return False
         if self.unread.limit:
             return True
         self.unread = None
         return False
 
+    cdef int _read_later(self) except -1:
+        self.retry_ns = wall_clock_ns() + SECOND_NS
+        return 0
+
     cdef int _restore(self, uint64_t seq) except -1:
+        """Find out when it is due; void where that cannot be told. Raises StorageError."""
         try:
             self._find_due(seq)
+        except StorageError:
+            raise
         except Exception as error:
             self._make_void(seq, error)
         return 0

@@ -26,7 +26,6 @@ from jetbroker.wire.headers cimport find_header
 from jetbroker.wire.message cimport Message
 
 from jetbroker import limits
-from jetbroker.bounds import decimal
 from jetbroker.errors import StorageError
 from jetbroker.jetstream.models.errors import api_error
 from jetbroker.wire.subjects import valid_literal
@@ -424,31 +423,16 @@ cdef class OriginIngest(Receiver):
         self.moved = False             # nor does it wait to be recorded
 
 
-def last_positions(StreamLog log not None, set names not None, uint64_t above) -> dict[str, int]:
-    """For each source of these index names the origin's sequence of its last message that is stored above `above`.
+def source_of(StreamLog log not None, uint64_t seq) -> list[str] | None:
+    """The words of a message's Nats-Stream-Source: stream, sequence there, filter, destination, subject.
 
-    Looks backwards and stops when all are found. A header of nats-server before 2.10 names the stream only.
+    None: it has none. The header of nats-server before 2.10 has the first two only.
     """
     cdef StoredMessage stored
     cdef const char* value = NULL
     cdef Py_ssize_t n = 0
-    cdef uint64_t seq = log.last_seq
-    cdef dict found = {}
-    cdef list words
-    cdef dict shown = {tuple(name.split(" ")[:3]): name for name in names}
-    while seq > above and seq >= log.first_seq and len(found) < len(names):
-        if log.read(seq, &stored) == READ_OK and stored.headers_len and find_header(
-                stored.headers, stored.headers_len, PyBytes_AS_STRING(SOURCE_HEADER), PyBytes_GET_SIZE(SOURCE_HEADER),
-                &value, &n):
-            words = value[:n].decode("utf-8", "replace").split(" ", 4)
-            position = decimal(words[1], limits.STREAM_SKIP_SEQUENCE) if len(words) > 1 else None
-            if position is not None and len(words) >= 4:
-                name = shown.get((words[0], words[2], words[3]))
-                if name is not None:
-                    found.setdefault(name, position)
-            elif position is not None and len(words) == 2:
-                for name in names:
-                    if name.startswith(words[0] + " "):
-                        found.setdefault(name, position)
-        seq -= 1
-    return found
+    if log.read(seq, &stored) != READ_OK or not stored.headers_len or not find_header(
+            stored.headers, stored.headers_len, PyBytes_AS_STRING(SOURCE_HEADER), PyBytes_GET_SIZE(SOURCE_HEADER),
+            &value, &n):
+        return None
+    return value[:n].decode("utf-8", "replace").split(" ", 4)

@@ -26,14 +26,16 @@ from jetbroker.jetstream.models.errors import ApiError, api_error
 from jetbroker.jetstream.models.names import random_name, short_hash
 from jetbroker.jetstream.models.origin_config import index_name
 from jetbroker.jetstream.sourcing.origin_answers import AnswerError, ConsumerAnswer, read_answer
-from jetbroker.jetstream.sourcing.origin_ingest import OriginIngest, last_positions
+from jetbroker.jetstream.sourcing.origin_ingest import OriginIngest
 from jetbroker.jetstream.sourcing.patience import Patience
+from jetbroker.jetstream.sourcing.positions import last_positions
 from jetbroker.jetstream.streams.direct import DirectGet
 from jetbroker.jetstream.streams.stream import Stream
 from jetbroker.routing.router import CallbackReceiver
 from jetbroker.routing.subscription import Subscription
 from jetbroker.routing.transform import Transform
 from jetbroker.store.log.statelog import StateLog
+from jetbroker.turns import Steps, at_once
 
 API_PREFIX = "$JS.API"
 DIRECT_QUEUE = b"_sys_"
@@ -353,8 +355,8 @@ class Origins:
         self._positions: dict[str, int] = {}
         self._is_read = False
 
-    def follow(self, config: StreamConfig) -> None:
-        """Have the origins that the configuration names, and no others."""
+    def following(self, config: StreamConfig) -> Steps[None]:
+        """Have the origins that the configuration names, and no others, in steps."""
         if self.mirror is not None and config.mirror is None:
             self._drop(self.mirror)
             self.mirror = None
@@ -365,7 +367,9 @@ class Origins:
         for name in self.sources.keys() - wanted.keys():
             self._drop(self.sources.pop(name))
         if wanted and not self._is_read:
-            self._read_positions(set(wanted))
+            yield from self._read_positions(set(wanted))
+            if not self.stream.running:
+                return
         present, self.sources = self.sources, {}
         for name, source in wanted.items():
             found = present.get(name)
@@ -443,7 +447,8 @@ class Origins:
         for origin in self.all():
             base, position = origin.ingest.write_failed(first_lost)
             if origin.name:
-                position = last_positions(self.stream.log, {origin.name}, base).get(origin.name, position)
+                found = at_once(last_positions(self.stream.log, {origin.name}, base))
+                position = found.get(origin.name, position)
                 self._positions[origin.name] = position
             origin.ingest.go_back(position)
         self.moved.clear()
@@ -478,9 +483,8 @@ class Origins:
             # nothing is lost: the log only goes on growing
             self.host.log.warn(f"Stream '{self.host.account_name} > {self.stream.name}': {error}")
 
-    def _read_positions(self, wanted: set[str]) -> None:
+    def _read_positions(self, wanted: set[str]) -> Steps[None]:
         """Where each source stands: by the records, and by the messages that were stored after them."""
-        self._is_read = True
         last = self.stream.log.last_seq
         above = 0
         for entry in self._log.recovered if self._log is not None else ():
@@ -488,8 +492,8 @@ class Origins:
             if record["at"] <= last:
                 above = record["at"]
                 self._positions |= record["of"]
-        found = last_positions(self.stream.log, wanted, above) if last else {}
-        self._positions |= found
+        self._positions |= yield from last_positions(self.stream.log, wanted, above)
+        self._is_read = True
         if self._log is not None:
             self._log.recovered.clear()
             self._rewrite(last)

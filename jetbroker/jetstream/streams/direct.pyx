@@ -15,6 +15,7 @@ from jetbroker.clock cimport monotonic_ns
 from jetbroker.jetstream.publish.headers cimport append_header, append_number, append_time, begin_block
 from jetbroker.routing.router cimport Router, charge_publisher, get_origin
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
+from jetbroker.store.log.flagged cimport is_stored
 from jetbroker.store.log.segmented cimport SegmentedLog
 from jetbroker.store.log.stream_log cimport (
     READ_DAMAGED, READ_MISSING, READ_OK, StoredMessage, SubjectFilter, SubjectState,
@@ -435,6 +436,12 @@ cdef class DirectGet(Receiver):
         if self.collector is job:
             self.collector = None
         if job.single:
+            if job.last_seq and not is_stored(self.log, job.last_seq):
+                # it was replaced while others were looked at
+                job.up_to = self.log.last_seq
+                job.last_seq = 0
+                job.position = 0
+                return False
             self._send_one(job, job.last_seq)
             return True
         if len(job.found) > MAX_MULTI_LAST:

@@ -21,7 +21,7 @@ from jetbroker.store.log.segmented cimport SegmentedLog
 from jetbroker.store.log.stream_log cimport (
     READ_MISSING, LogObserver, StoredMessage, StreamLog, SubjectFilter,
 )
-from jetbroker.store.log.slices cimport subject_of
+from jetbroker.store.log.slices cimport holds, subject_of
 from jetbroker.tick cimport PHASE_CONSUMERS, PHASE_EVENTS, TickTask
 
 from jetbroker import limits
@@ -95,7 +95,9 @@ cdef class Stream(LogObserver):
         if self.config.first_seq and self.log.last_seq == 0 and self.log.first_seq == 0:
             self.log.skip_to(self.config.first_seq)
         yield from self._subscribe(self.config)
-        self._follow_origins(self.config)
+        yield from self._follow_origins(self.config)
+        if not self.running:
+            return
         self._follow_chain(self.config)
         self._resume_retention()
         self.ingest.dedup.on_first = self._on_first_id
@@ -152,9 +154,7 @@ cdef class Stream(LogObserver):
         What is beyond its limits stays for removals.enforce_limits() to remove.
         """
         own_subjects = yield from subject_filter_steps(patterns_of(config))
-        if (config.subject_transform, config.republish) != (self.config.subject_transform, self.config.republish):
-            # what the router's routes keep for the ingest was worked out with the old ones
-            yield from self._unsubscribe(list(self.subscriptions))
+        before = self.config.subject_transform, self.config.republish
         retention = self.retention
         self._take(config, own_subjects)
         if self.retention != retention:
@@ -163,8 +163,12 @@ cdef class Stream(LogObserver):
             self._resume_retention()
         if not self.running:
             return False
+        if (config.subject_transform, config.republish) != before:
+            yield from self._resubscribe()
         yield from self._subscribe(config)
-        self._follow_origins(config)
+        yield from self._follow_origins(config)
+        if not self.running:
+            return False
         self._follow_chain(config)
         if self.ingest.schedules is not None:
             self.ingest.schedules.start()
@@ -228,6 +232,15 @@ cdef class Stream(LogObserver):
                 self.router.unsubscribe(subscription)
             self.direct_subscriptions = []
 
+    def _resubscribe(self):
+        """Have what the router's routes keep for the ingest worked out anew, in steps; no subject is ever without it."""
+        for number, subject in enumerate(list(self.subscriptions)):
+            if subject in self.subscriptions:
+                self.router.unsubscribe(self.subscriptions[subject])
+                self.subscriptions[subject] = self.router.subscribe(self.ingest, subject)
+            if number % SUBSCRIBED_AT_ONCE == 0:
+                yield
+
     def _unsubscribe(self, subjects):
         """Take these of the router's subscriptions back, in steps."""
         for number, subject in enumerate(subjects):
@@ -235,12 +248,12 @@ cdef class Stream(LogObserver):
             if number % SUBSCRIBED_AT_ONCE == 0:
                 yield
 
-    def _follow_origins(self, config: object) -> None:
+    def _follow_origins(self, config: object):
         if config.mirror is None and not config.sources and self.origins is None:
             return
         if self.origins is None:
             self.origins = self.make_origins(self)
-        self.origins.follow(config)
+        yield from self.origins.following(config)
 
     # --- a tamper-evident stream ---
 
@@ -339,15 +352,19 @@ cdef class Stream(LogObserver):
         self.wake_consumers()
 
     def delete_message(self, seq: int, erase: bool = True) -> bool:
-        """Remove one message, its bytes too when `erase`; False when it is not there. Durable after `commit`."""
+        """Remove one message, its bytes too when `erase`; False when it is not there. Durable after `commit`.
+
+        Raises StorageError when it is removed, and its bytes could not be overwritten.
+        """
         cdef StreamConsumer consumer
         cdef bytes subject = subject_of(self.log, seq)
-        if not self.log.remove(seq, erase):
-            return False
-        for consumer in self.ingest.interest.consumers:
-            consumer.on_removed(seq, subject, False)
-        self.wake_consumers()
-        return True
+        try:
+            return self.log.remove(seq, erase)
+        finally:
+            if subject and not holds(self.log, seq):
+                for consumer in self.ingest.interest.consumers:
+                    consumer.on_removed(seq, subject, False)
+                self.wake_consumers()
 
     def waiting_for_expiry(self) -> int:
         """How many entries the stream keeps of messages that have a TTL; some may be of messages that are gone."""
@@ -422,7 +439,8 @@ cdef class Stream(LogObserver):
         cdef StreamConsumer other
         if self.retention == RETAIN_LIMITS:
             return 0
-        if self.retention == RETAIN_INTEREST:
+        # in a work queue only mirrors and sources want what another consumer wants as well
+        if self.retention == RETAIN_INTEREST or self.unlisted:
             for other in self.ingest.interest.consumers:
                 if other is not consumer and other.needs(seq):
                     return 0

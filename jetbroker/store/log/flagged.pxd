@@ -13,6 +13,8 @@ cdef class FlaggedWalk:
 
     # The next one, while `left` slots are not used up; False: not now, and `limit` says whether ever.
     cdef bint find(self, Py_ssize_t* left, StoredMessage* out) except -1
+    # Find what stands from `seq` on once more.
+    cdef int go_back(self, uint64_t seq) except -1
 
 
 # Is there a live message of this sequence? Reads nothing from disk.

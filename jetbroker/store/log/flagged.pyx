@@ -66,6 +66,11 @@ cdef class FlaggedWalk:
                 return True
         return False
 
+    cdef int go_back(self, uint64_t seq) except -1:
+        self.start = seq
+        self.limit = max(self.limit, seq)
+        return 0
+
 
 cdef bint is_stored(StreamLog log, uint64_t seq) except -1:
     cdef Segment segment = (<SegmentedLog?>log).segment_of(seq)

@@ -625,15 +625,17 @@ cdef class SegmentedLog(StreamLog):
         self.load(segment)
         self.note_removed(seq, seq)
         self.forget_message(segment, slot)
-        if erase:
-            self.erase_slot(segment, slot)
-        if seq == self.first_seq:
-            self.advance_first()
-        if segment.live == 0 and segment is not self.active:
-            self.drop_dead_segments()
-        else:
-            self.after_removal(segment)
-        self.changed()
+        try:
+            if erase:
+                self.erase_slot(segment, slot)
+        finally:                       # it is gone, whatever becomes of its bytes
+            if seq == self.first_seq:
+                self.advance_first()
+            if segment.live == 0 and segment is not self.active:
+                self.drop_dead_segments()
+            else:
+                self.after_removal(segment)
+            self.changed()
         return True
 
     cdef int evict_first(self) except -1:

@@ -6,6 +6,7 @@ A walk goes on by sequence: between two pieces messages come and go, and segment
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint32_t, uint64_t
 
+from jetbroker.store.format.records cimport SIZE_HAS_HEADERS
 from jetbroker.store.log.stream_log cimport StreamLog, SubjectFilter, SubjectState
 from jetbroker.store.log.segment cimport Segment, SubjectSet
 from jetbroker.store.log.segmented cimport SegmentedLog
@@ -102,6 +103,30 @@ def walk_back(SegmentedLog log not None, SubjectFilter filter not None, uint64_t
     while slot >= 0 and slots > 0 and found < wanted:
         if not segment.is_dead(slot) and matches_at(filter, segment, ids, slot):
             found += 1
+        slot -= 1
+        slots -= 1
+    return found, segment.first_seq + slot + 1
+
+
+def with_headers_before(SegmentedLog log not None, uint64_t below, Py_ssize_t slots):
+    """The messages with headers among the next sequences below `below`, newest first; looks at most at `slots`.
+
+    Returns them and the lowest sequence looked at; ([], 0): there are no more messages.
+    """
+    cdef list found = []
+    cdef Py_ssize_t i = log.index_of(below - 1) if below else -1
+    cdef Py_ssize_t slot
+    cdef Segment segment
+    while i >= 0 and (<Segment>log.segments[i]).live == 0:
+        i -= 1
+    if i < 0:
+        return found, 0
+    segment = <Segment>log.segments[i]
+    log.load(segment)
+    slot = <Py_ssize_t>min(below - 1 - segment.first_seq, <uint64_t>(segment.slots - 1))
+    while slot >= 0 and slots > 0:
+        if not segment.is_dead(slot) and segment.sizes[slot] & SIZE_HAS_HEADERS:
+            found.append(segment.first_seq + slot)
         slot -= 1
         slots -= 1
     return found, segment.first_seq + slot + 1
