@@ -51,6 +51,7 @@ class Remote:
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
         self._lost = asyncio.Event()
+        self._dialled: Link | None = None  # the newest link, whether or not it has opened
 
     # --- life ---
 
@@ -120,7 +121,7 @@ class Remote:
         peer = Peer(dialled=self, account=account, stage=Stage.INFO_DUE, is_spoke=not self.options.hub)
         peer.isolated = self.options.isolate_leafnode_interest or self.server.leafnodes.isolate_leafnode_interest
         self._lost.clear()
-        link = self.leafs.new_link(peer)
+        link = self._dialled = self.leafs.new_link(peer)
         if url.is_websocket:
             link.kind = WEBSOCKET
         dialling = loop.create_task(loop.create_connection(lambda: self._protocol(link, url), url.host, url.port))
@@ -163,10 +164,11 @@ class Remote:
         link.close("Read Error")
 
     def lost(self, link: Link) -> None:
-        """It is gone; the next attempt begins after a while, unless another link has begun meanwhile."""
-        if self.link is not None and self.link is not link:
+        """It is gone; the next attempt begins after a while, unless that is under way already."""
+        if self.link is link:
+            self.link = None
+        if self._dialled is not link:
             return
-        self.link = None
         if not self.delay:
             pause = self.server.leafnodes.reconnect or limits.LEAF_RECONNECT_SECONDS
             self.delay = pause + random.uniform(0.0, pause)

@@ -70,7 +70,7 @@ cdef class Router:
     cdef object sublist                # the trie (routing/sublist.pyx)
     cdef Slots routes                  # of Route, by the hash of the subject: one that is not there costs one look
     cdef readonly uint32_t route_count
-    cdef readonly Py_ssize_t receivers # of all of them together
+    cdef readonly Py_ssize_t receivers  # of all of them together
     cdef CachedRoute* cached           # all of them, close together: what a wildcard subscription looks through
     cdef uint32_t cached_capacity
     cdef uint32_t clock_hand           # where eviction goes on

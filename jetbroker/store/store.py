@@ -425,6 +425,14 @@ class Store:
         self.disk.rename(hidden, directory)
         self.disk.sync_directory(os.path.dirname(directory))
 
+    def _hide_directory(self, directory: str, gone: str) -> bool:
+        """Give what is to be removed another name; False: an earlier try has, and the next start removes it."""
+        is_there = os.path.isdir(directory)
+        if is_there:
+            self.disk.rename(directory, gone)
+        self.disk.sync_directory(os.path.dirname(directory))
+        return is_there
+
     def _make_account(self, account: str) -> None:
         directory = self._account_directory(account)
         if os.path.exists(f"{directory}/account.json"):
@@ -465,8 +473,8 @@ class Store:
 
     async def _remove_directory(self, account: str, directory: str) -> None:
         gone = f"{self._account_directory(account)}/.gone-{self.disk.random_bytes(8).hex()}"
-        await self._in_thread(self._publish_directory, directory, gone)
-        await self._in_thread(self._remove_tree, gone)
+        if await self._in_thread(self._hide_directory, directory, gone):
+            await self._in_thread(self._remove_tree, gone)
 
     # --- consumers ---
 

@@ -461,7 +461,7 @@ async def test_a_backup_of_what_cannot_be_read_tells_its_receiver(
 
     inside = Inside(tmp_path)
     stream = await inside.js.create_stream(inside.checked(**S, storage="file"))
-    stream.log.append_message(b"s.a", b"x")
+    cast(Any, stream.log).append_message(b"s.a", b"x")
     heard: asyncio.Queue[bytes] = asyncio.Queue()
     receiver = CallbackReceiver(inside.tick, lambda *message: heard.put_nowait(message[2]))
     inside.router.subscribe(receiver, b"to")

@@ -534,11 +534,16 @@ async def test_a_message_that_nobody_fetches_again_keeps_no_consumer_for_ever(be
 
 async def test_a_message_that_is_to_wait_longer_leaves_the_redeliveries(bench: ConsumerBench) -> None:
     await bench.fill("s.1")
-    bench.consumer(ack_wait=SECOND)
+    consumer = bench.consumer(ack_wait=SECOND)
     (first,) = (await bench.pull()).take()
     await bench.advance(1.1)
     await bench.ack(first, b'-NAK {"delay":60000000000}')
     assert (await bench.pull({"batch": 1, "no_wait": True})).take()[0].status == "404 No Messages"
+    for _ in range(20):
+        await bench.ack(first, b'-NAK {"delay":1}')
+        await bench.advance(0.1)
+        await bench.ack(first, b'-NAK {"delay":60000000000}')
+    assert consumer.standing()[1] == 1
     await bench.advance(59)
     mailbox = await bench.pull({"batch": 1, "expires": 30 * SECOND})
     assert mailbox.take() == []
@@ -587,6 +592,14 @@ async def test_a_work_queue_keeps_a_message_for_mirrors_and_for_workers(tmp_path
     (found,) = (await bench.pull(name="worker")).take()
     await bench.ack(found)
     assert bench.stream.log.messages == 0
+    copied.close()
+    await bench.fill("s.1", "s.2")
+    (found,) = (await bench.pull(name="worker")).take()
+    await bench.ack(found)
+    assert bench.stream.log.messages == 2
+    bench.stream.remove_consumer(bench.stream.consumers["mirror"])
+    await bench.turn()
+    assert bench.stream.log.messages == 1
     await bench.close()
 
 

@@ -544,27 +544,27 @@ def test_a_stream_that_could_not_be_deleted_can_be_deleted_later(tmp_path: Path)
     broken: set[str] = set()
 
     async def play() -> None:
-        store = open_store(str(tmp_path), disk=FaultyDisk(refusing(broken, errno.EIO, "/S")))
+        store = open_store(str(tmp_path), disk=FaultyDisk(refusing(broken, errno.EIO)))
         log: Any = await store.create_stream(ACCOUNT, "S", {"name": "S", "subjects": ["s"]}, "file", 1)
         await log.commit()
         await store.close()
-        store = open_store(str(tmp_path), disk=FaultyDisk(refusing(broken, errno.EIO, "/S")))
+        store = open_store(str(tmp_path), disk=FaultyDisk(refusing(broken, errno.EIO)))
         for file in (*tmp_path.rglob("*.seg"), *tmp_path.rglob("stream.json")):
             file.write_bytes(bytes(100))
         assert store.recover(ACCOUNT) == []
         assert [stream.name for stream in store.offline(ACCOUNT)] == ["S"]
-        broken.add("rename")
-        for _ in range(2):
+        for refused in ("rename", "unlink"):
+            broken.add(refused)
             with pytest.raises(StorageError):
                 await store.delete_stream(ACCOUNT, "S")
-        broken.clear()
+            broken.clear()
         await store.delete_stream(ACCOUNT, "S")
         assert store.offline(ACCOUNT) == []
         log = await store.create_stream(ACCOUNT, "S", {"name": "S", "subjects": ["s"]}, "file", 1)
         broken.update(("write", "fdatasync"))
         log.append_message(b"s", b"x")
         await store.delete_stream(ACCOUNT, "S")
-        assert not list(tmp_path.rglob("*.seg"))
+        assert not list(tmp_path.rglob("S/*.seg"))
         broken.clear()
         await store.close()
 

@@ -509,7 +509,7 @@ cdef class Inactivity:
 
 
 cdef class ReplayPace:
-    """Keeps the distances in time at which messages were stored."""
+    """Keeps the distances in time at which messages were stored; of what is delivered again it is not told."""
 
     def __init__(self, uint64_t until) -> None:
         self.until = until

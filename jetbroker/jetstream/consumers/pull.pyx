@@ -582,7 +582,8 @@ cdef class PullDelivery(Delivery):
             result = self.core.send(request.route, request.leads_inside, &message, again,
                                     request.bytes_left if request.bounded else INT64_MAX, &size)
             if result == SENT_OK:
-                self.replay.sent(message.seq, message.time_ns, self.turn.now_ns)
+                if again == NULL:
+                    self.replay.sent(message.seq, message.time_ns, self.turn.now_ns)
                 self._serve(request, size)
                 count += 1
                 total += size

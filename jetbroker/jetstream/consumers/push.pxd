@@ -64,7 +64,7 @@ cdef class PushDelivery(Delivery):
 
     cdef bint _look(self) except -1
     cdef int64_t _held_back(self, StoredMessage* message) except? -1
-    cdef int _after(self, StoredMessage* message, Py_ssize_t size) except -1
+    cdef int _after(self, Py_ssize_t size) except -1
     cdef int _request_flow(self) except -1
     cdef int flow_answer(self, const Message* msg) except -1
     cdef int _take_flow_ack(self, const Message* msg) except -1

@@ -224,7 +224,9 @@ cdef class PushDelivery(Delivery):
                 # somebody is subscribed, but closed: the route will change
                 self.target.leave()
                 break
-            self._after(&message, size)
+            if again == NULL:
+                self.replay.sent(message.seq, message.time_ns, self.turn.now_ns)
+            self._after(size)
             count += 1
             total += size
         if count:
@@ -243,9 +245,7 @@ cdef class PushDelivery(Delivery):
                 return add_int64(now, wait)
         return due
 
-    cdef int _after(self, StoredMessage* message, Py_ssize_t size) except -1:
-        # its numbers are our own copies, not pointers into the log
-        self.replay.sent(message.seq, message.time_ns, self.turn.now_ns)
+    cdef int _after(self, Py_ssize_t size) except -1:
         self.next_heartbeat_ns = add_int64(self.turn.now_ns, self.heartbeat_ns)
         if self.flow is not None:
             self.flow.sent(size)

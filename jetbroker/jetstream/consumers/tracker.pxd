@@ -14,6 +14,7 @@ cdef enum EntryFlag:
     ENTRY_DELAYED = 4       # its deadline is not that of its last delivery: somebody asked for another one
     ENTRY_EXHAUSTED = 2     # max_deliver reached: remembered, but neither listed nor counted as pending
     ENTRY_HELD = 8          # waits for its dead letter, has no deadline and does not come again
+    ENTRY_PLACED = 16       # has a place in the redelivery queue, which counts only while it is queued
 
 
 cdef struct PendingEntry:
@@ -39,7 +40,7 @@ cdef class PendingMap:
     cdef uint32_t oldest, newest   # ends of the list
     cdef Due* heap                 # deadlines
     cdef Py_ssize_t heap_size, heap_capacity
-    cdef int64_t latest_ns         # the latest deadline that there has been
+    cdef int64_t latest_ns         # no pending entry has had a later deadline
     cdef readonly uint32_t count        # listed entries (num_ack_pending)
     cdef readonly uint32_t exhausted
 
@@ -55,7 +56,7 @@ cdef class PendingMap:
     cdef PendingEntry* next_exhausted(self, PendingEntry* entry) noexcept
     cdef int set_deadline(self, PendingEntry* entry, int64_t when_ns) except -1
     cdef int64_t next_deadline(self) noexcept         # 0: none
-    # Their deadlines were set by hand. Each entry that had one keeps one.
+    # Their deadlines were changed one by one. Each entry that had one keeps one.
     cdef void order_deadlines(self) noexcept
     cdef PendingEntry* pop_due(self, int64_t now_ns) noexcept
     cdef int clear(self) except -1                    # takes no longer when there are many

@@ -358,10 +358,10 @@ cdef class AckTracker:
         return 0
 
     def queue_all(self) -> None:
-        """Everything pending goes out again now."""
+        """Everything pending goes out again now, unless its deliveries are used up."""
         cdef PendingEntry* entry = self.pending.first()
         while entry != NULL:
-            if not entry.flags & (ENTRY_QUEUED | ENTRY_HELD):
+            if not entry.flags & (ENTRY_QUEUED | ENTRY_HELD) and not 0 < self.max_deliver <= entry.count:
                 entry.flags &= ~ENTRY_DELAYED
                 entry.deadline_ns = 0
                 self.queue(entry)
@@ -406,8 +406,7 @@ cdef class AckTracker:
             if wait > 0:
                 self.pending.set_deadline(entry, add_int64(now_ns, wait))
             else:
-                entry.flags |= ENTRY_QUEUED
-                self.redeliveries.push(seq)
+                self.queue(entry)
 
     def rewind(self, uint64_t seq) -> None:
         """Forget everything above stream sequence `seq`: it does not exist any more."""
@@ -471,7 +470,7 @@ cdef class AckTracker:
         self.redeliveries.pop()
         self.delivered_cseq += 1
         entry.count += 1
-        entry.flags &= ~(ENTRY_QUEUED | ENTRY_DELAYED)
+        entry.flags &= ~(ENTRY_QUEUED | ENTRY_DELAYED | ENTRY_PLACED)
         entry.delivered_ns = now_ns
         self.redelivered += entry.count == 2
         if self.batch is not None:
@@ -580,13 +579,12 @@ cdef class AckTracker:
             return False
         if entry.flags & ENTRY_QUEUED and delay_ns <= 0:
             return False
-        entry.flags &= ~ENTRY_QUEUED           # its place in the queue is passed over
+        entry.flags &= ~ENTRY_QUEUED
         self._delay(entry, delay_ns, now_ns)
         if delay_ns > 0:
             return True
-        entry.flags |= ENTRY_QUEUED
         entry.deadline_ns = 0
-        self.redeliveries.push(seq)
+        self.queue(entry)
         return True
 
     cdef bint progress(self, uint64_t seq, int64_t now_ns) except -1:
@@ -657,12 +655,15 @@ cdef class AckTracker:
             entry = self.pending.find(self.redeliveries.peek())
             if entry != NULL and entry.flags & (ENTRY_HELD | ENTRY_QUEUED) == ENTRY_QUEUED:
                 return entry
+            if entry != NULL:
+                entry.flags &= ~ENTRY_PLACED
             self.redeliveries.pop()
         return NULL
 
     cdef int queue(self, PendingEntry* entry) except -1:
-        entry.flags |= ENTRY_QUEUED
-        return self.redeliveries.push(entry.seq)
+        cdef bint placed = entry.flags & ENTRY_PLACED
+        entry.flags |= ENTRY_QUEUED | ENTRY_PLACED
+        return 0 if placed else self.redeliveries.push(entry.seq)
 
     cdef int purge(self, PendingEntry* entry) except -1:
         self.purged_cseq = max(self.purged_cseq, entry.cseq)

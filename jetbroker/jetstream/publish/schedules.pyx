@@ -147,9 +147,9 @@ cdef class Schedules(Worker):
             for seq in restored:
                 if seq not in self.due:
                     self._restore(seq)
-        except StorageError:
+        except StorageError as error:
             self.unread = FlaggedWalk(self.log, FLAG_SCHEDULE)  # they are found again when they can be read
-            self._read_later()
+            self._read_later(error)
         self._watch()
 
     cdef int _make_void(self, uint64_t seq, object why) except -1:
@@ -291,16 +291,22 @@ cdef class Schedules(Worker):
                 if self.unread.find(&left, &message) and message.seq not in self.due:
                     at = message.seq
                     self._restore(at)
-            except StorageError:
+            except StorageError as error:
                 self.unread.go_back(at)
-                self._read_later()
+                self._read_later(error)
                 return False
         if self.unread.limit:
             return True
         self.unread = None
+        self.retry_ns = 0
         return False
 
-    cdef int _read_later(self) except -1:
+    cdef int _read_later(self, object why) except -1:
+        """The log is read on in a second. It tells of the first time only."""
+        if not self.retry_ns:
+            name = self.ingest.name.decode()
+            self.ingest.host.log.warn(
+                f"Stream '{self.ingest.host.account_name} > {name}': schedules cannot be read, which is tried again: {why}")
         self.retry_ns = wall_clock_ns() + SECOND_NS
         return 0
 

@@ -66,6 +66,7 @@ cdef class DirectJob:
     cdef int64_t bytes_left
     cdef uint64_t last_seq             # sent last, 0: none yet
     cdef uint64_t up_to                # multi_last only
+    cdef SubjectState newest           # with `single`: whose message is the last one, as far as is known
 
 
 cdef class DirectGet(Receiver):

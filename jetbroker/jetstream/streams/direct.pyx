@@ -15,7 +15,6 @@ from jetbroker.clock cimport monotonic_ns
 from jetbroker.jetstream.publish.headers cimport append_header, append_number, append_time, begin_block
 from jetbroker.routing.router cimport Router, charge_publisher, get_origin
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
-from jetbroker.store.log.flagged cimport is_stored
 from jetbroker.store.log.segmented cimport SegmentedLog
 from jetbroker.store.log.stream_log cimport (
     READ_DAMAGED, READ_MISSING, READ_OK, StoredMessage, SubjectFilter, SubjectState,
@@ -420,14 +419,16 @@ cdef class DirectGet(Receiver):
     cdef int _add(self, DirectJob job, SubjectState state) except -1:
         """A subject that was asked for; it may be gone by now."""
         cdef uint64_t seq = state.last
-        if state.count == 0 or (job.single and seq <= job.last_seq):
+        if state.count == 0:
+            return 0
+        if job.single:
+            if job.newest is None or job.newest.count == 0 or seq > job.newest.last:
+                job.newest = state
             return 0
         if seq > job.up_to:
             # `first_hint` is never behind the first message
             seq = self.log.find_previous(state.subject, job.up_to + 1) if state.first_hint <= job.up_to else 0
-        if job.single:
-            job.last_seq = max(job.last_seq, seq)
-        elif seq:
+        if seq:
             job.found.add(seq)
         return 0
 
@@ -436,13 +437,11 @@ cdef class DirectGet(Receiver):
         if self.collector is job:
             self.collector = None
         if job.single:
-            if job.last_seq and not is_stored(self.log, job.last_seq):
-                # it was replaced while others were looked at
-                job.up_to = self.log.last_seq
-                job.last_seq = 0
+            if job.newest is not None and job.newest.count == 0:
+                job.newest = None      # all of it was removed while others were looked at
                 job.position = 0
                 return False
-            self._send_one(job, job.last_seq)
+            self._send_one(job, 0 if job.newest is None else job.newest.last)
             return True
         if len(job.found) > MAX_MULTI_LAST:
             raise DirectError(b"413 Too Many Results")

@@ -161,10 +161,10 @@ cdef class Stream(LogObserver):
             for consumer in self.consumers.values():
                 consumer.follow_retention()
             self._resume_retention()
-        if not self.running:
-            return False
         if (config.subject_transform, config.republish) != before:
             yield from self._resubscribe()
+        if not self.running:
+            return False
         yield from self._subscribe(config)
         yield from self._follow_origins(config)
         if not self.running:
@@ -433,6 +433,8 @@ cdef class Stream(LogObserver):
         self._tell_ingest()
         if self.retention == RETAIN_INTEREST:
             self._let_go((<StreamConsumer?>consumer).interest(), (<StreamConsumer>consumer).acked_up_to())
+        elif consumer.config.direct:
+            self._resume_retention()   # what only it waited for has been acked
 
     cpdef int ack_message(self, StreamConsumer consumer, uint64_t seq) except -1:
         """A consumer is done with a message; removes it when the retention policy says so."""
@@ -441,9 +443,11 @@ cdef class Stream(LogObserver):
             return 0
         # in a work queue only mirrors and sources want what another consumer wants as well
         if self.retention == RETAIN_INTEREST or self.unlisted:
-            for other in self.ingest.interest.consumers:
+            for other in self.consumers.values():
                 if other is not consumer and other.needs(seq):
                     return 0
+        if self.offline and (self.retention == RETAIN_INTEREST or (<object>consumer).config.direct):
+            return 0                   # it may want the message
         self.log.remove(seq, False)
         return 0
 

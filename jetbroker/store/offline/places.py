@@ -112,17 +112,18 @@ class FolderPlace:
 
     def write(self, name: str, chunks: Iterable[bytes]) -> None:
         path = Path(self.address(name))
-        hidden = path.with_name(f".{path.name}.part")
+        # what a kill leaves behind is an object that nothing names: the next shipper has it removed
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")
         with self._told(name):
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                with hidden.open("wb") as file:
+                with part.open("wb") as file:
                     file.writelines(chunks)
                     file.flush()
                     os.fsync(file.fileno())
-                hidden.replace(path)
+                part.replace(path)
             finally:
-                hidden.unlink(missing_ok=True)
+                part.unlink(missing_ok=True)
             sync_folder(path.parent)
 
     def remove(self, name: str) -> None:
@@ -131,9 +132,7 @@ class FolderPlace:
 
     def names(self, folder: str) -> list[str]:
         root = self.folder / folder
-        found = (path for path in sorted(root.rglob("*")) if path.is_file())
-        # a hidden one is the rest of a write that was killed; the next write of that name takes its place
-        return [path.relative_to(self.folder).as_posix() for path in found if not path.name.startswith(".")]
+        return [path.relative_to(self.folder).as_posix() for path in sorted(root.rglob("*")) if path.is_file()]
 
     @contextmanager
     def _told(self, name: str) -> Iterator[None]:
