@@ -16,7 +16,8 @@ import pytest
 from jetbroker.errors import StorageError
 from jetbroker.store.store import Store
 from tests.store.support import ACCOUNT, FaultyDisk, Told, kill, walk, works
-from tests.support.streams import ANSWER_SECONDS, StreamBench, stream_config
+from tests.support.consumers import ConsumerBench
+from tests.support.streams import ANSWER_SECONDS, stream_config
 
 SUBJECTS = 20
 EACH = 10
@@ -42,7 +43,7 @@ class Faulty:
 
     def __init__(self, path: Path, **config: Any) -> None:
         self.path = str(path / "store")
-        self.bench = StreamBench(path)
+        self.bench = ConsumerBench(path)
         self.disk = Disk()
         self.told = Told()
         self.reported: list[str] = []
@@ -251,5 +252,21 @@ async def test_a_message_whose_bytes_cannot_be_overwritten_is_removed_all_the_sa
         faulty.bench.stream.delete_message(1, True)
     assert (faulty.log.first_seq, faulty.log.messages) == (2, SUBJECTS * EACH - 1)
     await faulty.heals()
+    assert faulty.reported == []
+    await faulty.close()
+
+
+async def test_what_a_deleted_consumer_leaves_goes_when_it_can_be_read(tmp_path: Path) -> None:
+    faulty = Faulty(tmp_path, retention="interest")
+    await faulty.start()
+    left = faulty.bench.consumer("left", filter_subject="s.0")
+    faulty.bench.consumer("other", filter_subject="s.1")
+    faulty.disk.broken = {"read", "open"}
+    left.stop()
+    faulty.bench.stream.remove_consumer(left)
+    await faulty.refuses(1)
+    assert faulty.log.messages == SUBJECTS * EACH
+    await faulty.heals()
+    await faulty.until(EACH)
     assert faulty.reported == []
     await faulty.close()

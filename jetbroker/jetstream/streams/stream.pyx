@@ -39,6 +39,7 @@ cdef uint64_t EVICTIONS_PER_TICK = limits.JS_EVICTIONS_PER_TICK
 cdef uint64_t PURGED_AT_ONCE = limits.JS_PURGED_AT_ONCE
 cdef Py_ssize_t SUBSCRIBED_AT_ONCE = 256
 cdef uint64_t LOOKED_THROUGH = limits.JS_LOOKED_THROUGH
+cdef double RETRY_SECONDS = 1.0        # behind a read that was refused
 DIRECT_QUEUE = b"_sys_"
 SECOND_NS = 1_000_000_000
 RETENTION = {"limits": RETAIN_LIMITS, "interest": RETAIN_INTEREST, "workqueue": RETAIN_WORKQUEUE}
@@ -446,7 +447,7 @@ cdef class Stream(LogObserver):
             for other in self.consumers.values():
                 if other is not consumer and other.needs(seq):
                     return 0
-        if self.offline and (self.retention == RETAIN_INTEREST or (<object>consumer).config.direct):
+        if self.offline and (self.retention == RETAIN_INTEREST or consumer is None or (<object>consumer).config.direct):
             return 0                   # it may want the message
         self.log.remove(seq, False)
         return 0
@@ -548,10 +549,18 @@ cdef class RetentionSweep(TickTask):
         return 0
 
     cdef int run_tick(self) except -1:
-        if self.stream is not None and not self._sweep(self.stream):
-            self.jobs.clear()
-            self.stream = None
+        try:
+            if self.stream is not None and not self._sweep(self.stream):
+                self.jobs.clear()
+                self.stream = None
+        except StorageError:
+            # a message cannot be read, or not be removed, now
+            self.stream.tick.loop.call_later(RETRY_SECONDS, self._go_on)
         return 0
+
+    def _go_on(self) -> None:
+        if self.stream is not None:
+            self.stream.tick.schedule(PHASE_EVENTS, self)
 
     cdef bint _sweep(self, Stream stream) except -1:
         """True: there is more to do, in the next turn."""
