@@ -162,7 +162,7 @@ cdef class Responses(Receiver):
         elif not self.sweep_due:
             # all of them have to be looked at: once for everything that goes within a moment
             self.sweep_due = True
-            self.router.tick.loop.call_later(SWEEP_SECONDS, self._sweep)
+            self.router.tick.loop.call_later(SWEEP_SECONDS + len(self.awaited) * WALK_SECONDS, self._sweep)
 
     def _sweep(self) -> None:
         self.sweep_due = False

@@ -30,13 +30,13 @@ def main(argv: Sequence[str], program: str) -> int:
 
 def wrong(path: str) -> list[str]:
     """What is wrong with a file, a line for each fault, and what may have been meant."""
-    from jetbroker.config import start
+    from jetbroker.config import checks, start
     from jetbroker.config.report import ConfigErrors
     from jetbroker.daemon.cli import check_file
 
     try:
         check_file(path)
-        start.load(path)
+        checks.check_opening(start.load(path).options)
     except ConfigErrors as error:
         return [*error.lines, *error.hints]
     except ConfigError as error:

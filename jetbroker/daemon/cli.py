@@ -162,7 +162,7 @@ def _run(line: flags.CommandLine, program: str) -> int:
     if command := str(line.actions.get("signal", "")):
         from jetbroker.daemon import signals
 
-        signals.send(command, program)
+        signals.send(command, program, _COMMANDS if program == NATS_SERVER else _COMMANDS + _NEW_COMMANDS)
         return 0
     if line.refused:
         raise ConfigError(f"flag --{line.refused[0]} not supported yet: {flags.REFUSED[line.refused[0]]}")

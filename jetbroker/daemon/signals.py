@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from jetbroker.errors import JetbrokerError
 
@@ -23,12 +23,14 @@ class SignalError(JetbrokerError):
 def send(
     command: str,
     program: str,
-    running: Callable[[str], list[int]] | None = None,
+    commands: Collection[str] = (),
+    running: Callable[[str, Collection[str]], list[int]] | None = None,
     kill: Callable[[int, int], None] = os.kill,
 ) -> None:
     """Do what `--signal <command>` says: `name`, or `name=` followed by a pid, a pid with `*`, or a pid file.
 
-    Without a pid there must be exactly one other process of this program. Raises :class:`SignalError`.
+    Without a pid there must be exactly one other process of this program, one that runs none of these `commands`.
+    Raises :class:`SignalError`.
     """
     name, given, expression = command.partition("=")
     find = running or running_processes
@@ -38,7 +40,7 @@ def send(
     if given and beginning and beginning == expression:
         pids = [_pid(expression)]
     else:
-        pids = find(program)
+        pids = find(program, commands)
         if not pids:
             raise SignalError(f"no {program} processes running")
         if len(pids) > 1 and not expression:
@@ -79,30 +81,33 @@ def _pid(expression: str) -> int:
     return int(text)
 
 
-def running_processes(program: str) -> list[int]:
-    """The other processes of this program, from /proc."""
+def running_processes(program: str, commands: Collection[str] = ()) -> list[int]:
+    """The other processes of this program, from /proc; those that run one of its `commands` are no brokers."""
     try:
         entries: Iterable[str] = os.listdir("/proc")
     except OSError as error:
         raise SignalError(f"unable to resolve pid, try providing one: {error}") from error
     pids = [int(entry) for entry in entries if entry.isdecimal() and int(entry) != os.getpid()]
-    return sorted(pid for pid in pids if _is_program(pid, program))
+    return sorted(pid for pid in pids if _is_program(pid, program, commands))
 
 
-def _is_program(pid: int, program: str) -> bool:
-    """True when the process is this program: by its own name, as a script, or as `python -m`."""
+def _is_program(pid: int, program: str, commands: Collection[str]) -> bool:
+    """True when the process is this program, by its own name, as a script or as `python -m`, and runs no command."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read(4096).decode("utf-8", "replace").split("\0")
     except OSError:
         return False  # gone, or not ours to look at
     if os.path.basename(words[0]) == program:
-        return True
+        return words[1:2] == [] or words[1] not in commands
     if not os.path.basename(words[0]).startswith("python"):
         return False
     options = [word for word in words[1:] if word]
     while options and options[0].startswith("-") and options[0] != "-m":
         options.pop(0)
     if options[:1] == ["-m"]:
-        return options[1:2] == [program]
-    return bool(options) and os.path.basename(options[0]) == program
+        options.pop(0)
+        is_program = options[:1] == [program]
+    else:
+        is_program = bool(options) and os.path.basename(options[0]) == program
+    return is_program and not (options[1:] and options[1] in commands)

@@ -494,7 +494,6 @@ class JetStream:
         """
         if config.direct and config.sourcing and config.name:
             config = sourcing_consumer_config(config, stream.config)
-        given = config
         config = default_consumer_config(config, stream.config, self.usage.limits, pedantic=pedantic)
         await in_turns(check_consumer_config(config, stream.config, self.usage.limits))
         name = config.durable_name or config.name
@@ -503,7 +502,7 @@ class JetStream:
             await in_turns(check_workqueue(config, others))
         existing: Consumer | None = stream.consumers.get(name) if name else None
         if existing is not None:
-            await self._update_consumer(stream, existing, config, given, action)
+            await self._update_consumer(stream, existing, config, action)
             return existing
         if action == "update":
             raise api_error("consumer_does_not_exist")
@@ -558,16 +557,14 @@ class JetStream:
         consumer.on_inactive = self._consumer_inactive
         return consumer
 
-    async def _update_consumer(
-        self, stream: Stream, consumer: Consumer, config: ConsumerConfig, given: ConsumerConfig, action: str
-    ) -> None:
+    async def _update_consumer(self, stream: Stream, consumer: Consumer, config: ConsumerConfig, action: str) -> None:
         old: ConsumerConfig = consumer.config
         if config.durable_name:
             config.name = config.durable_name
-        if given.inactive_threshold == 0 and not old.durable_name:
+        if config.inactive_threshold == 0 and not old.durable_name:
             if action == "create":
                 raise api_error("consumer_already_exists")  # has a threshold by now: not the same to nats-server
-            config.inactive_threshold = old.inactive_threshold
+            config.inactive_threshold = EPHEMERAL_INACTIVE_THRESHOLD
         config.pause_until = old.pause_until
         if config.sourcing:
             config.deliver_policy, config.opt_start_seq = old.deliver_policy, old.opt_start_seq

@@ -87,6 +87,7 @@ class JetStreamServer:
         self.log = log
         self.store: Store | None = None
         self.by_account: dict[str, JetStream] = {}
+        self.ended_requests = self.ended_errors = 0  # of accounts that have no JetStream any more
         self._apis: dict[str, Api | SystemApi | PreviewApi] = {}
         self._waiting: list[_WaitingAccount] = []
         self._is_ready = False
@@ -243,6 +244,8 @@ class JetStreamServer:
 
     async def _end_account(self, name: str, store: Store) -> None:
         jetstream = self.by_account.pop(name)
+        self.ended_requests += jetstream.requests.total
+        self.ended_errors += jetstream.requests.errors
         await self._apis.pop(name).stop()
         jetstream.stop()
         jetstream.host.router.jetstream = jetstream.host.router.domain = None

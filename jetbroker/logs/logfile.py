@@ -9,6 +9,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, TypeAlias
 
 from jetbroker.errors import ConfigError
@@ -78,7 +79,7 @@ class LogFile:
         backup = f"{self.path}.{stamp}.{now % 1_000_000_000:09d}"
         try:
             os.rename(self.path, backup)
-            fd = _open(self.path, os.O_NOFOLLOW)  # a link that came in just now is not ours
+            fd = self._begin(backup)
         except (OSError, ConfigError) as error:
             # The lines go on where they went until now; the next attempt comes when the file is twice as large.
             self._next_limit *= 2
@@ -90,6 +91,16 @@ class LogFile:
         self._append(self._line("INF", f'Rotated log, backup saved as "{backup}"'))
         if self._files:
             self._purge()
+
+    def _begin(self, backup: str) -> int:
+        """Open a new file in the place of `backup`, which gets its name back when that fails. Raises ConfigError."""
+        try:
+            return _open(self.path, os.O_NOFOLLOW)  # a link that came in just now is not ours
+        except ConfigError:
+            with suppress(OSError):  # something else has the name
+                os.link(backup, self.path, follow_symlinks=False)
+                os.unlink(backup)
+            raise
 
     def _purge(self) -> None:
         """Remove the oldest backups; this file counts among those that are kept."""

@@ -52,9 +52,10 @@ class Syslog:
                 self._open_socket().send(line)
         except BlockingIOError:
             self.lost_lines += 1
-        except OSError:
+        except OSError as error:
             self.lost_lines += 1
-            self._drop()
+            if error.errno != errno.EMSGSIZE:  # a line that is too long is lost alone
+                self._drop()
 
     def close(self) -> None:
         """Close the connection; what is unsent is lost."""

@@ -176,6 +176,10 @@ def _limits(server: "JetStreamServer") -> dict[str, int]:
 def _stats(server: "JetStreamServer | None", level: int) -> dict[str, Any]:
     enabled = _enabled(server)
     reserved = enabled[0].usage.server if enabled else None
+    api = _api(level if server is not None else 0, enabled)
+    if server is not None:
+        api["total"] += server.ended_requests
+        api["errors"] += server.ended_errors
     return {
         "memory": sum(jetstream.usage.used_bytes("memory") for jetstream in enabled),
         "storage": sum(jetstream.usage.used_bytes("file") for jetstream in enabled),
@@ -183,7 +187,7 @@ def _stats(server: "JetStreamServer | None", level: int) -> dict[str, Any]:
         "reserved_storage": reserved.reserved_storage if reserved is not None else 0,
         "accounts": len(enabled),
         "ha_assets": 0,
-        "api": _api(level if server is not None else 0, enabled),
+        "api": api,
     }
 
 

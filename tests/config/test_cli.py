@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -229,8 +230,14 @@ def test_a_check_tells_all_faults_and_what_may_have_been_meant(tmp_path: Path) -
     (tmp_path / "unset").write_text("port: $NOWHERE_SET\n")
     result = run("check", "config", "unset", cwd=tmp_path)
     assert result.returncode == 1 and "NOWHERE_SET" in result.stderr and "unset" in result.stderr
-    (tmp_path / "start").write_text("no_auth_user: nobody\n")  # what only a start checks
-    assert run("check", "config", "start", cwd=tmp_path).returncode == 1
+    for text in (
+        "no_auth_user: nobody",
+        "port: 70000",
+        "http: 8222\nhttps: 8443",
+        "websocket { port: 70000, no_tls: true }",
+    ):
+        (tmp_path / "start").write_text(text + "\n")  # what only a start checks
+        assert run("check", "config", "start", cwd=tmp_path).returncode == 1
     assert run("check", "config", "nofile", cwd=tmp_path).stderr == (
         "jetbroker: open nofile: no such file or directory\n"
     )
@@ -346,7 +353,7 @@ class Processes:
         self.pids = list(pids)
         self.sent: list[tuple[int, int]] = []
 
-    def find(self, program: str) -> list[int]:
+    def find(self, program: str, commands: Collection[str]) -> list[int]:
         return self.pids
 
     def kill(self, pid: int, number: int) -> None:
@@ -355,7 +362,7 @@ class Processes:
         self.sent.append((pid, number))
 
     def send(self, command: str) -> None:
-        signals.send(command, "jetbroker", self.find, self.kill)
+        signals.send(command, "jetbroker", (), self.find, self.kill)
 
 
 @pytest.mark.parametrize(
@@ -420,6 +427,7 @@ def test_running_processes_are_found_by_name() -> None:
         name = os.path.basename(sys.executable)
         assert process.pid in signals.running_processes(name)
         assert process.pid not in signals.running_processes("some-other-program")
+        assert process.pid not in signals.running_processes(name, ("-c",))
     finally:
         process.communicate("")
 

@@ -16,6 +16,7 @@ from jetbroker import limits
 from jetbroker.config.options import Options
 from jetbroker.daemon.runfiles import RunFiles
 from jetbroker.errors import ConfigError
+from jetbroker.logs import logfile
 from jetbroker.logs.logger import Logger
 from jetbroker.program import program_name
 
@@ -174,6 +175,25 @@ def test_a_rotation_that_fails_loses_no_line(tmp_path: Path, monkeypatch: pytest
     log.close()
 
 
+def test_a_new_file_that_cannot_be_opened_leaves_the_old_one_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log"
+    log = Logger(Options(log_file=str(path), logtime=False, log_size_limit=100))
+
+    def refused(*_: object) -> int:
+        raise ConfigError("too many open files")
+
+    monkeypatch.setattr(logfile, "_open", refused)
+    log.info("x" * 100)
+    assert [file.name for file in tmp_path.iterdir()] == ["log"]
+    monkeypatch.undo()
+    log.info("y" * 300)
+    assert len(list(tmp_path.glob("log.*"))) == 1
+    assert path.read_text().startswith(f'[{os.getpid()}] [INF] Rotated log, backup saved as "{path}.')
+    log.close()
+
+
 def test_reopened_files_rotate_too(tmp_path: Path) -> None:
     path = tmp_path / "log"
     log = Logger(Options(log_file=str(path), logtime=False, log_size_limit=100))
@@ -233,6 +253,18 @@ def test_syslog_that_goes_away_and_comes_back(monkeypatch: pytest.MonkeyPatch) -
         with second:
             second.settimeout(10)
             assert b"found" in second.recv(10_000)
+        log.close()
+
+
+def test_a_line_that_is_too_long_for_syslog_is_lost_alone() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        receiver.settimeout(10)
+        log = Logger(Options(remote_syslog=f"udp://127.0.0.1:{receiver.getsockname()[1]}"))
+        log.info("x" * 100_000)
+        log.info("short")
+        assert receiver.recv(1000).endswith(b"short\n")
+        assert log.lost_lines == 1
         log.close()
 
 

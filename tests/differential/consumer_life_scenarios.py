@@ -362,9 +362,23 @@ async def pulls_at_the_pace_of_the_past(probe: Probe, name: str) -> Any:
     return [*seen, await inbox.next()]
 
 
+async def defaults_of_a_stream(probe: Probe, name: str) -> Any:
+    """What its consumer_limits fill in, at a creation and at an update."""
+    seen: list[Any] = []
+    for bounds in ({"max_ack_pending": -1}, {"max_ack_pending": 7, "inactive_threshold": 10_000 * MS}, {}):
+        stream = f"{name}{len(seen)}"
+        await probe.stream(stream, consumer_limits=bounds)
+        for config in ({}, {}, {"inactive_threshold": 9_000 * MS}, {}):
+            body = {"stream_name": stream, "config": {"name": "e", "ack_policy": "explicit", **config}}
+            for action in ("create", ""):
+                answer = await probe.api(f"CONSUMER.CREATE.{stream}.e", body | {"action": action})
+                seen.append((bounds, config, action, answer.get("error"), answer.get("config")))
+    return seen
+
+
 LIFE_SCENARIOS: tuple[Scenario, ...] = (
     pause_requests, pause_in_create, pause_and_pulls, pause_ends, pause_and_push, reset_requests, reset_by_policy,
     reset_while_pending, reset_and_retention, retention_updates, reset_of_push, listeners, group_listeners,
     late_nak, other_waits, other_deliver_subject, unwanted_roll_ups, work_queue_with_a_mirror, consumer_limits_updates,
-    pulls_at_the_pace_of_the_past,
+    pulls_at_the_pace_of_the_past, defaults_of_a_stream,
 )  # fmt: skip

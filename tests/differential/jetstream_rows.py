@@ -120,6 +120,8 @@ def _stream_features() -> list[dict[str, Any]]:
     return [
         *({"subject_delete_marker_ttl": ttl} for ttl in (-1, 1, SECOND, 1_500_000_000)),
         marker | {"deny_purge": True},
+        marker | {"deny_purge": True, "allow_rollup_hdrs": True},
+        marker | {"allow_msg_counter": True},
         *(marker | {"pedantic": True} | more for more in (
             {}, {"allow_msg_ttl": True}, {"allow_msg_ttl": True, "allow_rollup_hdrs": True},
             {"allow_msg_ttl": True, "allow_rollup_hdrs": True, "deny_purge": True})),
@@ -127,7 +129,8 @@ def _stream_features() -> list[dict[str, Any]]:
             {}, {"discard": "new"}, {"allow_msg_ttl": True}, {"allow_msg_schedules": True},
             {"retention": "interest"})),
         *({"allow_msg_schedules": True} | more for more in (
-            {}, {"discard": "new"}, {"pedantic": True}, {"deny_purge": True}, {"sources": [{"name": "A"}]})),
+            {}, {"discard": "new"}, {"pedantic": True}, {"deny_purge": True}, {"sources": [{"name": "A"}]},
+            {"deny_purge": True, "allow_rollup_hdrs": True})),
         *({"mirror": {"name": name}} for name in ("A", "", "a.b", "S")),
         *({"mirror": {"name": "A"}} | more for more in (
             {"subjects": ["x"]}, {"sources": [{"name": "B"}]}, {"first_seq": 5}, {"allow_atomic": True},
@@ -434,6 +437,7 @@ def _consumer_updates() -> list[tuple[dict[str, Any], dict[str, Any]]]:
         (base | {"inactive_threshold": 70 * SECOND}, base),
         (by_seq, by_seq | {"opt_start_seq": 6}),
         (by_time, by_time | {"opt_start_time": "2021-01-01T00:00:00Z"}),
+        (by_time | {"opt_start_time": "2020-01-01T00:00:00Z"}, by_time | {"opt_start_time": "2020-01-01T01:00:00+01:00"}),
         (beat, beat | {"idle_heartbeat": 2 * SECOND}),
         (beat, beat | {"flow_control": True}),
         (push, base),

@@ -393,3 +393,9 @@ def test_filters_that_contain_each_other_are_refused(filters: list[str]) -> None
         assert (error.err_code, contained) == (10138, True)
     else:
         assert not contained
+
+
+def test_a_stored_configuration_may_be_longer_than_a_request() -> None:
+    metadata = {"a": ":" * 60_000}
+    assert StreamConfig.from_json({"name": "S", "metadata": metadata}).metadata == metadata
+    assert ConsumerConfig.from_json({"name": "c", "metadata": metadata}).metadata == metadata

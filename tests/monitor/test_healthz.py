@@ -53,7 +53,8 @@ def sources(failed: str = "", offline: str = "", *, ready: bool = True) -> Sourc
         account_name="$G", enabled=True, store=store, streams={"S": stream}, offline={"O": offline} if offline else {}
     )
     server = SimpleNamespace(by_account={"$G": jetstream}, store=store)
-    return cast(Sources, SimpleNamespace(jetstream=server, ready=lambda: ready))
+    options = SimpleNamespace(jetstream=SimpleNamespace(enabled=True))
+    return cast(Sources, SimpleNamespace(jetstream=server, ready=lambda: ready, options=options))
 
 
 def unavailable(text: str) -> tuple[HTTPStatus, dict[str, Any]]:
@@ -97,3 +98,12 @@ def test_streams_that_did_not_come_back(query: str, expected: object) -> None:
 def test_a_server_that_takes_no_clients() -> None:
     status, body = healthz(sources(ready=False), asked(Query("")))
     assert (status, body["status"]) == (HTTPStatus.INTERNAL_SERVER_ERROR, "error")
+
+
+@pytest.mark.parametrize("query", ["", "js-enabled-only=1", "account=$G"])
+def test_a_jetstream_that_is_configured_and_does_not_run(query: str) -> None:
+    found = sources()
+    found.jetstream = None
+    assert healthz(found, asked(Query(query))) == unavailable("JetStream not enabled")
+    found.options.jetstream.enabled = False
+    assert healthz(found, asked(Query(query))) == OK

@@ -429,3 +429,17 @@ def test_times_beyond_all_messages_take_nothing(store: Path) -> None:
     snapshot = open_stream(store, "ORDERS")
     for beyond in (Query(start_ns=2**63), Query(end_ns=-(2**63) - 1)):
         assert snapshot.plan(replace(beyond, include_deleted=True)) == []
+
+
+def test_a_file_that_was_just_made_is_not_the_end_of_its_stream(store: Path) -> None:
+    """A broker was killed in the middle of a jump ahead, or is there right now."""
+    writer = StreamWriter(store, "ORDERS")
+    writer.append(b"a", b"1")
+    writer.flush()
+    (segment,) = store.rglob("*.seg")
+    segment.with_name("00000000000000900000.seg").touch()
+    snapshot = open_stream(store, "ORDERS")
+    assert (snapshot.last_seq, snapshot.damaged) == (1, [])
+    writer.append(b"a", b"2")
+    writer.close()
+    assert open_stream(store, "ORDERS").to_arrow(["seq"]).column("seq").to_pylist() == [1, 2]

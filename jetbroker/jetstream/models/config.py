@@ -8,8 +8,6 @@ Durations are nanoseconds, enums their JSON names. A new object holds Go's zero 
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from jetbroker.forms.gotext import Timestamp
 from jetbroker.jetstream.models.decode import (
     BOOL,
@@ -26,9 +24,9 @@ from jetbroker.jetstream.models.decode import (
     CheckedTextKind,
     ListKind,
     StructKind,
-    decode,
     embedded_field,
     enum,
+    from_stored,
     json_field,
     to_json,
 )
@@ -181,7 +179,7 @@ class StreamConfig:
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> "StreamConfig":
         """A stored configuration back; fields of other releases are ignored."""
-        return decode(cls, "StreamConfig", orjson.dumps(stored), strict=False)
+        return from_stored(cls, "StreamConfig", stored)
 
 
 @dataclass
@@ -231,7 +229,7 @@ class ConsumerConfig:
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> "ConsumerConfig":
         """A stored configuration back; fields of other releases are ignored."""
-        return decode(cls, "ConsumerConfig", orjson.dumps(stored), strict=False)
+        return from_stored(cls, "ConsumerConfig", stored)
 
 
 @dataclass
@@ -262,7 +260,7 @@ class StreamTemplateConfig:
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> "StreamTemplateConfig":
         """A stored template back. Raises DecodeError."""
-        return decode(cls, "StreamTemplateConfig", orjson.dumps(stored), strict=False)
+        return from_stored(cls, "StreamTemplateConfig", stored)
 
 
 @dataclass

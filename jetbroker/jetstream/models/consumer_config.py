@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 
 from jetbroker import limits
-from jetbroker.forms.gotext import MILLISECOND, MINUTE, SECOND, duration_text
+from jetbroker.forms.gotext import MILLISECOND, MINUTE, SECOND, Timestamp, duration_text
 from jetbroker.forms.strconv import atoi
 from jetbroker.jetstream.models.config import ConsumerConfig, StreamConfig
 from jetbroker.jetstream.models.contracts import AccountLimits
@@ -116,11 +116,10 @@ def _default_max_ack_pending(
         config.max_ack_pending = -1
     if config.max_ack_pending != 0:
         return
-    if stream.consumer_limits.max_ack_pending > 0:
-        if pedantic:
-            raise api_error("pedantic", err="max_ack_pending must be set if it's configured in stream limits")
-        config.max_ack_pending = stream.consumer_limits.max_ack_pending
-    elif config.ack_policy != "none":
+    if pedantic and stream.consumer_limits.max_ack_pending > 0:
+        raise api_error("pedantic", err="max_ack_pending must be set if it's configured in stream limits")
+    config.max_ack_pending = stream.consumer_limits.max_ack_pending
+    if config.max_ack_pending == 0 and config.ack_policy != "none":
         caps = (limits.JS_MAX_ACK_PENDING, account.server.max_ack_pending, account.max_ack_pending)
         config.max_ack_pending = min(cap for cap in caps if cap > 0)
 
@@ -182,7 +181,7 @@ def check_workqueue(config: ConsumerConfig, others: Iterable[ConsumerConfig]) ->
 def check_consumer_update(old: ConsumerConfig, new: ConsumerConfig, *, has_interest: bool) -> None:
     """Refuse what an update may not change. `has_interest`: somebody listens on the old deliver subject."""
     for text, name in _FIXED:
-        if getattr(old, name) != getattr(new, name):
+        if _moment(getattr(old, name)) != _moment(getattr(new, name)):
             raise api_error("consumer_create", err=f"{text} can not be updated")
     if old.deliver_subject != new.deliver_subject:
         if not old.deliver_subject:
@@ -193,6 +192,11 @@ def check_consumer_update(old: ConsumerConfig, new: ConsumerConfig, *, has_inter
             raise api_error("consumer_name_exist")
     if old.max_waiting != new.max_waiting:
         raise api_error("consumer_create", err="max waiting can not be updated")
+
+
+def _moment(value: object) -> object:
+    """Times are the same in every time zone."""
+    return value.written_ns if isinstance(value, Timestamp) else value
 
 
 _FIXED = (

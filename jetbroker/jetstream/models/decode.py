@@ -361,6 +361,15 @@ def decode(cls: type[T], go_name: str, body: bytes, *, strict: bool = True) -> T
     return target
 
 
+def from_stored(cls: type[T], go_name: str, stored: Any) -> T:
+    """What was stored as JSON, as a `cls`; fields of other releases are ignored. Raises DecodeError.
+
+    The bounds of a request do not hold here: a stored form has more in it than the request that was taken.
+    """
+    found: T = StructKind(cls, go_name, optional=False).read(stored, Place(), cls(), False)
+    return found
+
+
 def _json_text(value: Any) -> str:
     """The JSON text of a value, as near to what the client wrote as is known."""
     if isinstance(value, Number):

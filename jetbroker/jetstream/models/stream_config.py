@@ -166,16 +166,16 @@ def _check_times(config: StreamConfig, account: AccountLimits, pedantic: bool) -
 
 
 def _check_policies(config: StreamConfig, pedantic: bool) -> None:
+    if config.allow_rollup_hdrs and config.deny_purge:
+        raise _refuse("roll-ups require the purge permission")
+    _check_counter(config)
     if config.discard_new_per_subject:
         if config.discard != "new":
             raise _refuse("discard new per subject requires discard new policy to be set")
         if config.max_msgs_per_subject <= 0:
             raise _refuse("discard new per subject requires max msgs per subject > 0")
     _check_delete_markers(config, pedantic)
-    _check_counter(config)
     _check_schedules(config, pedantic)
-    if config.allow_rollup_hdrs and config.deny_purge:
-        raise _refuse("roll-ups require the purge permission")
     if config.persist_mode == "async":
         if config.storage != "file":
             raise _refuse("async persist mode is only supported on file storage")
@@ -206,8 +206,8 @@ def _check_delete_markers(config: StreamConfig, pedantic: bool) -> None:
         if not config.allow_rollup_hdrs:
             raise _refuse("subject delete marker cannot be set if roll-ups are disabled")
         return
-    config.allow_msg_ttl = config.allow_rollup_hdrs = True
-    config.deny_purge = False
+    config.allow_msg_ttl = True
+    _allow_roll_ups(config)
 
 
 def _check_counter(config: StreamConfig) -> None:
@@ -234,8 +234,12 @@ def _check_schedules(config: StreamConfig, pedantic: bool) -> None:
         raise _refuse("message scheduling cannot use discard new")
     if pedantic and not config.allow_rollup_hdrs:
         raise _refuse("message scheduling cannot be set if roll-ups are disabled")
-    config.allow_rollup_hdrs = True
-    config.deny_purge = False
+    _allow_roll_ups(config)
+
+
+def _allow_roll_ups(config: StreamConfig) -> None:
+    if not config.allow_rollup_hdrs:
+        config.allow_rollup_hdrs, config.deny_purge = True, False
 
 
 def _check_subjects(config: StreamConfig) -> Steps[None]:

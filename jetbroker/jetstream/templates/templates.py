@@ -201,7 +201,7 @@ class Templates:
         if template.is_full:
             self._tell(subject, "at limit")
             return None
-        if not subject.isascii() and "\udc80" <= max(stream_name(subject)) <= "\udcff":
+        if not subject.isascii() and any("\udc80" <= one <= "\udcff" for one in stream_name(subject)):
             self._tell(subject, "the subject is not UTF-8")
             return None
         if self._refused.get(subject, 0.0) > time.monotonic() or len(self._arrivals) >= limits.JS_TEMPLATE_STREAMS:

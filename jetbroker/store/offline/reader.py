@@ -457,6 +457,8 @@ def _listing(directory: Path, stream: str, document: dict[str, Any], from_seq: i
         if first_seq is None or (header is not None and header.first_seq != first_seq):
             log.warning("stream %r: %s is no segment of this place, ignored", stream, path)
             continue
+        if not listed and header is None and os.stat(path).st_size == 0:
+            continue  # just made, or left so by a crash: what will be in it is not there yet
         listed.append(_Listed(path, first_seq, header))
         if first_seq <= from_seq and header is not None and header.stream_id == known:
             break  # what is older ends before
