@@ -89,7 +89,7 @@ async def test_the_count_is_exact_whatever_happens_on_the_way(tmp_path: Path, po
     @settings(max_examples=25, deadline=None, database=None)
     @given(ACTIONS)
     def play(actions: list[tuple[str, int]]) -> None:
-        stream = bench.open(name=f"S{next(numbers)}", subjects=(), storage="memory")
+        stream = bench.open(name=f"S{next(numbers)}", subjects=[], storage="memory")
         log = stream.log
         for subject in templates:
             log.append_message(subject, b"")

@@ -443,3 +443,19 @@ def test_a_file_that_was_just_made_is_not_the_end_of_its_stream(store: Path) -> 
     writer.append(b"a", b"2")
     writer.close()
     assert open_stream(store, "ORDERS").to_arrow(["seq"]).column("seq").to_pylist() == [1, 2]
+
+
+def test_what_is_in_the_segment_before_is_not_read_again(store: Path, tmp_path: Path) -> None:
+    """A file that another one replaced is back: its removal was not on disk when the power failed."""
+    for place, ends in ((store, (10, 20)), (tmp_path / "other", (5, 20))):
+        writer = StreamWriter(place, "ORDERS")
+        for number in range(1, 21):
+            writer.append(b"a", b"%d" % number)
+            if number in ends:
+                writer.seal()
+        writer.close()
+    before = next((tmp_path / "other").rglob("00000000000000000006.seg"))
+    shutil.copy(before, next(store.rglob("*.seg")).parent)
+    snapshot = open_stream(store, "ORDERS")
+    assert snapshot.to_arrow(["seq"]).column("seq").to_pylist() == list(range(1, 21))
+    assert (snapshot.messages, snapshot.damaged) == (20, [])

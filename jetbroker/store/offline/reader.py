@@ -526,7 +526,7 @@ def _snapshot(
         newer = entry
     if newer is not None:
         damaged += without(from_seq, newer.first_seq - 1, deleted)
-    parts.reverse()
+    parts = _without_repeated(stream, reversed(parts))
     return StreamSnapshot(
         stream,
         account,
@@ -542,6 +542,17 @@ def _snapshot(
         [part for part in parts if not part.messages],
         missing_end,
     )
+
+
+def _without_repeated(stream: str, parts: Iterable[SegmentPart]) -> list[SegmentPart]:
+    """Those whose sequences are not in the part before: a crash may bring back a file that another one replaced."""
+    kept: list[SegmentPart] = []
+    for part in parts:
+        if kept and part.first_seq <= kept[-1].last_seq:
+            log.warning("stream %r: the messages of %s are in the segment before, ignored", stream, part.path)
+        else:
+            kept.append(part)
+    return kept
 
 
 def _without_end(directory: Path, stream: str, last_seq: int) -> str:
