@@ -448,7 +448,7 @@ cdef class Stream(LogObserver):
                 if other is not consumer and other.needs(seq):
                     return 0
         if self.offline and (self.retention == RETAIN_INTEREST or consumer is None or (<object>consumer).config.direct):
-            return 0                   # it may want the message
+            return 0                   # the one that is offline may want it
         self.log.remove(seq, False)
         return 0
 
