@@ -98,16 +98,19 @@ def _is_program(pid: int, program: str, commands: Collection[str]) -> bool:
             words = file.read(4096).decode("utf-8", "replace").split("\0")
     except OSError:
         return False  # gone, or not ours to look at
+    behind = _behind_program(words, program)
+    return behind is not None and not (behind and behind[0] in commands)
+
+
+def _behind_program(words: list[str], program: str) -> list[str] | None:
+    """The words behind the program's name in a command line; None where that is another program's."""
     if os.path.basename(words[0]) == program:
-        return words[1:2] == [] or words[1] not in commands
+        return words[1:]
     if not os.path.basename(words[0]).startswith("python"):
-        return False
+        return None
     options = [word for word in words[1:] if word]
     while options and options[0].startswith("-") and options[0] != "-m":
         options.pop(0)
     if options[:1] == ["-m"]:
-        options.pop(0)
-        is_program = options[:1] == [program]
-    else:
-        is_program = bool(options) and os.path.basename(options[0]) == program
-    return is_program and not (options[1:] and options[1] in commands)
+        return options[2:] if options[1:2] == [program] else None
+    return options[1:] if options and os.path.basename(options[0]) == program else None

@@ -157,9 +157,12 @@ cdef class Schedules(Worker):
         self.due.pop(seq, None)
         self.void += 1
         if self.void == 1:
-            name = self.ingest.name.decode()
-            self.ingest.host.log.warn(
-                f"Stream '{self.ingest.host.account_name} > {name}': the schedule at sequence {seq} is void: {why!r}")
+            self._warn(f"the schedule at sequence {seq} is void: {why!r}")
+        return 0
+
+    cdef int _warn(self, str text) except -1:
+        name = self.ingest.name.decode()
+        self.ingest.host.log.warn(f"Stream '{self.ingest.host.account_name} > {name}': {text}")
         return 0
 
     # --- the heap ---
@@ -304,9 +307,7 @@ cdef class Schedules(Worker):
     cdef int _read_later(self, object why) except -1:
         """The log is read on in a second. It tells of the first time only."""
         if not self.retry_ns:
-            name = self.ingest.name.decode()
-            self.ingest.host.log.warn(
-                f"Stream '{self.ingest.host.account_name} > {name}': schedules cannot be read, which is tried again: {why}")
+            self._warn(f"schedules cannot be read, which is tried again: {why}")
         self.retry_ns = wall_clock_ns() + SECOND_NS
         return 0
 

@@ -16,28 +16,27 @@ def last_positions(log: Any, names: set[str], above: int) -> Steps[dict[str, int
 
     Looks backwards, in steps (see turns.py), and stops when all are found. Raises StorageError.
     """
-    shown = {tuple(name.split(" ")[:3]): name for name in names}
     found: dict[str, int] = {}
     below = log.last_seq + 1
     while below > above + 1 and len(found) < len(names):
         sequences, below = with_headers_before(log, below, _SLOTS_PER_STEP)
         for seq in sequences:
             if seq > above:
-                _note(source_of(log, seq), shown, found)
+                _note(source_of(log, seq), names, found)
         yield
     return found
 
 
-def _note(words: list[str] | None, shown: dict[tuple[str, ...], str], found: dict[str, int]) -> None:
+def _note(words: list[str] | None, names: set[str], found: dict[str, int]) -> None:
     """What the header of one message says; a later message's has been seen before."""
-    position = decimal(words[1], limits.STREAM_SKIP_SEQUENCE) if words is not None and len(words) > 1 else None
-    if words is None or position is None:
+    if words is None or len(words) < 2 or len(words) == 3:
         return
-    if len(words) >= 4:
-        name = shown.get((words[0], words[2], words[3]))
-        if name is not None:
-            found.setdefault(name, position)
-    elif len(words) == 2:
-        for name in shown.values():
-            if name.startswith(words[0] + " "):
-                found.setdefault(name, position)
+    position = decimal(words[1], limits.STREAM_SKIP_SEQUENCE)
+    if position is None:
+        return
+    if len(words) == 2:
+        meant = {name for name in names if name.startswith(words[0] + " ")}
+    else:
+        meant = {" ".join((words[0], words[2], words[3]))} & names
+    for name in meant:
+        found.setdefault(name, position)

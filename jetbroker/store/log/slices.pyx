@@ -82,6 +82,14 @@ cdef bint matches_at(SubjectFilter filter, Segment segment, SubjectSet ids, Py_s
     return filter.matches(segment.subject_text(subject_id), segment.subject_len(subject_id))
 
 
+cdef Segment live_segment_before(SegmentedLog log, uint64_t below):
+    """The last segment with messages that begins in front of `below`, None: there is none."""
+    cdef Py_ssize_t i = log.index_of(below - 1) if below else -1
+    while i >= 0 and (<Segment>log.segments[i]).live == 0:
+        i -= 1
+    return <Segment>log.segments[i] if i >= 0 else None
+
+
 def walk_back(SegmentedLog log not None, SubjectFilter filter not None, uint64_t below, uint64_t wanted,
               Py_ssize_t slots):
     """Look for `wanted` matching messages among the next sequences below `below`, at most `slots`.
@@ -89,15 +97,11 @@ def walk_back(SegmentedLog log not None, SubjectFilter filter not None, uint64_t
     Returns how many there are and the lowest sequence looked at; (0, 0): there are no more messages.
     """
     cdef uint64_t found = 0
-    cdef Py_ssize_t i = log.index_of(below - 1) if below else -1
     cdef Py_ssize_t slot
-    cdef Segment segment
+    cdef Segment segment = live_segment_before(log, below)
     cdef SubjectSet ids
-    while i >= 0 and (<Segment>log.segments[i]).live == 0:
-        i -= 1
-    if i < 0:
+    if segment is None:
         return 0, 0
-    segment = <Segment>log.segments[i]
     ids = log.loaded_set(filter, segment, log.subject_set(filter, segment, slots))
     slot = <Py_ssize_t>min(below - 1 - segment.first_seq, <uint64_t>(segment.slots - 1))
     while slot >= 0 and slots > 0 and found < wanted:
@@ -114,14 +118,10 @@ def with_headers_before(SegmentedLog log not None, uint64_t below, Py_ssize_t sl
     Returns them and the lowest sequence looked at; ([], 0): there are no more messages.
     """
     cdef list found = []
-    cdef Py_ssize_t i = log.index_of(below - 1) if below else -1
     cdef Py_ssize_t slot
-    cdef Segment segment
-    while i >= 0 and (<Segment>log.segments[i]).live == 0:
-        i -= 1
-    if i < 0:
+    cdef Segment segment = live_segment_before(log, below)
+    if segment is None:
         return found, 0
-    segment = <Segment>log.segments[i]
     log.load(segment)
     slot = <Py_ssize_t>min(below - 1 - segment.first_seq, <uint64_t>(segment.slots - 1))
     while slot >= 0 and slots > 0:
