@@ -539,16 +539,27 @@ async def test_a_message_that_is_to_wait_longer_leaves_the_redeliveries(bench: C
     await bench.advance(1.1)
     await bench.ack(first, b'-NAK {"delay":60000000000}')
     assert (await bench.pull({"batch": 1, "no_wait": True})).take()[0].status == "404 No Messages"
-    for _ in range(20):
-        await bench.ack(first, b'-NAK {"delay":1}')
-        await bench.advance(0.1)
+    for _ in range(200):
+        await bench.ack(first, b"-NAK")
         await bench.ack(first, b'-NAK {"delay":60000000000}')
     assert consumer.standing()[1] == 1
+    assert consumer.describe()["redeliveries"] <= 64
     await bench.advance(59)
     mailbox = await bench.pull({"batch": 1, "expires": 30 * SECOND})
     assert mailbox.take() == []
     await bench.advance(1.1)
     assert [one.numbers[0] for one in mailbox.take()] == [2]
+
+
+async def test_a_message_that_was_told_to_wait_comes_behind_those_that_wait_already(bench: ConsumerBench) -> None:
+    await bench.fill("s.1", "s.2", "s.3")
+    bench.consumer(ack_wait=SECOND)
+    found = (await bench.pull({"batch": 3})).take()
+    await bench.advance(1.1)
+    await bench.ack(found[0], b"-NAK 2s")
+    await bench.ack(found[1], b"-NAK 1s")
+    await bench.advance(2.1)
+    assert [one.numbers[1] for one in (await bench.pull({"batch": 3})).take()] == [3, 2, 1]
 
 
 @pytest.mark.parametrize("waits", [{"ack_wait": 5 * SECOND}, {"backoff": [5 * SECOND, 60 * SECOND], "max_deliver": 3}])

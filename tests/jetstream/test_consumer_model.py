@@ -98,6 +98,11 @@ class Model:
             lowest = min(self.pending)
             self.floor = (self.pending[lowest].cseq - 1, lowest - 1)
 
+    def delay(self, seq: int, seconds: float) -> None:
+        self.pending[seq].due = self.now + seconds
+        if seq in self.queue:
+            self.queue.remove(seq)
+
     def redelivered(self) -> int:
         return sum(entry.count > 1 for entry in self.pending.values()) + sum(n > 1 for n in self.exhausted.values())
 
@@ -159,12 +164,12 @@ class ConsumerMachine(RuleBasedStateMachine):
         entry = self.model.pending.get(seq)
         if body in (b"", b"+ACK", b"+TERM"):
             self.model.finish(seq)
+        elif entry is not None and body == b"-NAK 3s":
+            self.model.delay(seq, 3)
         elif entry is not None and entry.due:
             if body == b"-NAK":
                 entry.due = 0
                 self.model.queue.append(seq)
-            elif body == b"-NAK 3s":
-                entry.due = self.model.now + 3
             elif body == b"+WPI":
                 entry.due = self.model.now + ACK_WAIT
 

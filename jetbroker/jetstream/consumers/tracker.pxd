@@ -10,18 +10,17 @@ cdef enum:
     NO_ENTRY = 0
 
 cdef enum EntryFlag:
-    ENTRY_QUEUED = 1        # waits in the redelivery queue, has no deadline
+    ENTRY_QUEUED = 1        # waits in the redelivery queue, and has a place there instead of a deadline
     ENTRY_DELAYED = 4       # its deadline is not that of its last delivery: somebody asked for another one
     ENTRY_EXHAUSTED = 2     # max_deliver reached: remembered, but neither listed nor counted as pending
     ENTRY_HELD = 8          # waits for its dead letter, has no deadline and does not come again
-    ENTRY_PLACED = 16       # has a place in the redelivery queue, which counts only while it is queued
 
 
 cdef struct PendingEntry:
     uint64_t seq               # stream sequence, 0: free slot
     uint64_t cseq              # consumer sequence of the first delivery
     int64_t delivered_ns       # monotonic time of the last delivery
-    int64_t deadline_ns        # monotonic time of the next redelivery
+    int64_t deadline_ns        # monotonic time of the next redelivery; of a queued one: its place in the queue
     uint32_t count             # deliveries so far
     uint32_t flags
     uint32_t before, after     # neighbours in the order of first deliveries
@@ -75,12 +74,14 @@ cdef class PendingMap:
 
 @cython.final
 cdef class SequenceQueue:
-    """A first-in first-out ring of sequences."""
+    """A first-in first-out ring of sequences. A place is a number in the order of arrival, and never comes again."""
     cdef uint64_t* items
-    cdef Py_ssize_t capacity, head
+    cdef Py_ssize_t capacity
+    cdef int64_t head              # place of the first one
     cdef readonly Py_ssize_t size
 
-    cdef int push(self, uint64_t seq) except -1
+    cdef int64_t push(self, uint64_t seq) except -1   # the place it got
+    cdef int _grow(self) except -1
     cdef uint64_t peek(self) noexcept                 # 0: empty
     cdef void pop(self) noexcept
     cdef void clear(self) noexcept
@@ -99,7 +100,7 @@ cdef class AckTracker:
     cdef readonly uint64_t floor_cseq, floor_seq
     cdef readonly uint32_t redelivered         # messages delivered more than once and not finished
     cdef readonly PendingMap pending
-    cdef readonly SequenceQueue redeliveries   # may hold sequences that are finished by now
+    cdef readonly SequenceQueue redeliveries   # lazy: a place counts only while it is that of a queued entry
     cdef readonly SequenceQueue finished       # for the stream's retention; filled only when `report_finished`
     cdef public bint report_finished
     cdef StateBatch batch                      # None for a consumer that keeps no state
@@ -151,6 +152,8 @@ cdef class AckTracker:
     cdef void _forget_above(self, uint64_t seq, PendingEntry* entry) noexcept
     cdef void _raise_floor(self, uint64_t cseq) noexcept
     cdef int _wait_anew(self) except -1
+    cdef bint _is_first(self, PendingEntry* entry) noexcept
+    cdef int _close_gaps(self) except -1
     cdef int _delay(self, PendingEntry* entry, int64_t wait_ns, int64_t now_ns) except -1
     cdef int _discard_all(self) except -1          # without telling of them
     cdef int _discard_up_to(self, uint64_t seq) except -1

@@ -295,29 +295,32 @@ cdef class SequenceQueue:
     def __dealloc__(self):
         free(self.items)
 
-    cdef int push(self, uint64_t seq) except -1:
-        cdef uint64_t* grown
-        cdef Py_ssize_t i, capacity
+    cdef int64_t push(self, uint64_t seq) except -1:
+        cdef int64_t place = self.head + self.size
         if self.size == self.capacity:
-            capacity = max(<Py_ssize_t>64, self.capacity * 2)
-            grown = <uint64_t*>calloc(capacity, sizeof(uint64_t))
-            if grown == NULL:
-                raise MemoryError
-            for i in range(self.size):
-                grown[i] = self.items[(self.head + i) & (self.capacity - 1)]
-            free(self.items)
-            self.items = grown
-            self.capacity = capacity
-            self.head = 0
-        self.items[(self.head + self.size) & (self.capacity - 1)] = seq
+            self._grow()
+        self.items[place & (self.capacity - 1)] = seq
         self.size += 1
+        return place
+
+    cdef int _grow(self) except -1:
+        cdef Py_ssize_t capacity = max(<Py_ssize_t>64, self.capacity * 2)
+        cdef uint64_t* grown = <uint64_t*>calloc(capacity, sizeof(uint64_t))
+        cdef int64_t place
+        if grown == NULL:
+            raise MemoryError
+        for place in range(self.head, self.head + self.size):
+            grown[place & (capacity - 1)] = self.items[place & (self.capacity - 1)]
+        free(self.items)
+        self.items = grown
+        self.capacity = capacity
         return 0
 
     cdef uint64_t peek(self) noexcept:
-        return self.items[self.head] if self.size else 0
+        return self.items[self.head & (self.capacity - 1)] if self.size else 0
 
     cdef void pop(self) noexcept:
-        self.head = (self.head + 1) & (self.capacity - 1)
+        self.head += 1
         self.size -= 1
 
     cdef void clear(self) noexcept:
@@ -363,7 +366,6 @@ cdef class AckTracker:
         while entry != NULL:
             if not entry.flags & (ENTRY_QUEUED | ENTRY_HELD) and not 0 < self.max_deliver <= entry.count:
                 entry.flags &= ~ENTRY_DELAYED
-                entry.deadline_ns = 0
                 self.queue(entry)
             entry = self.pending.next_of(entry)
 
@@ -470,7 +472,7 @@ cdef class AckTracker:
         self.redeliveries.pop()
         self.delivered_cseq += 1
         entry.count += 1
-        entry.flags &= ~(ENTRY_QUEUED | ENTRY_DELAYED | ENTRY_PLACED)
+        entry.flags &= ~(ENTRY_QUEUED | ENTRY_DELAYED)
         entry.delivered_ns = now_ns
         self.redelivered += entry.count == 2
         if self.batch is not None:
@@ -581,10 +583,8 @@ cdef class AckTracker:
             return False
         entry.flags &= ~ENTRY_QUEUED
         self._delay(entry, delay_ns, now_ns)
-        if delay_ns > 0:
-            return True
-        entry.deadline_ns = 0
-        self.queue(entry)
+        if delay_ns <= 0:
+            self.queue(entry)
         return True
 
     cdef bint progress(self, uint64_t seq, int64_t now_ns) except -1:
@@ -653,17 +653,32 @@ cdef class AckTracker:
         cdef PendingEntry* entry
         while self.redeliveries.size:
             entry = self.pending.find(self.redeliveries.peek())
-            if entry != NULL and entry.flags & (ENTRY_HELD | ENTRY_QUEUED) == ENTRY_QUEUED:
+            if self._is_first(entry):
                 return entry
-            if entry != NULL:
-                entry.flags &= ~ENTRY_PLACED
             self.redeliveries.pop()
         return NULL
 
+    cdef bint _is_first(self, PendingEntry* entry) noexcept:
+        return entry != NULL and entry.flags & ENTRY_QUEUED and entry.deadline_ns == self.redeliveries.head
+
     cdef int queue(self, PendingEntry* entry) except -1:
-        cdef bint placed = entry.flags & ENTRY_PLACED
-        entry.flags |= ENTRY_QUEUED | ENTRY_PLACED
-        return 0 if placed else self.redeliveries.push(entry.seq)
+        if self.redeliveries.size == self.redeliveries.capacity and self.redeliveries.size > 2 * <Py_ssize_t>self.pending.count:
+            self._close_gaps()
+        entry.flags |= ENTRY_QUEUED
+        entry.deadline_ns = self.redeliveries.push(entry.seq)
+        return 0
+
+    cdef int _close_gaps(self) except -1:
+        """Give back the places in the redelivery queue that do not count any more."""
+        cdef PendingEntry* entry
+        cdef bint counts
+        for _ in range(self.redeliveries.size):
+            entry = self.pending.find(self.redeliveries.peek())
+            counts = self._is_first(entry)
+            self.redeliveries.pop()
+            if counts:
+                entry.deadline_ns = self.redeliveries.push(entry.seq)
+        return 0
 
     cdef int purge(self, PendingEntry* entry) except -1:
         self.purged_cseq = max(self.purged_cseq, entry.cseq)
