@@ -80,7 +80,7 @@ cdef class SequenceQueue:
     cdef int64_t head              # place of the first one
     cdef readonly Py_ssize_t size
 
-    cdef int64_t push(self, uint64_t seq) except -1   # the place it got
+    cdef int64_t push(self, uint64_t seq) except? -1  # the place it got
     cdef int _grow(self) except -1
     cdef uint64_t peek(self) noexcept                 # 0: empty
     cdef void pop(self) noexcept

@@ -295,7 +295,7 @@ cdef class SequenceQueue:
     def __dealloc__(self):
         free(self.items)
 
-    cdef int64_t push(self, uint64_t seq) except -1:
+    cdef int64_t push(self, uint64_t seq) except? -1:
         cdef int64_t place = self.head + self.size
         if self.size == self.capacity:
             self._grow()
