@@ -186,7 +186,7 @@ def test_max_connections(tmp_path: Path) -> None:
 
 
 def test_a_client_that_answers_no_ping_is_stale(tmp_path: Path) -> None:
-    (tmp_path / "conf").write_text('ping_interval: "400ms"\nping_max: 1\n')
+    (tmp_path / "conf").write_text('ping_interval: "2s"\nping_max: 1\n')
     with (
         Daemon("-D", "-c", str(tmp_path / "conf")) as daemon,
         daemon.open(pings=True) as silent,

@@ -282,7 +282,7 @@ async def test_a_store_is_read_while_its_broker_runs_and_after(run: Run, tmp_pat
             await js.publish(f"live.{number % 2}", b"%d" % number)
         puller = await js.pull_subscribe("live.1", durable="ones")
         for message in await puller.fetch(2):
-            await message.ack_sync()
+            await message.ack_sync(timeout=30)
         assert [row["data"] for row in objects(run("cat", tmp_path, "LIVE", "--json")[1])] == list("01234")
         await js.publish("live.0", b"5")  # the broker has not been held up
         assert json.loads(run("ls", tmp_path, "--json")[1])[0]["messages"] == 6

@@ -64,7 +64,7 @@ async def test_what_a_running_broker_holds_is_shipped_and_served_by_another(tmp_
         worker = await js.pull_subscribe("", "work", stream="S", config=ConsumerConfig(ack_wait=3600))
         for message in await worker.fetch(10, timeout=20):
             if message.metadata.sequence.stream % 2:
-                await message.ack_sync()
+                await message.ack_sync(timeout=30)
         for seq in (3, 50, 95):
             await js.delete_msg("S", seq)
         code, out, err = run("ship", tmp_path / "store", place, "--json")

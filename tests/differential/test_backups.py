@@ -90,7 +90,7 @@ async def fill(streams: Streams, **config: Any) -> None:
     bound = await jetstream.pull_subscribe_bind("C", "S")
     for number, message in enumerate(await bound.fetch(20, timeout=5)):
         if number in (0, 1, 5, 6):
-            await message.ack_sync()
+            await message.ack_sync(timeout=30)
         elif number == 8:
             await message.nak()
         elif number == 9:
@@ -100,7 +100,7 @@ async def fill(streams: Streams, **config: Any) -> None:
     if "ALL" in consumers:
         bound = await jetstream.pull_subscribe_bind("ALL", "S")
         delivered = await bound.fetch(10, timeout=5)
-        await delivered[4].ack_sync()
+        await delivered[4].ack_sync(timeout=30)
 
 
 def told(value: Any) -> Any:
@@ -174,7 +174,7 @@ async def test_restored_consumers_go_on_alike(sides: list[Streams]) -> None:
         new = await bound.fetch(2, timeout=5)
         found.append([(each.subject, each.metadata.sequence, each.metadata.num_pending) for each in new])
         for message in new:
-            await message.ack_sync()
+            await message.ack_sync(timeout=30)
         info = await streams.api("CONSUMER.INFO.S.C")
         found[-1] += [told(info)]
     assert found[0] == found[1]

@@ -64,11 +64,11 @@ async def test_a_batch_without_news_is_given_up(tmp_path: Path) -> None:
 
 
 async def test_news_keep_a_batch(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, BatchLimits(idle_seconds=1.0))
+    bench = Bench(tmp_path, BatchLimits(idle_seconds=3.0))
     bench.open(allow_atomic=True)
     begun = time.monotonic()
     count = 0
-    while time.monotonic() - begun < 1.5:
+    while time.monotonic() - begun < 3.5:
         count += 1
         bench.publish("s.a", b"x", part("b", count))
         await asyncio.sleep(0.01)

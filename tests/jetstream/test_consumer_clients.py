@@ -25,7 +25,7 @@ async def test_pull_subscription_fetches_and_acks(connect: Connect) -> None:
     while len(seen) < 250:
         for message in await subscription.fetch(100, timeout=5):
             seen.append(message.data)
-            await message.ack_sync()
+            await message.ack_sync(timeout=30)
     assert seen == [b"%d" % number for number in range(250)]
     info = await subscription.consumer_info()
     assert (info.num_pending, info.num_ack_pending) == (0, 0)
@@ -140,7 +140,7 @@ async def test_confirmed_acks_survive_a_kill(tmp_path: Path) -> None:
         for message in await subscription.fetch(200, timeout=5):
             sequence = message.metadata.sequence.stream
             if sequence % 3:
-                await message.ack_sync()
+                await message.ack_sync(timeout=30)
                 confirmed.add(sequence)
         broker.kill()
         await client.close()

@@ -192,7 +192,7 @@ async def test_a_letter_that_cannot_be_stored_stays_pending(bench: Bench, name: 
     await bench.logged(line)
     (following,) = await bench.fetch("S")  # the consumer goes on, and the held one does not come again
     assert following.subject == "S.b"
-    await following.ack_sync()
+    await following.ack_sync(timeout=30)
     state = await bench.consumer_state("S")
     assert (state["num_ack_pending"], state["ack_floor"]["stream_seq"]) == (1, 0)
     assert await bench.messages("S") == 2
@@ -235,7 +235,7 @@ async def test_a_held_message_may_be_acked_and_removed(bench: Bench) -> None:
     for message in (acked, removed):
         await bench.client.publish(message.reply, b"+TERM")
     await bench.until_pending("S", 2)
-    await acked.ack_sync()
+    await acked.ack_sync(timeout=30)
     await bench.api("STREAM.MSG.DELETE.S", {"seq": 2})
     await bench.until_pending("S", 0)
     await bench.stream("GONE")
@@ -268,7 +268,7 @@ async def test_a_term_that_a_later_ack_of_all_has_overtaken_ends_with_its_letter
     first, second, _ = await bench.fetch("S", batch=3)
     await bench.client.publish(first.reply, b"-NAK")
     (again,) = await bench.fetch("S")
-    await again.ack_sync()  # its consumer sequence is above those of the others
+    await again.ack_sync(timeout=30)  # its consumer sequence is above those of the others
     await bench.client.publish(second.reply, b"+TERM")
     await bench.until("DEAD", 1)
     await bench.until_pending("S", 1)

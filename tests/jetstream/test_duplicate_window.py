@@ -60,6 +60,6 @@ async def test_ids_are_refused_while_the_window_is_not_read(tmp_path: Path) -> N
         for number in (COUNT - 1, 0, COUNT):
             error = {"code": 429, "err_code": 10167, "description": "too many requests"}
             assert (await publish(client, number))["error"] == error
-        reply = await client.request("s", b"without an id")
+        reply = await client.request("s", b"without an id", timeout=30)
         assert json.loads(reply.data)["seq"] == COUNT + 1
         await client.close()

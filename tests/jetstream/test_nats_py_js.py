@@ -123,7 +123,7 @@ async def test_acknowledgements(connect: Connect) -> None:
     config = api.ConsumerConfig(ack_wait=30, max_deliver=3)
     subscription = await js.pull_subscribe("acks", durable="d", config=config)
     first, second, third, fourth = await subscription.fetch(4, timeout=5)
-    await first.ack_sync()
+    await first.ack_sync(timeout=30)
     await second.nak()
     await third.term()
     await fourth.in_progress()
@@ -132,8 +132,8 @@ async def test_acknowledgements(connect: Connect) -> None:
     await again.nak(delay=0.2)
     (delayed,) = await subscription.fetch(1, timeout=5)
     assert (delayed.data, delayed.metadata.num_delivered) == (b"1", 3)
-    await delayed.ack_sync()
-    await fourth.ack_sync()
+    await delayed.ack_sync(timeout=30)
+    await fourth.ack_sync(timeout=30)
     info = await subscription.consumer_info()
     assert (info.num_ack_pending, info.num_pending, info.num_redelivered) == (0, 0, 0)
 
@@ -149,7 +149,7 @@ async def test_push_subscriptions(connect: Connect) -> None:
     assert [(await everything.next_msg(5)).data for _ in range(2)] == [b"old", b"new"]
     assert (await only_new.next_msg(5)).data == b"new"
     message = await bound.next_msg(5)
-    await message.ack_sync()
+    await message.ack_sync(timeout=30)
     assert message.metadata.stream == "PUSHED"
     assert (await bound.consumer_info()).push_bound
     await bound.unsubscribe()

@@ -159,7 +159,7 @@ async def test_a_reset_outlives_the_broker(server: process.ServerProcess, how: s
     await prepare(client, js)
     sub = await js.pull_subscribe_bind("c", "S")
     first = await sub.fetch(4)
-    await first[0].ack_sync()
+    await first[0].ack_sync(timeout=30)
     assert (await api(client, "CONSUMER.RESET.S.c"))["reset_seq"] == 2
     restart(server, how)
     client, js = await connect(server)
@@ -249,7 +249,7 @@ async def test_what_a_reset_skips_stays_in_a_work_queue(server: process.ServerPr
     await api(client, "CONSUMER.RESET.S.c", {"seq": 3})
     sub = await js.pull_subscribe_bind("c", "S")
     for message in await sub.fetch(2):
-        await message.ack_sync()
+        await message.ack_sync(timeout=30)
     for _ in range(2):
         restart(server, how)
         client, js = await connect(server)

@@ -41,10 +41,10 @@ async def test_interest_keeps_what_some_consumer_still_needs(
     await js.publish("i.b")
     assert await live_of(js, "I") == (4, 2, 5)
     for message in await one.fetch(3):
-        await message.ack_sync()
+        await message.ack_sync(timeout=30)
     assert await live_of(js, "I") == (4, 2, 5)
     for message in await two.fetch(2):
-        await message.ack_sync()
+        await message.ack_sync(timeout=30)
     await until_live(js, "I", 2)
     assert await live_of(js, "I") == (2, 4, 5)
     # what only the deleted consumer waited for goes with it
@@ -70,7 +70,7 @@ async def test_the_first_ack_removes_from_a_work_queue(broker: process.ServerPro
         await js.publish("w")
     workers = await js.pull_subscribe("w", durable="workers")
     messages = await workers.fetch(3)
-    await messages[1].ack_sync()
+    await messages[1].ack_sync(timeout=30)
     await until_live(js, "W", 2)
     await js.delete_consumer("W", "workers")
     assert (await live_of(js, "W"))[0] == 2
@@ -87,7 +87,7 @@ async def test_acked_work_stays_removed_after_kill(tmp_path: Path) -> None:
             await js.publish("w", b"%d" % i, headers={"Nats-Msg-Id": f"id-{i}"})
         workers = await js.pull_subscribe("w", durable="workers", config=ConsumerConfig(ack_wait=1))
         for message in await workers.fetch(10):
-            await message.ack_sync()
+            await message.ack_sync(timeout=30)
         await client.close()
         server.kill()
         server.start()

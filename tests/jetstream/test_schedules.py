@@ -219,7 +219,7 @@ async def test_every_second_with_the_content_of_another_subject(tmp_path: Path) 
 async def test_what_takes_the_place_of_a_schedule_ends_it(tmp_path: Path) -> None:
     bench = StreamBench(tmp_path)
     stream = bench.open(**FIELDS)
-    at = soon(0.3)
+    at = soon(3)
     for subject in ("replaced", "purged", "deleted", "ended", "fires"):
         await bench.ask(f"s.{subject}", b"", schedule(at))
     await bench.ask("s.replaced", b"plain")
@@ -348,7 +348,7 @@ async def test_firings_whose_messages_are_gone_are_not_repeated(tmp_path: Path) 
     await restarts.crash()
     stream = await restarts.open()
     await until(lambda: stream.log.last_seq > last)
-    assert stream.log.get(last + 1)[4] - fired > SECOND * 9 // 10
+    assert stream.log.get(last + 1)[4] // SECOND > fired // SECOND
     await restarts.close()
     await restarts.bench.close()
 

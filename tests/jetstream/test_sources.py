@@ -238,7 +238,7 @@ async def test_consumed_messages_do_not_come_again(tmp_path: Path) -> None:
             js = streams.client.jetstream()
             pull = await js.pull_subscribe("", durable="d", stream="T")
             for message in await pull.fetch(5, timeout=30):
-                await message.ack_sync()
+                await message.ack_sync(timeout=30)
             await streams.publish("b", "6")
             await streams.until_last("T", 6)
         server.kill()

@@ -135,7 +135,7 @@ async def test_a_consumer_that_cannot_be_made_is_answered_and_is_not_there(tmp_p
         bound_files(server, 0)
         wanted = {"stream_name": "S", "config": {"durable_name": "C", "ack_policy": "explicit"}}
         for _ in range(3):
-            answer = json.loads((await client.request("$JS.API.CONSUMER.CREATE.S.C", json.dumps(wanted).encode())).data)
+            answer = await streams.api("CONSUMER.CREATE.S.C", wanted)
             assert answer["error"]["err_code"] == 10_104
             assert (await streams.api("CONSUMER.NAMES.S"))["consumers"] == []
         folder = tmp_path / "jetstream" / "%24G" / "S" / "consumers"

@@ -54,18 +54,18 @@ async def until(condition: Any, seconds: float = 20.0) -> None:
 
 @pytest.mark.parametrize("storage", STORAGES)
 async def test_messages_expire_when_they_are_due(bench: StreamBench, storage: str) -> None:
-    stream = bench.open(storage=storage, max_age=SECOND_NS)
+    stream = bench.open(storage=storage, max_age=3 * SECOND_NS)
     loop = asyncio.get_running_loop()
     first_at = loop.time()
     await bench.ask("s.a")
-    await asyncio.sleep(0.6)
+    await asyncio.sleep(1.5)
     second_at = loop.time()
     await bench.ask("s.b")
     await until(lambda: stream.log.first_seq == 2)
     assert stream.log.messages == 1
-    assert loop.time() - first_at >= 0.9
+    assert loop.time() - first_at >= 2.9
     await until(lambda: stream.log.messages == 0)
-    assert loop.time() - second_at >= 0.9
+    assert loop.time() - second_at >= 2.9
     state = stream.state()
     assert (state["first_seq"], state["last_seq"], state["first_ts"]) == (3, 2, "0001-01-01T00:00:00Z")
     # the timer starts again with the next message
@@ -114,10 +114,10 @@ async def test_ids_are_known_again_after_a_restart(bench: StreamBench, storage: 
 
 
 async def test_ids_leave_the_window(bench: StreamBench) -> None:
-    bench.open(duplicate_window=SECOND_NS // 10)
+    bench.open(duplicate_window=SECOND_NS)
     assert (await bench.ask("s.x", b"", WITH_ID % b"a"))["seq"] == 1
     assert (await bench.ask("s.x", b"", WITH_ID % b"a"))["seq"] == 1
-    await asyncio.sleep(0.12)
+    await asyncio.sleep(1.1)
     assert (await bench.ask("s.x", b"", WITH_ID % b"a"))["seq"] == 2
 
 

@@ -13,7 +13,7 @@ from jetbroker.leafnodes.leafs import Leafs
 from jetbroker.leafnodes.remote import Remote
 from jetbroker.logs.logger import Logger
 
-DIAL_SECONDS = 0.02
+DIAL_SECONDS = 0.5
 
 
 class Opened(asyncio.Protocol):

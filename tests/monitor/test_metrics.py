@@ -59,7 +59,7 @@ async def test_streams_and_consumers_have_their_figures() -> None:
         pulled = await context.pull_subscribe("s.*", "C", stream="S")
         for number in range(3):
             await context.publish(f"s.{number}", b"four")
-        await (await pulled.fetch(2))[1].ack_sync()
+        await (await pulled.fetch(2))[1].ack_sync(timeout=30)
         samples = await asyncio.to_thread(scrape, broker)
         varz = await asyncio.to_thread(get_json, int(broker.urls["monitoring"].rpartition(":")[2]), "/varz")
         await client.close()

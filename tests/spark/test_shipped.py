@@ -28,7 +28,7 @@ async def test_spark_reads_a_shipped_store_as_the_store(spark: Any, tmp_path: Pa
         await js.delete_msg("ORDERS", 7)
         work = await js.pull_subscribe("orders.1", "work", config=ConsumerConfig(ack_wait=3600))
         for message in await work.fetch(4, timeout=20):
-            await message.ack_sync()
+            await message.ack_sync(timeout=30)
         list(Shipper(tmp_path / "store", place_of(place), unsealed=True).ship())
         await client.close()
 

@@ -108,7 +108,7 @@ def to_the_notice(inside: ssl.SSLSocket) -> bytes:
 
 
 def test_a_login_in_time_and_too_late(made: Certificates, tmp_path: Path) -> None:
-    config = made.tls_block("timeout: 0.5") + 'authorization { user: u, password: "p", timeout: 0.5 }\n'
+    config = made.tls_block("timeout: 10") + 'authorization { user: u, password: "p", timeout: 3 }\n'
     with tls.server("jetbroker", tmp_path, config) as daemon:
         inside = raw(daemon, made, b'{"user":"u","pass":"p","verbose":false}')
         inside.sendall(b"PING\r\n")
