@@ -42,6 +42,7 @@ from tests.support.backups import (
     archive_of,
     backup,
     begin_restore,
+    consumer_files,
     meta_files,
     record,
     restore,
@@ -81,7 +82,7 @@ async def filled(streams: Streams, messages: int = 300) -> dict[str, Any]:
     bound = await jetstream.pull_subscribe_bind("C", "S")
     for number, message in enumerate(await bound.fetch(30)):
         if number % 3:
-            await message.ack_sync()
+            await message.ack_sync(timeout=30)
     return await streams.api("STREAM.INFO.S")
 
 
@@ -316,6 +317,8 @@ def member(name: str, kind: bytes, link: str = "") -> tuple[tarfile.TarInfo, byt
 
 DAMAGED = bytearray(record("S", 1, 1, b"s.a", b"damaged"))
 DAMAGED[25] ^= 1
+# version 1; 262,145 messages are pending, all of them the same
+MANY_PENDING = bytes([22, 1, 1, 1, 0, 0, 0x81, 0x80, 0x10]) + bytes(2 * 262_145 + 2)
 HOSTILE: dict[str, tuple[list[Any], str]] = {
     "nothing": ([], "10062 restore failed: open meta.inf: no such file or directory"),
     "outside": ([*meta_files("S"), ("../x", b"1")], "10062 restore failed: unexpected content"),
@@ -357,6 +360,10 @@ HOSTILE: dict[str, tuple[list[Any], str]] = {
                              '10062 restore failed: error restoring consumer ["C"]: no such file or directory'),
     "consumer's state": ([*meta_files("S"), ("obs/C/meta.inf", b"{}"), ("obs/C/meta.sum", b""), ("obs/C/o.dat", b"x")],
                          '10062 restore failed: error restoring consumer ["C"]: meta.inf does not match'),
+    "consumer's positions": ([*meta_files("S"), *consumer_files("S", "C", bytes([22, 2, 5, 5, 3, 3, 0, 0]))],
+                             '10062 restore failed: error restoring consumer ["C"]: consumer positions 3, 3, 5, 5'),
+    "more pending than there is": ([*meta_files("S"), *consumer_files("S", "C", MANY_PENDING)],
+                                   '10062 restore failed: error restoring consumer ["C"]: corrupt state file'),
 }  # fmt: skip
 
 

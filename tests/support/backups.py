@@ -144,5 +144,15 @@ def packed(*pieces: bytes) -> bytes:
 
 def meta_files(name: str, **config: Any) -> list[tuple[str, bytes]]:
     """A stream's configuration and its checksum."""
-    meta = json.dumps({"Created": "2024-05-06T07:08:09.123456789Z", "name": name, **config}).encode()
-    return [("meta.inf", meta), ("meta.sum", highway_hash(key(name), meta).hex().encode())]
+    return _checked("", name, {"name": name, **config})
+
+
+def consumer_files(stream: str, name: str, state: bytes) -> list[tuple[str, bytes]]:
+    """A consumer's configuration, its checksum and its state."""
+    config = {"name": name, "durable_name": name, "ack_policy": "explicit"}
+    return [*_checked(f"obs/{name}/", f"{stream}/{name}", config), (f"obs/{name}/o.dat", state)]
+
+
+def _checked(folder: str, identity: str, config: dict[str, Any]) -> list[tuple[str, bytes]]:
+    meta = json.dumps({"Created": "2024-05-06T07:08:09.123456789Z", **config}).encode()
+    return [(f"{folder}meta.inf", meta), (f"{folder}meta.sum", highway_hash(key(identity), meta).hex().encode())]

@@ -39,11 +39,13 @@ class Arrival:
         self._kept = 0
         self._size = 0  # that the archive's files say they have
         self._last_block = 0
-        self._uncommitted = 0  # bytes of messages
+        self._written = 0  # bytes of messages, when the last commit began
         self._committing: asyncio.Task[None] | None = None  # those in front of them
 
     async def take(self, chunks: list[bytes]) -> None:
         """More of the archive. Raises ArchiveError, ApiError or StorageError."""
+        if self._tar.done:
+            return  # behind its end nothing counts
         turn, more = Turn(), True
         for chunk in chunks:
             self._s2.feed(chunk)
@@ -58,6 +60,7 @@ class Arrival:
                     else:
                         await self._end(turn)
                     await turn.rest()
+                await turn.rest()  # blocks may be empty
         await self._store(turn)
 
     async def complete(self) -> None:
@@ -84,11 +87,12 @@ class Arrival:
         if head.name != self._config.name:
             raise ArchiveError("stream names do not match")
         self._check_sum(self._config.name, "", meta)
+        staging = await self._stage()
+        pending = staging.log.messages + limits.CONSUMER_PENDING  # at most
         consumers, turn = [], Turn()
         for name in sorted({of for of, _ in self._documents if of}):
-            consumers.append(await self._consumer(name))
+            consumers.append(await self._consumer(name, pending))
             await turn.rest()
-        staging = await self._stage()
         staging.log.meta["created"] = head.created_ns or staging.log.meta["created"]
         stream = await self._js.adopt_stream(self._config, staging, consumers)
         self._staging = None
@@ -153,18 +157,19 @@ class Arrival:
 
     async def _store(self, turn: Turn) -> None:
         """Have the messages that have come in the log."""
-        size = self._blocks.unchecked
-        if not size:
+        if not self._blocks.unchecked:
             return
         log = (await self._stage()).log
         await asyncio.to_thread(self._blocks.check)
-        while self._blocks.store(log, time.monotonic_ns() + limits.JS_TRANSFER_STEP_NS):
-            await turn.wait()
-        self._uncommitted += size - self._blocks.unchecked
-        if self._uncommitted >= limits.JS_RESTORE_COMMIT_BYTES:
-            self._uncommitted = 0
-            await self._committed()
-            self._committing = asyncio.create_task(log.commit())
+        more = True
+        while more:
+            more = self._blocks.store(log, time.monotonic_ns() + limits.JS_TRANSFER_STEP_NS)
+            if self._blocks.written - self._written >= limits.JS_RESTORE_COMMIT_BYTES:
+                self._written = self._blocks.written
+                await self._committed()
+                self._committing = asyncio.create_task(log.commit())
+            if more:
+                await turn.wait()
 
     async def _committed(self) -> None:
         """Wait for the commit that is under way. Raises StorageError."""
@@ -190,7 +195,7 @@ class Arrival:
         if found is not None and found != documents.checksum(key, content):
             raise ArchiveError(f"{documents.META} does not match its checksum")
 
-    async def _consumer(self, name: str) -> ArrivedConsumer:
+    async def _consumer(self, name: str, pending: int) -> ArrivedConsumer:
         try:
             config = self._documents.get((name, documents.META))
             if config is None or (name, documents.SUM) not in self._documents:
@@ -200,7 +205,7 @@ class Arrival:
             stored = self._documents.get((name, documents.STATE))
             state = None
             if stored:
-                state = await asyncio.to_thread(from_nats, stored, read.max_deliver, time.time_ns())
+                state = await asyncio.to_thread(from_nats, stored, read.max_deliver, time.time_ns(), pending)
         except (ArchiveError, ValueError) as error:
             raise ArchiveError(f'error restoring consumer ["{name}"]: {error}') from error
         return ArrivedConsumer(name, read, created_ns or time.time_ns(), state)

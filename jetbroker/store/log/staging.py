@@ -83,7 +83,7 @@ class _Naming:
         self._disk = disk
         self._log = log
         self._directory = directory
-        self._began = False
+        self._began = self._is_renamed = False
 
     def begin_sync(self) -> list[SyncTarget] | None:
         """What the round must do."""
@@ -97,15 +97,17 @@ class _Naming:
 
     def _rename(self) -> None:
         self._disk.rename(self._log.directory, self._directory)
+        self._is_renamed = True
 
     def end_sync(self, error: OSError | None) -> None:
         """The outcome of the round."""
+        if self._is_renamed:  # also where the folder around it could not be synced: it is removed there
+            self._log.moved_to(self._directory)
         if self._began:
             self._log.end_sync(error)
         if error is not None:
             self._fail(StorageError(f"{self._directory}: {error.strerror}"))
             return
-        self._log.moved_to(self._directory)
         if not self.done.done():
             self.done.set_result(None)
 

@@ -30,6 +30,7 @@ class BlockReader:
     """Message blocks of one stream, one after the other, into its log."""
 
     def __init__(self, stream: str) -> None: ...
+    written: int
     def begin(self, index: int) -> None:
         """A block begins."""
     @property

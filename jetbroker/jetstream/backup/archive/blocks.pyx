@@ -40,6 +40,8 @@ cdef enum:
     CHECKSUM = 8
     EMPTY_RECORD = HEAD + CHECKSUM
     AT_ONCE = 64                       # records between two looks at the clock
+    BYTES_AT_ONCE = 65_536             # at most, with those of empty slots
+    SLOT_BYTES = 20                    # of an empty one, in memory and in a footer
 
 cdef uint32_t HAS_HEADERS = 0x80000000
 cdef uint64_t ERASED = <uint64_t>1 << 63
@@ -204,6 +206,7 @@ cdef class BlockReader:
     cdef Py_ssize_t at                 # what is in front has been stored
     cdef Py_ssize_t checked            # and up to here there are sound records
     cdef Py_ssize_t gaps               # that took a new segment
+    cdef readonly uint64_t written     # bytes that the log has taken, with those of empty slots
 
     def __init__(self, str stream not None) -> None:
         self.stream = stream
@@ -263,15 +266,20 @@ cdef class BlockReader:
     def store(self, StreamLog log not None, int64_t until_ns) -> bool:
         """Append what was checked, until the time is over; True: there is more. Raises ArchiveError, StorageError."""
         cdef const char* p = PyByteArray_AS_STRING(self.pieces)
+        cdef uint64_t looked_at = self.written
+        cdef uint32_t length
         cdef int left = AT_ONCE
         while self.at < self.checked:
             self._take(log, p + self.at)
-            self.at += load_u32(p + self.at) & ~HAS_HEADERS
+            length = load_u32(p + self.at) & ~HAS_HEADERS
+            self.at += length
+            self.written += length
             left -= 1
-            if left == 0:
+            if left == 0 or self.written - looked_at >= BYTES_AT_ONCE:
                 if monotonic_ns() >= until_ns:
                     break
                 left = AT_ONCE
+                looked_at = self.written
         return self.at < self.checked
 
     cdef int _take(self, StreamLog log, const char* record) except -1:
@@ -295,6 +303,8 @@ cdef class BlockReader:
             self.gaps += 1
             if self.gaps > GAPS:
                 raise ArchiveError(f"more than {GAPS} large gaps between messages")
+        else:
+            self.written += (seq - log.last_seq - 1) * SLOT_BYTES
         try:
             log.skip_to(seq)
         except SequenceError as error:

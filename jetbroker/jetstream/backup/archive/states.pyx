@@ -93,6 +93,7 @@ cdef class _Numbers:
     """The varints of an `o.dat`."""
     cdef bytes data
     cdef Py_ssize_t at
+    cdef uint64_t most                 # entries of a kind
 
     cdef uint64_t take(self) except? 0:
         cdef const unsigned char* p = <const unsigned char*>PyBytes_AS_STRING(self.data)
@@ -115,13 +116,13 @@ cdef class _Numbers:
     cdef uint64_t take_count(self, Py_ssize_t least) except? 0:
         """How many entries follow; each takes `least` bytes."""
         cdef uint64_t count = self.take()
-        if count > <uint64_t>((PyBytes_GET_SIZE(self.data) - self.at) // least) or count > MANY:
+        if count > <uint64_t>((PyBytes_GET_SIZE(self.data) - self.at) // least) or count > self.most:
             raise ValueError("corrupt state file")
         return count
 
 
-def from_nats(bytes data not None, int64_t max_deliver, int64_t now_ns) -> bytes:
-    """A consumer's snapshot record from nats-server's `o.dat`. Raises ValueError."""
+def from_nats(bytes data not None, int64_t max_deliver, int64_t now_ns, uint64_t most) -> bytes:
+    """A consumer's snapshot record from nats-server's `o.dat`. Raises ValueError, also for more than `most` entries."""
     cdef _Numbers numbers = _Numbers()
     cdef StateRecordHead head
     cdef uint64_t resume = 0
@@ -131,6 +132,7 @@ def from_nats(bytes data not None, int64_t max_deliver, int64_t now_ns) -> bytes
     version = data[1]
     numbers.data = data
     numbers.at = 2
+    numbers.most = min(most, MANY)
     head.magic_kind = KIND_SNAPSHOT
     head.wall_ns = now_ns
     head.floor_cseq = numbers.take()
