@@ -32,6 +32,7 @@ from jetbroker.jetstream.models.errors import ApiError, api_error
 from jetbroker.jetstream.models.metadata import consumer_level, stored_metadata
 from jetbroker.jetstream.models.names import ORIGIN_POSITIONS, random_name
 from jetbroker.jetstream.models.offline import OfflineError, reason_of, stored_consumer_config, stored_stream_config
+from jetbroker.jetstream.models.origin_config import check_filters
 from jetbroker.jetstream.models.stream_config import (
     check_creation,
     check_stream_config,
@@ -316,6 +317,7 @@ class JetStream:
         """May there be one more stream, and this one? Raises ApiError."""
         self._refuse_offline(config.name)
         self.usage.check_reservation(config, None)
+        check_filters(config)
         await self._check_overlap(config)
 
     async def check_arrival(self, config: StreamConfig) -> StreamConfig:
@@ -342,7 +344,7 @@ class JetStream:
             for arrived in consumers:
                 try:
                     made.append(await self._arrived(stream, staging, arrived))
-                except ApiError as error:
+                except (ApiError, ValueError) as error:  # its state may be impossible
                     why = f'error restoring consumer ["{arrived.name}"]: {error}'
                     raise api_error("stream_restore", err=why) from error
                 await turn.rest()

@@ -35,6 +35,8 @@ MIRRORS: list[dict[str, Any]] = [
     {"name": "A", "external": {"api": "$JS.API", "deliver": "d"}},
     {"name": "A", "consumer": {"name": "", "deliver_subject": "d"}},
     {"name": "A", "consumer": {"name": "C", "deliver_subject": "d.*"}},
+    {"name": "A", "filter_subject": "a..b"},
+    {"name": "A", "filter_subject": "a b"},
     {"name": "A", "filter_subject": "x", "consumer": {"name": "C", "deliver_subject": "d"}},
 ]
 SOURCES: list[list[dict[str, Any]]] = [

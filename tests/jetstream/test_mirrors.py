@@ -133,6 +133,20 @@ async def test_direct_gets_for_the_origin(streams: Streams) -> None:
         assert reply.headers is not None and reply.headers["Nats-Stream"] == "S"
 
 
+async def test_no_direct_gets_for_an_origin_that_allows_none_any_more(streams: Streams) -> None:
+    await streams.create("S", subjects=["s"], allow_direct=True)
+    await streams.publish("s", "1")
+    await streams.create("M", mirror={"name": "S"})
+    await streams.until_last("M", 1)
+    await streams.update("S", subjects=["s"], allow_direct=False)
+    reply = await streams.client.request("$JS.API.DIRECT.GET.S", json.dumps({"seq": 1}).encode(), timeout=5)
+    assert reply.headers is not None and reply.headers["Nats-Stream"] == "M"
+    updated = await streams.update("M", mirror={"name": "S"})
+    assert not updated["config"]["mirror_direct"]
+    with pytest.raises(nats.errors.NoRespondersError):
+        await streams.client.request("$JS.API.DIRECT.GET.S", json.dumps({"seq": 1}).encode(), timeout=5)
+
+
 async def test_an_origin_that_comes_goes_and_comes_back(streams: Streams) -> None:
     await streams.create("M", mirror={"name": "S"})
     missing = await streams.until("M", lambda info: "error" in info["mirror"])

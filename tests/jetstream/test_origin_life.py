@@ -290,6 +290,31 @@ async def test_an_older_origin_is_asked_for_a_consumer_of_another_name(
     await bench.close()
 
 
+FORGED = "x 1 0\r\n\r\nMSG secret 7 5\r\nhello\r\nMSG t"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"sources": [{"name": "O", "filter_subject": FORGED}]},
+        {"mirror": {"name": FORGED, "external": {"api": "$JS.far.API", "deliver": ""}}},
+    ],
+    ids=["filter", "external mirror"],
+)
+async def test_nothing_is_asked_by_what_is_no_subject(tmp_path: Path, kind: dict[str, Any]) -> None:
+    """An update may bring it, and a name beyond a link is not ours to judge; written out it could be more lines."""
+    bench = StreamBench(tmp_path)
+    heard: list[bytes] = []
+    bench.router.subscribe(CallbackReceiver(bench.tick, lambda subject, *rest: heard.append(subject)), b"$JS.>")
+    stream = open_stream(bench, {"subjects": [], **kind})
+    async with asyncio.timeout(ANSWER_SECONDS):
+        while "error" not in origin_of(stream):
+            await asyncio.sleep(0.01)
+    assert origin_of(stream)["error"]["description"].endswith("no response from the origin")
+    assert heard == []
+    await bench.close()
+
+
 async def test_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "ANSWER_SECONDS", 0.01)
     monkeypatch.setattr(origins, "CHECK_SECONDS", 0.01)
@@ -298,6 +323,7 @@ async def test_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     origin = PlayedOrigin(bench)
     stream = open_stream(bench, {"mirror": {"name": "O"}, "subjects": []})
     await asyncio.wait_for(origin.requests.get(), ANSWER_SECONDS)  # never answered
+    monkeypatch.setattr(patience, "ANSWER_SECONDS", ANSWER_SECONDS)  # the next ones are
     await origin.accept()
     origin.deliver(1, 1)
     assert (await origin.accept(delivered=1))["opt_start_seq"] == 2

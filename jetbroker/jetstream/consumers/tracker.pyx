@@ -324,6 +324,7 @@ cdef class SequenceQueue:
         self.size -= 1
 
     cdef void clear(self) noexcept:
+        self.head += self.size
         self.size = 0
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from jetbroker import limits
 from jetbroker.jetstream.models.config import StreamConfig, StreamSource
 from jetbroker.jetstream.models.errors import ApiError, api_error
-from jetbroker.jetstream.models.names import short_hash, valid_name
+from jetbroker.jetstream.models.names import short_hash, valid_name, valid_stream_subject
 from jetbroker.jetstream.models.subject_index import PIECE, TooManySteps, any_collides, any_contains, any_two_overlap
 from jetbroker.jetstream.models.transforms import transform_fault
 from jetbroker.turns import Steps
@@ -45,6 +45,15 @@ def check_origins(config: StreamConfig, find_stream: FindStream, *, pedantic: bo
             _check_size(config, find_stream(source.name), "source_max_message_size_too_big")
     yield from _check_prefixes(config, find_stream)
     yield from _check_cycles(config, find_stream)
+
+
+def check_filters(config: StreamConfig) -> None:
+    """Refuse what is no subject. As by nats-server an update is not asked: such an origin is not reached then."""
+    mirrored = [("mirror", config.mirror)] if config.mirror is not None else []
+    for what, origin in [*mirrored, *(("source:", source) for source in config.sources)]:
+        wanted = origin.filter_subject
+        if wanted and not valid_stream_subject(wanted.encode()):
+            raise api_error("stream_create", err=f"subject filter '{wanted}' for the {what} invalid subject")
 
 
 def _check_mirror(config: StreamConfig, mirror: StreamSource) -> Steps[None]:

@@ -12,6 +12,7 @@ record tell by their `Nats-Stream-Source` header. A mirror goes on behind its ow
 
 import random
 from asyncio import TimerHandle
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,7 @@ from jetbroker.forms.gojson import dumps
 from jetbroker.forms.gotext import HOUR, SECOND
 from jetbroker.jetstream.models.config import StreamConfig, StreamSource
 from jetbroker.jetstream.models.errors import ApiError, api_error
-from jetbroker.jetstream.models.names import random_name, short_hash
+from jetbroker.jetstream.models.names import random_name, short_hash, valid_name
 from jetbroker.jetstream.models.origin_config import index_name
 from jetbroker.jetstream.sourcing.origin_answers import AnswerError, ConsumerAnswer, read_answer
 from jetbroker.jetstream.sourcing.origin_ingest import OriginIngest
@@ -36,11 +37,13 @@ from jetbroker.routing.subscription import Subscription
 from jetbroker.routing.transform import Transform
 from jetbroker.store.log.statelog import StateLog
 from jetbroker.turns import Steps, at_once
+from jetbroker.wire.subjects import valid_subject
 
 API_PREFIX = "$JS.API"
 DIRECT_QUEUE = b"_sys_"
 CAUGHT_UP = 10  # messages: so close behind its origin a mirror answers direct gets for it
 FIRST_TRY_SECONDS = 0.05  # behind the start, when the other streams are there
+CONNECTS_PER_SECOND = 2000  # about, of one stream: its origins take turns with everybody else
 CHECK_SECONDS = 1.0
 HEARTBEAT_NS = SECOND
 SILENT_NS = 3 * HEARTBEAT_NS
@@ -84,6 +87,7 @@ class Origin:
         self._reply: Subscription | None = None
         self._deliveries: Subscription | None = None
         self._direct: list[Subscription] = []
+        self._direct_gets: DirectGet | None = None
         self._deliver_subject = ""
         self._is_sourcing = True
         self._has_asked = False  # as nats-server, which shows the filter of a mirror only then
@@ -98,9 +102,9 @@ class Origin:
     def stop(self) -> None:
         """Disconnect for good; the consumer at the origin stays."""
         self._disconnect()
-        for subscription in self._direct:
-            self.host.router.unsubscribe(subscription)
-        self._direct = []
+        self.end_direct_gets()
+        if self._direct_gets is not None:
+            self._direct_gets.forget()
 
     def release(self) -> None:
         """Nothing comes any more: what took it and this let go of each other."""
@@ -129,7 +133,9 @@ class Origin:
     def _later(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self.host.tick.loop.call_later(seconds * random.uniform(1.0, 1.1), self._connect)
+        spread = self.origins.count / CONNECTS_PER_SECOND
+        seconds = seconds * random.uniform(1.0, 1.1) + random.uniform(0.0, spread)
+        self._timer = self.host.tick.loop.call_later(seconds, self._connect)
 
     def _disconnect(self) -> None:
         self.ingest.end()
@@ -188,8 +194,10 @@ class Origin:
 
     def _request(self, subject: str, reply: bytes | None, headers: bytes, body: bytes) -> int:
         prefix = self.source.external.api if self.source.external is not None else ""
-        target = f"{prefix or API_PREFIX}.{subject}".replace("..", ".")
-        return self.host.router.publish_bytes(target.encode(), reply, headers, body)
+        target = f"{prefix or API_PREFIX}.{subject}".replace("..", ".").encode()
+        if not valid_subject(target):
+            return 0  # the filter of an update or the name of an external origin, at which nobody else has looked
+        return self.host.router.publish_bytes(target, reply, headers, body)
 
     def _wanted_consumer(self) -> dict[str, Any]:
         """Body of the request's `config`."""
@@ -313,16 +321,23 @@ class Origin:
             self._is_doubtful = True
             self._check_in(max(DOUBTFUL_NS - self.ingest.silent_ns(), 0) / SECOND + TIMER_SECONDS)
         elif self._reply is None or self.host.tick.loop.time() > self._asked_at + LOST_SECONDS:
-            self._connect()
+            self._later(0.0)
 
     def _answer_direct_gets(self) -> None:
         """A mirror that has caught up answers for its origin, beside it."""
-        if self._direct or not self.stream.config.mirror_direct or self.source.external is not None or self.name:
+        if self._direct or not self.stream.config.mirror_direct or self.name or not valid_name(self.source.name):
             return
         host = self.host
-        receiver = DirectGet(host.router, host.tick, self.stream.log, self.stream.name, self.source.name)
+        gets = DirectGet(host.router, host.tick, self.stream.log, self.stream.name, self.source.name)
         prefix = f"$JS.API.DIRECT.GET.{self.source.name}".encode()
-        self._direct = [host.router.subscribe(receiver, target, DIRECT_QUEUE) for target in (prefix, prefix + b".>")]
+        self._direct = [host.router.subscribe(gets, target, DIRECT_QUEUE) for target in (prefix, prefix + b".>")]
+        self._direct_gets = gets
+
+    def end_direct_gets(self) -> None:
+        """Take none for the origin any more."""
+        for subscription in self._direct:
+            self.host.router.unsubscribe(subscription)
+        self._direct = []
 
     def moved(self) -> None:
         """See origin_ingest._Owner: this tick brought something."""
@@ -350,6 +365,8 @@ class Origins:
         self.mirror: Origin | None = None
         self.sources: dict[str, Origin] = {}
         self.moved: list[OriginIngest] = []
+        self.count = 0  # of sources
+        self._named: Counter[str] = Counter()  # those of one name
         self._log = positions
         self._begin_log = begin_log
         self._positions: dict[str, int] = {}
@@ -364,6 +381,8 @@ class Origins:
             self.mirror = Origin(self, config.mirror, "")
             self.mirror.start(0)
         wanted = {index_name(source): source for source in config.sources}
+        self.count = len(wanted)
+        self._named = Counter(source.name for source in wanted.values())
         for name in self.sources.keys() - wanted.keys():
             self._drop(self.sources.pop(name))
         if wanted and not self._is_read:
@@ -381,6 +400,8 @@ class Origins:
             self.sources[name] = found
         if self.mirror is not None:
             self.mirror.ingest.renew()
+            if not config.mirror_direct:
+                self.mirror.end_direct_gets()
 
     def all(self) -> list[Origin]:
         """In the configuration's order."""
@@ -423,7 +444,7 @@ class Origins:
         stable = short_hash(identity)
         if not origin.name:
             return f"JS_MIRROR_{stable}"
-        if sum(other.source.name == origin.source.name for other in self.sources.values()) > 1:
+        if self._named[origin.source.name] > 1:
             stable = f"{stable} {origin.name}"
         return f"JS_SRC_{short_hash(stable)}"
 

@@ -51,7 +51,7 @@ cdef class DirectJob:
     cdef bint bare                     # no_hdr
     cdef bint single                   # collecting: only the last message of all is wanted
     cdef SubjectFilter matching        # with `next_seq`: a walk over the log; while collecting: the wildcards
-    cdef uint64_t next_seq
+    cdef uint64_t next_seq             # where it goes on; while collecting: the first one that is wanted
     cdef uint64_t counted_to           # counting: where it goes on, up to `count_end`
     cdef uint64_t count_end
     cdef bint met_any                  # the walk has met a message

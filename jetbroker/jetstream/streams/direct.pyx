@@ -324,6 +324,7 @@ cdef class DirectGet(Receiver):
         job.wanted = job.left = request.batch
         job.bytes_left = request.max_bytes if request.max_bytes > 0 else DEFAULT_MAX_BYTES
         if request.multi_last is not None:
+            job.next_seq = request.seq
             job.up_to = request.up_to_seq
             if request.up_to_time_ns is not None:
                 job.up_to = self.log.seq_at_time(request.up_to_time_ns) - 1
@@ -447,7 +448,7 @@ cdef class DirectGet(Receiver):
             raise DirectError(b"413 Too Many Results")
         if not job.found:
             raise DirectError(b"404 No Results")
-        job.sequences = sorted(job.found)
+        job.sequences = sorted([seq for seq in job.found if seq >= job.next_seq])
         job.found = None
         job.position = 0
         job.bare = False               # as nats-server, which knows no no_hdr here
