@@ -379,7 +379,8 @@ class Authenticator:
             return (Renewal.REFUSED if login.by_token else Renewal.GONE), Verdict(None)
         if not now.allows(claim.kind) or now.proxy_required:
             return Renewal.REFUSED, Verdict(None, reason=PROXY_REQUIRED if now.proxy_required else FAILED)
-        if self._listeners[claim.kind].maps_certificates and now.user and self._mapped(claim) is not now:
+        is_mapped = self._listeners[claim.kind].maps_certificates and self._users.get(now.user) is now
+        if is_mapped and self._mapped(claim) is not now:
             return Renewal.REFUSED, Verdict(None)
         return self._compare(login, now)
 

@@ -31,7 +31,7 @@ _SINGLE = ("SERIALNUMBER", "CN")  # the last one counts
 _ESCAPED = frozenset(',+"\\<>;')
 _HEX = frozenset("0123456789abcdefABCDEF")
 
-_UNREADABLE = (
+UNREADABLE = (
     ValueError,
     TypeError,  # a name that is a bit string
     x509.InvalidVersion,
@@ -69,7 +69,7 @@ def names_of(certificate: bytes) -> CertificateNames | None:
         alternatives = tuple(_alternatives(loaded))
         subject = loaded.subject
         attributes = [[_attribute(item) for item in part] for part in subject.rdns]
-    except _UNREADABLE:
+    except UNREADABLE:
         return None
     if not alternatives and not attributes:
         return None

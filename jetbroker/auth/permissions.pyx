@@ -186,7 +186,8 @@ cdef class Permissions:
         self.denied = {}
         self.received = {}
         if publish is not None:
-            self.publish_deny = list_of(publish.deny)
+            # a queue has no meaning here; a scope's template may name one all the same, and its subject is denied
+            self.publish_deny = list_of([entry.partition(" ")[0] for entry in publish.deny])
             if publish.allow is not None:
                 self.publish_allow = SubjectList(publish.allow)
         if responses is not None:

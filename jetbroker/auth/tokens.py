@@ -6,7 +6,7 @@ The steps and their order are nats-server's, and so are the texts the log tells 
 import time
 from collections.abc import Callable
 from dataclasses import field
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -102,7 +102,7 @@ class UserToken:
     @property
     def shown(self) -> str:
         """The token for monitoring; one that nobody has to sign for is a secret."""
-        return "" if self.claims.may.bearer else self.text
+        return "" if self.may.bearer or self.claims.may.bearer else self.text
 
     @property
     def told(self) -> str:
@@ -173,19 +173,26 @@ class TokenAuthenticator(Authenticator):
         try:
             text, user = self._user_of(claim)
             shown = "" if user.may.bearer or text != claim.jwt else text
-            login, may = self._judge(claim, text, user, signed)
+            token = self._token_of(text, user)
+            shown = token.shown if shown else ""
+            login = self._judge(claim, token, signed)
         except _Refused as refused:
             return Verdict(None, None, refused.reason, told=(str(refused),), loud=refused.loud, shown=shown)
-        unknown = _unknown_kinds(may)
+        unknown = _unknown_kinds(token.may)
         return Verdict(login, told=(_no_kinds(unknown),) if unknown else ())
 
-    def _judge(self, claim: Claim, text: str, user: UserClaims, signed: bool) -> tuple[Login, UserLimits]:
+    def _token_of(self, text: str, user: UserClaims) -> UserToken:
+        """The token, its account, and what the two let its user do."""
         if user.may.proxy_required:
             raise _Refused("proxy connection required", reason=PROXY_REQUIRED)
         if wrong := checks.check_user(user):
             raise _Refused(f"User JWT no longer valid: &{{Issues:[{' '.join(wrong)}]}}")
         account = self._account_of(user)
         may = _limits_of(user, account)
+        return UserToken(text, user, account, may, None, may.permissions is None)
+
+    def _judge(self, claim: Claim, token: UserToken, signed: bool) -> Login:
+        user, account, may = token.claims, token.account, token.may
         if account.expired:
             raise _Refused("Account JWT has expired")
         if may.bearer and account.claims.limits.disallow_bearer:
@@ -203,8 +210,8 @@ class TokenAuthenticator(Authenticator):
         if account.claims.external_users and user.subject not in account.claims.external_users:
             raise _Refused("Account leaves its users to an authorization service, which is not supported yet")
         permissions = account.default_permissions if may.permissions is None else Permissions(may.permissions)
-        token = UserToken(text, user, account, may, _ends_in(user, window), may.permissions is None)
-        return Login(account.name, permissions=permissions, connection_types=kinds, token=token), may
+        token.ends_in = _ends_in(user, window)
+        return Login(account.name, permissions=permissions, connection_types=kinds, token=token)
 
     def _user_of(self, claim: Claim) -> tuple[str, UserClaims]:
         """The token of the client, else the one for those that have none."""
@@ -326,13 +333,18 @@ def seconds_left(times: tuple[TimeRange, ...], location: str, now: datetime | No
 def _left(entry: TimeRange, now: datetime) -> float:
     start, end = (_at(now, checks.clock_seconds(text) or 0) for text in (entry.start, entry.end))
     if start < now < end:
-        return (end - now).total_seconds()
+        return _seconds(now, end)
     if start > end:  # over midnight
         if now < end:
-            return (end - now).total_seconds()
+            return _seconds(now, end)
         if start < now:
-            return (end + timedelta(days=1) - now).total_seconds()
+            return _seconds(now, end + timedelta(days=1))
     return 0.0
+
+
+def _seconds(start: datetime, end: datetime) -> float:
+    """Between two times of the wall, also when the clocks are put forward or back in between."""
+    return (end.astimezone(UTC) - start.astimezone(UTC)).total_seconds()
 
 
 def _at(day: datetime, seconds: int) -> datetime:

@@ -7,7 +7,7 @@ from cryptography import x509
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jetbroker.auth.authenticator import Authenticator, Claim
+from jetbroker.auth.authenticator import Authenticator, Claim, Renewal
 from jetbroker.auth.certificates import names_of, parse_name
 from jetbroker.config.options import Options, TlsOptions, UserOptions
 from tests.support.certificates import Authority, Certificate
@@ -32,6 +32,14 @@ def user_of(certificate: bytes | None, *users: str, password: str = "") -> str |
 def signed(authority: Authority, **options: object) -> bytes:
     made: Certificate = authority.sign("client", **options)  # type: ignore[arg-type]
     return made.der
+
+
+def test_the_one_user_stays_over_a_reload_without_a_certificate() -> None:
+    options = Options()
+    options.tls = TlsOptions(verify=True, verify_and_map=True)
+    options.authorization.user, options.authorization.password = "u", "p"
+    login = Authenticator(options).find(Claim(user="u", password="p")).login
+    assert Authenticator(options).renew(login, Claim())[0] is Renewal.STAYS
 
 
 def test_alternative_names_come_in_order(authority: Authority) -> None:

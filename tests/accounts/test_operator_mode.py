@@ -34,7 +34,10 @@ from tests.support.token_clients import Member, update
 from tests.support.token_scenarios import LEAFNODES, World
 
 REFUSED = ["-ERR 'Authorization Violation'", "(closed)"]
-SYSTEM, A, B, LATE = Account("SYS"), Account("A"), Account("B"), Account("late")
+UNBOUND = {"subs": -1, "data": -1, "payload": -1}
+BEARING = account_key()  # all its users are let in by their tokens alone
+SCOPE = {"kind": "user_scope", "key": BEARING.public, "role": "", "template": {"bearer_token": True, **UNBOUND}}
+SYSTEM, A, B, LATE = Account("SYS"), Account("A", more={"signing_keys": [SCOPE]}), Account("B"), Account("late")
 STORING = Account("S", limits=account_limits(**jetstream_limits()))
 OPERATOR = Operator("O", more={"system_account": SYSTEM.public})
 BEARER = A.user("sentinel", nats={"bearer_token": True, "pub": {"allow": ["only"]}})
@@ -292,12 +295,14 @@ def test_monitoring(daemon: Daemon) -> None:
     assert varz["trusted_operators_jwt"] == [OPERATOR.token()]
     assert varz["trusted_operators_claim"][0]["nats"]["system_account"] == SYSTEM.public
     signed, bearer = B.user("k", nats={"tags": ["t:1"]}), A.user("b", nats={"bearer_token": True})
-    members = [Member(daemon, signed), Member(daemon, bearer)]
+    scoped = A.user("s", signer=BEARING, scoped=True)
+    members = [Member(daemon, signed), Member(daemon, bearer), Member(daemon, scoped)]
     rows = {row["authorized_user"]: row for row in asked("connz?auth=1")["connections"] if "authorized_user" in row}
     row = rows[signed.key.public]
     assert (row["account"], row["name_tag"], row["issuer_key"], row["tags"]) == (B.public, "B", B.public, ["t:1"])
     assert row["jwt"] == signed.token()
     assert "jwt" not in rows[bearer.key.public]  # having it is all it takes
+    assert "jwt" not in rows[scoped.key.public]
     for member in members:
         member.raw.close()
 

@@ -7,6 +7,7 @@ import json
 import time
 from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -322,6 +323,14 @@ def test_windows(start: str, end: str, now: str, left: float) -> None:
     assert seconds_left((TimeRange(start, end),), "", moment) == left
     assert seconds_left((), "", moment) is None
     assert seconds_left((TimeRange("00:00:00", "00:00:00"), TimeRange(start, end)), "", moment) == left
+
+
+@pytest.mark.parametrize(
+    ("now", "hours"), [("2026-03-29T00:30", 6.5), ("2026-03-29T03:30", 4.5), ("2026-10-25T00:30", 8.5)]
+)
+def test_a_window_on_a_day_when_the_clocks_change(now: str, hours: float) -> None:
+    moment = datetime.fromisoformat(now).replace(tzinfo=ZoneInfo("Europe/Berlin"))
+    assert seconds_left((TimeRange("00:00:00", "08:00:00"),), "Europe/Berlin", moment) == hours * 3600
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,8 @@ def test_what_is_published_is_what_the_rules_say(rules: SubjectPermissions) -> N
         None if rules.allow is None else [entry.split()[0] for entry in rules.allow],
         [entry.split()[0] for entry in rules.deny],
     )
-    writer, reader = world.client(PermissionsOptions(publish=plain)), world.client()
+    asked = SubjectPermissions(plain.allow, rules.deny)  # a queue means nothing in what is denied
+    writer, reader = world.client(PermissionsOptions(publish=asked)), world.client()
     reader.say(b"SUB > 1\r\n")
     for _ in range(2):
         answer = writer.say(b"".join(b"PUB %b 0\r\n\r\n" % literal.encode() for literal in LITERALS))
