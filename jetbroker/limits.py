@@ -38,6 +38,7 @@ WEBSOCKET_LOGIN_BYTES = 64 * 1024  # that a message may inflate to from a client
 
 # --- WebSocket ---
 WEBSOCKET_HEADER_BYTES = 16 * 1024  # request line and headers of one request
+WEBSOCKET_REQUESTS = 16  # of one connection that are refused
 WEBSOCKET_BODY_BYTES = 64 * 1024  # of a refused request; nothing reads it
 WEBSOCKET_HTTP_BYTES = 8 * 1024  # an HTTP parser at work
 WEBSOCKET_MESSAGE_PAYLOADS = 8  # a compressed message may inflate to so many times max_payload
@@ -68,6 +69,7 @@ ANSWER_UNITS = 10  # a PONG, an error that is not logged
 JUDGED_PUBLISH_UNITS = 40  # a publish whose headers a stream acts on
 SCHEDULE_UNITS = 1000  # one that is a schedule, or ends one: judged in Python
 ROUTES_PER_UNIT = 32  # looked through for a subscription with wildcards; where it begins with one, each is a unit
+SERVICE_UNITS = 80  # a request to another account, or its answer
 EVENT_UNITS = 400  # handled in Python: CONNECT, INFO, a refusal with its line in the log
 TRACED_HEADER_UNITS = 2  # each byte of headers that ask for a trace: they are read in Python
 RETIRE_NS = 2_000_000  # removing the subscriptions of a connection that is gone, per iteration of the event loop

@@ -1,10 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """Service imports (see services.pxd)."""
+from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.string cimport memcmp
+from libc.string cimport memchr, memcmp, memcpy
 
 from jetbroker.accounts.streams cimport set_in_service
-from jetbroker.routing.router cimport Route, Router, get_origin
+from jetbroker.routing.router cimport Route, Router, charge_publisher, get_origin
 from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.routing.traced cimport publish_traced, with_block
 from jetbroker.wire.message cimport Message
@@ -14,6 +15,8 @@ import os
 
 from jetbroker import limits
 
+cdef long SERVICE_UNITS = limits.SERVICE_UNITS
+cdef long EVENT_UNITS = limits.EVENT_UNITS
 cdef Py_ssize_t MAX_OWED = limits.SERVICE_RESPONSES
 cdef int MAX_DEPTH = limits.IMPORT_DEPTH
 cdef int TOKEN_CHARACTERS = 16         # 95 bits: more than all the messages of two minutes can try
@@ -114,6 +117,7 @@ cdef class Responses(Receiver):
         response = <Response>self.owed.get(subject)
         if response is None or len(crossed) >= MAX_DEPTH:
             return 1 if sending is None else 0
+        charge_publisher(SERVICE_UNITS)
         if msg.reply != NULL and not keeps_reply(msg):
             # the requestor may answer to the answer
             further = response.requestor._new(self, msg.reply[:msg.reply_len], response.export, response.single)
@@ -239,6 +243,8 @@ cdef class ServiceReceiver(Receiver):
         for before in crossed:
             if before.export is self.export:
                 return 0
+        # who asks is described anew for each message that tells everything of him, and behind another import
+        charge_publisher((EVENT_UNITS if crossed or self.rule.share else SERVICE_UNITS) + msg.headers_len // 32)
         if sending is None:
             target = self._target(msg.subject, msg.subject_len)
         else:
@@ -349,17 +355,58 @@ cdef int hand_on(Response response, Message* msg) except -1:
 
 def with_request_info(bytes block not None, bytes value not None) -> bytes:
     """A header block that says who asks. What a client may have said of that itself is taken out, however spelt."""
-    cdef list kept
     if not block:
         return b"NATS/1.0\r\nNats-Request-Info: %b\r\n\r\n" % value
     if b"nats-request-info" in block.lower():
-        kept = []
-        forged = False
-        for number, line in enumerate(block.split(b"\n")):
-            name = line.partition(b":")[0].strip().lower()
-            # lines that continue a forged one go with it
-            forged = number > 0 and (name == b"nats-request-info" or (forged and line[:1] in (b" ", b"\t")))
-            if not forged:
-                kept.append(line)
-        block = b"\n".join(kept)
+        block = without_request_info(block)
     return b"%bNats-Request-Info: %b\r\n\r\n" % (block[:max(len(block) - 2, 0)], value)
+
+
+cdef bytes without_request_info(bytes block):
+    """Lines that continue one that goes, go with it."""
+    cdef const char* at = PyBytes_AS_STRING(block)
+    cdef const char* end = at + PyBytes_GET_SIZE(block)
+    cdef const char* line = <const char*>memchr(at, c'\n', end - at)    # the version is no header
+    cdef const char* following
+    cdef bytearray kept = bytearray(PyBytes_GET_SIZE(block))
+    cdef char* out = PyByteArray_AS_STRING(kept)
+    cdef Py_ssize_t n = (line if line != NULL else end) - at
+    cdef Py_ssize_t size
+    cdef bint goes = False
+    memcpy(out, at, n)
+    while line != NULL:
+        at = line + 1
+        following = <const char*>memchr(at, c'\n', end - at)
+        size = (following if following != NULL else end) - at
+        goes = is_request_info(at, size) or (goes and size > 0 and (at[0] == c' ' or at[0] == c'\t'))
+        if not goes:
+            memcpy(out + n, line, size + 1)
+            n += size + 1
+        line = following
+    return bytes(kept[:n])
+
+
+cdef bint is_request_info(const char* line, Py_ssize_t n) noexcept nogil:
+    """Is this a header of that name, with whatever blanks and in whatever case?"""
+    cdef const char* end = line + n
+    while line < end and is_blank(line[0]):
+        line += 1
+    if end - line < 17 or not is_same_word(line, b"nats-request-info", 17):
+        return False
+    line += 17
+    while line < end and is_blank(line[0]):
+        line += 1
+    return line == end or line[0] == c':'
+
+
+cdef inline bint is_same_word(const char* text, const char* lower, Py_ssize_t n) noexcept nogil:
+    """But for the case of ASCII, whatever the locale is."""
+    cdef Py_ssize_t i
+    for i in range(n):
+        if text[i] != lower[i] and not (c'A' <= text[i] <= c'Z' and text[i] + 32 == lower[i]):
+            return False
+    return True
+
+
+cdef inline bint is_blank(char c) noexcept nogil:
+    return c == c' ' or 9 <= c <= 13

@@ -217,6 +217,7 @@ class Clients(ClientEvents):
         self.closed.add(client, reason, client.identity.refused)
         if reason == PENDING_BYTES:
             limit = self.options.max_pending
+            client.account.slow_consumers += 1
             self.log.info(f"{self.who(client)} - Slow Consumer Detected: MaxPending of {limit} Exceeded")
         self._ending.gone(self.connected)
         self.log.debug(f"{self.who(client)} - Client connection closed: {reason}")
@@ -328,6 +329,7 @@ class Clients(ClientEvents):
     def _cut_off(self, client: ClientProtocol) -> None:
         deadline = format_duration(self.options.write_deadline)
         self.shared.slow_consumers += 1
+        client.account.slow_consumers += 1
         self.log.info(
             f"{self.who(client)} - Slow Consumer Detected: "
             f"WriteDeadline of {deadline} exceeded with 1 chunks of {client.pending_bytes} total bytes."

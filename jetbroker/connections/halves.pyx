@@ -96,10 +96,12 @@ cdef class ConnectionOutput(Receiver):
         self.look |= LOOK_CLOSED
 
     cdef int write(self, bytes data) except -1:
-        """Append protocol bytes of our own (PONG, +OK, -ERR, INFO)."""
+        """Append protocol bytes of our own (PONG, +OK, -ERR, INFO). They count as messages do: whoever asks takes them."""
         if self.closed:
             return 0
         self.out.append(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+        if self.out.size - self.head > self.shared.max_pending:
+            self.overflowed = True
         self.shared.tick.schedule(PHASE_FLUSH, self)
         return 0
 
@@ -207,13 +209,6 @@ cdef class ConnectionOutput(Receiver):
 @cython.final
 cdef class ClientOutput(ConnectionOutput):
     """What others deliver to: subscriptions' messages and the answers to the client's own commands."""
-
-    cdef int write(self, bytes data) except -1:
-        """As ConnectionOutput.write. Answers count as messages do: who asks for them has to take them, too."""
-        ConnectionOutput.write(self, data)
-        if self.out.size - self.head > self.shared.max_pending:
-            self.overflowed = True
-        return 0
 
     cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
         cdef char* start

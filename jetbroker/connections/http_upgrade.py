@@ -24,6 +24,7 @@ class UpgradeRequests:
         self._rules = rules
         self._http = _connection()
         self._body_bytes = 0
+        self._refused = 0  # requests
         self._version = b"1.1"
         self.upgrade: Upgrade | None = None
         self.output = b""
@@ -90,6 +91,10 @@ class UpgradeRequests:
     def _end_of_request(self) -> bool:
         rest, _ = self._http.trailing_data
         if self.upgrade is None:
+            self._refused += 1
+            if self._refused == limits.WEBSOCKET_REQUESTS:
+                self.finished = True
+                return False
             self._http = _connection()
             if rest:
                 self._http.receive_data(rest)

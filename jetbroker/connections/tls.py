@@ -4,6 +4,7 @@
 and cipher suites are Go's, as everywhere in nats-server's output.
 """
 
+import contextlib
 import hashlib
 import ipaddress
 import os
@@ -390,13 +391,16 @@ def failure_text(error: Exception, addresses: str) -> tuple[str, bool]:
 
 def refusal_text(error: ssl.SSLCertVerificationError, connection: ssl.SSLObject, name: str) -> str:
     """Why it was we who refused, in Go's words, and what we were shown. `name` is that of the server we wanted."""
+    from jetbroker.auth.certificates import UNREADABLE
+
     shown = _peer_certificates(connection)
-    text = _verify_text(error)
-    if error.verify_code in _WRONG_NAME and shown:
-        text = _mismatch_text(_parsed(shown[0]), name)
-    told = "; ".join(
-        f"{subject_text(_parsed(der).subject)} SHA-256: {hashlib.sha256(der).hexdigest()}" for der in shown
-    )
+    text, told = _verify_text(error), ""
+    with contextlib.suppress(*UNREADABLE):  # OpenSSL reads more than `cryptography` does
+        if error.verify_code in _WRONG_NAME and shown:
+            text = _mismatch_text(_parsed(shown[0]), name)
+        told = "; ".join(
+            f"{subject_text(_parsed(der).subject)} SHA-256: {hashlib.sha256(der).hexdigest()}" for der in shown
+        )
     return f"tls: failed to verify certificate: {text}" + (f" ({told})" if told else "")
 
 

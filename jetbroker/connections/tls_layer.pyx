@@ -123,9 +123,11 @@ cdef class TlsLayer:
             return
         self._flush()
         self._stop()
-        self.on_failure(error)
-        self.on_failure = None
-        self.transport.close()
+        try:
+            self.on_failure(error)
+        finally:
+            self.on_failure = None
+            self.transport.close()
 
     cdef int _shake_hands(self) except -1:
         try:

@@ -229,6 +229,7 @@ class Leafs:
         peer.stage = Stage.OVER
         reason = link.close_reason or ("Read Error" if error else "Client Closed")
         if reason == PENDING_BYTES:
+            self._count_slow(link)
             self.log.info(
                 f"{self.who(link)} - Slow Consumer Detected: MaxPending of {self.options.max_pending} Exceeded"
             )
@@ -595,11 +596,17 @@ class Leafs:
 
     def _cut_off(self, link: Link) -> None:
         self.shared.slow_consumers += 1
+        self._count_slow(link)
         self.log.info(
             f"{self.who(link)} - Slow Consumer Detected: WriteDeadline of {format_duration(self._write_deadline)} "
             f"exceeded with 1 chunks of {link.pending_bytes} total bytes."
         )
         link.abort(WRITE_DEADLINE)
+
+    def _count_slow(self, link: Link) -> None:
+        account = link.remote.account
+        if account is not None:
+            account.slow_consumers += 1
 
     def _ping(self, link: Link, now: float) -> None:
         link.remote.ping_due = now + self.options.ping_interval

@@ -96,6 +96,15 @@ cdef inline char* put(char* w, const char* p, Py_ssize_t n) noexcept nogil:
     return w + n
 
 
+cdef inline bint is_told_whole(const Message* msg, bytes subject) noexcept:
+    """CR ends a word in the lines of links, though not in those of clients: the other side would read other words."""
+    if memchr(msg.subject, c'\r', msg.subject_len) != NULL:
+        return False
+    if msg.reply != NULL and memchr(msg.reply, c'\r', msg.reply_len) != NULL:
+        return False
+    return subject is None or memchr(PyBytes_AS_STRING(subject), c'\r', PyBytes_GET_SIZE(subject)) == NULL
+
+
 @cython.final
 cdef class LinkOutput(LinkReceiver):
     """What is sent over a link."""
@@ -111,6 +120,8 @@ cdef class LinkOutput(LinkReceiver):
         cdef char* w
         cdef Py_ssize_t room
         if output.look and (output.look & LOOK_CLOSED or output.shared.turn.publishing and output.look & LOOK_FULL):
+            return 0
+        if not is_told_whole(msg, subject):
             return 0
         if self.allowed is not None and not self._may_send(msg, subject):
             return WITHHELD

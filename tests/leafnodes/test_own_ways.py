@@ -19,6 +19,15 @@ OTHER = leaf(connect(name="other"), who="leaf2")
 LEAFS = [
     Conversation("second CONNECT", [HELLO, leaf(connect(user="nobody")), leaf("LS+ foo"), client("PUB foo 1", "x")]),
     Conversation("blanks", [HELLO, OTHER, leaf("LS+ foo   q  2"), leaf("LS-   foo  q"), leaf("LS+ a"), leaf("LS- a ")]),
+    Conversation(
+        "carriage returns",
+        [
+            HELLO,
+            client("SUB a\rb 1", "SUB jobs\rworkers\r9 2", "SUB ok q\rr 3", "SUB ok 4"),
+            leaf("LS+ foo"),
+            client("PUB foo a\rb 1", "x", "PUB foo |\rq 1", "y", "PUB foo 1", "z"),
+        ],
+    ),
     Conversation("weights", [HELLO, OTHER, leaf("LS+ foo q 0"), leaf("LS+ foo q 5"), leaf("LS+ foo q 5")]),
     Conversation(
         "one too many", [HELLO, leaf(connect(), until=END, who="leaf2"), leaf()], account="limits { max_leafnodes: 1 }"
@@ -80,6 +89,11 @@ def test_a_second_connect_means_nothing(played: dict[str, Outcome]) -> None:
 
 def test_blanks_between_arguments_do_not_matter(played: dict[str, Outcome]) -> None:
     assert said(played, "blanks", "leaf2") == ["LS+ foo q 2", "LS- foo q", "LS+ a", "LS- a"]
+
+
+def test_words_with_a_carriage_return_are_not_told(played: dict[str, Outcome]) -> None:
+    """Clients may use them (the byte stays); on a link they would be two words, or others' interest."""
+    assert said(played, "carriage returns", "leaf") == ["LS+ ok", "LMSG foo 1|z"]
 
 
 def test_a_number_of_members_is_told_once_and_as_it_is(played: dict[str, Outcome]) -> None:

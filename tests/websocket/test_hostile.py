@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
 
+from jetbroker import limits
 from tests.support.daemon import Daemon, Raw
 from tests.support.websocket import DEFLATE, WebsocketClient, binary, compressed, frame, websocket_port
 from tests.websocket.conftest import Start
@@ -59,6 +61,15 @@ def gigabyte() -> bytes:
     sent = bomb(b"+OK\r\n", 1024)
     assert len(sent) < 4 * MEGABYTE
     return sent
+
+
+def test_requests_without_end(daemon: Daemon, witness: Raw) -> None:
+    with socket.create_connection(("127.0.0.1", websocket_port(daemon)), 20) as peer:
+        peer.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * (3 * limits.WEBSOCKET_REQUESTS))
+        received = b""
+        while data := peer.recv(65_536):
+            received += data
+    assert received.count(b"HTTP/1.1 400 Bad Request\r\n") == limits.WEBSOCKET_REQUESTS
 
 
 def test_a_bomb(client: WebsocketClient, witness: Raw, gigabyte: bytes) -> None:
