@@ -581,6 +581,13 @@ class Options:
         return NO_LIMITS if configured is None else configured.limits
 
     @property
+    def has_system_account(self) -> bool:
+        """Does anybody answer to `$SYS.`? JetStream needs the account, whatever `no_system_account` says."""
+        if self.system_account or SYSTEM_ACCOUNT in self.accounts:
+            return True
+        return not self.operator.enabled and (self.jetstream.enabled or not self.no_system_account)
+
+    @property
     def uses_sharing(self) -> bool:
         """True when there are mappings, or accounts that give each other something."""
         accounts = self.accounts.values()

@@ -113,7 +113,10 @@ class Broker:
         self._open_monitor()
         checks.check_jetstream_accounts(self.options)
         if self.options.jetstream.enabled:
-            await self.start_jetstream()
+            try:
+                await self.start_jetstream()
+            except StoreOpenError as error:
+                raise StoreOpenError(f"Can't start JetStream: {error}") from error
         else:
             self._map_default_domains()
         if self.options.leafnodes.enabled:
@@ -149,8 +152,6 @@ class Broker:
         self.jetstream = JetStreamServer(self.options, self.tick, self.accounts, self._facts(), self.log)
         try:
             await self.jetstream.start(None if self.resolver is None else self.resolver.find_stored)
-        except StoreOpenError as error:
-            raise StoreOpenError(f"Can't start JetStream: {error}") from error
         finally:
             self.log.info(f"Took {format_duration(round(time.monotonic() - began, 6))} to start JetStream")
         if self.ready.is_set():  # a reload switches it on
@@ -213,9 +214,8 @@ class Broker:
             self.leafnodes.leafs.follow_accounts()
 
     def _attach_services(self) -> None:
-        """The server's own services need a system account, and without one in operator mode there is none."""
-        options = self.options
-        if not options.operator.enabled or options.system_account:
+        """The server's own services need a system account."""
+        if self.options.has_system_account:
             self.system.attach(self.accounts.values())
 
     # --- operator mode ---

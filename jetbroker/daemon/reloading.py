@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from jetbroker.accounts.graph import Graph
     from jetbroker.daemon.broker import Broker
+    from jetbroker.logs.logger import Opened
 
 _TRACE = ("trace", "trace_verbose", "trace_headers", "max_traced_msg_len")
 _LOGGING = frozenset((*_TRACE, "debug", "logtime", "logtime_utc", "log_file", "syslog", "remote_syslog"))
@@ -31,12 +32,16 @@ _AT_RELOAD = "invalid ClientAdvertise value of"
 
 
 class Parts(NamedTuple):
-    """What is made anew by a reload. `links`: what links that come meet, None for no TLS."""
+    """What is made anew by a reload.
+
+    `links`: what links that come meet, None for no TLS; `log`: where its lines go, None: where they do.
+    """
 
     authenticator: Authenticator
     entrances: Entrances
     graph: "Graph"
     links: "ssl.SSLContext | None"
+    log: "Opened | None"
 
 
 class Reloader:
@@ -66,12 +71,12 @@ class Reloader:
                 options, certificates = await self._load()
                 found = self._compare(options, certificates)
                 checks.check_opening(options)
-                parts = self._prepare(options)
+                parts = await self._prepare(options)
             except (JetbrokerError, OSError) as error:
                 return error
             self._broker.tls_files = certificates
             adopt(self._broker.options, options)
-            self._follow(found)
+            self._follow(found, parts.log)
             self._take(parts)
             await self._follow_links(found)
             await self._follow_jetstream()
@@ -106,14 +111,15 @@ class Reloader:
             new.leafnodes.port = old.leafnodes.port
         return changes(old, new, certificates_changed=certificates != self._broker.tls_files)
 
-    def _prepare(self, options: Options) -> Parts:
+    async def _prepare(self, options: Options) -> Parts:
         """Make what the configuration asks for. Raises what keeps it from being made; nothing has changed then."""
-        self._broker.log.check(options)
         broker = self._broker
         links = None
         if broker.leafnodes is not None:
             links = broker.leafnodes.hub.context_for(options)
-        return Parts(broker.authenticator_for(options), broker.listeners.prepare(options), graph_of(options), links)
+        entrances, graph = broker.listeners.prepare(options), graph_of(options)
+        log = await asyncio.to_thread(broker.log.prepare, options)  # a remote syslog may take its time
+        return Parts(broker.authenticator_for(options), entrances, graph, links, log)
 
     def _take(self, parts: Parts) -> None:
         """Put the new parts in the place of the old ones."""
@@ -132,7 +138,7 @@ class Reloader:
             broker.leafnodes.hub.context = parts.links
             broker.leafnodes.replace_logins(parts.authenticator)
 
-    def _follow(self, found: list[Change]) -> None:
+    def _follow(self, found: list[Change], log: "Opened | None") -> None:
         """Follow each change and tell of it; the log itself changes last."""
         broker = self._broker
         for name, line, _ in found:
@@ -143,8 +149,8 @@ class Reloader:
                 broker.log.info(line)
         if not _LOGGING.isdisjoint(change.name for change in found):
             try:
-                broker.log.configure(broker.options)
-            except ConfigError as error:  # it could be opened a moment ago
+                broker.log.configure(broker.options, log)
+            except ConfigError as error:  # of what goes with it
                 broker.log.error(f"The log stays where it is: {error}")
             broker.clients.follow_trace()
             if broker.leafnodes is not None:

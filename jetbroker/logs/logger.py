@@ -10,7 +10,7 @@ be written are counted in :attr:`Logger.lost_lines`.
 
 import os
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from jetbroker.errors import ConfigError
 
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 
 _STDERR: Final = 2
 _COLOURS: Final = {"INF": "32", "DBG": "36", "WRN": "0;93", "ERR": "31", "FTL": "31", "TRC": "33"}
+
+
+class Opened(NamedTuple):
+    """Where lines may go: to a file, to a syslog, else to stderr."""
+
+    target: tuple[str, str]
+    file: "LogFile | None" = None
+    syslog: "Syslog | None" = None
 
 
 class Logger:
@@ -52,15 +60,15 @@ class Logger:
         """Lines that could not be written."""
         return self._lost_lines + (self._syslog.lost_lines if self._syslog else 0)
 
-    def configure(self, options: "Options") -> None:
+    def configure(self, options: "Options", opened: "Opened | None" = None) -> None:
         """Follow the options, at start and at each reload: a file goes before a remote syslog, and that before the
-        machine's own.
+        machine's own. `opened`: by :meth:`prepare` for these options.
 
         Raises :class:`~jetbroker.errors.ConfigError` when it cannot be opened; the log stays as it was then.
         """
         target = _target(options)
         if target != self._target:
-            self._open(target)
+            self._take(opened or _opened(target, self._line))
         self.debug_enabled = options.debug
         self.trace_enabled = options.trace
         self._logtime = options.logtime
@@ -70,15 +78,13 @@ class Logger:
         if self._file is not None and self._file.limit(options.log_size_limit, options.log_max_num):
             self.info("Rotating logfile...")
 
-    def check(self, options: "Options") -> None:
-        """Raise :class:`~jetbroker.errors.ConfigError` when :meth:`configure` could not follow these options."""
-        kind, where = target = _target(options)
-        if target == self._target:
-            return
-        if kind == "file":
-            _file(where, self._line).close()
-        elif kind == "syslog":
-            _syslog(where).close()
+    def prepare(self, options: "Options") -> "Opened | None":
+        """Open what :meth:`configure` will write to by these options; None: what there is. May run in a thread.
+
+        Raises :class:`~jetbroker.errors.ConfigError`.
+        """
+        target = _target(options)
+        return None if target == self._target else _opened(target, self._line)
 
     def reopen(self) -> None:
         """Open the file again by its name, after it was moved away (SIGUSR1). Never raises."""
@@ -94,7 +100,7 @@ class Logger:
 
     def close(self) -> None:
         """Close file or connection; later lines go to stderr."""
-        self._open(("stderr", ""))
+        self._take(Opened(("stderr", "")))
         self._set_labels()
 
     def info(self, text: str) -> None:
@@ -163,17 +169,14 @@ class Logger:
         }
         self._labels = (f"[{os.getpid()}] ", labels)
 
-    def _open(self, target: tuple[str, str]) -> None:
+    def _take(self, opened: "Opened") -> None:
         """Send the lines elsewhere from now on."""
-        kind, where = target
-        file = _file(where, self._line) if kind == "file" else None
-        syslog = _syslog(where) if kind == "syslog" else None
         if self._file is not None:
             self._file.close()
         if self._syslog is not None:
             self._lost_lines += self._syslog.lost_lines
             self._syslog.close()
-        self._target, self._file, self._syslog = target, file, syslog
+        self._target, self._file, self._syslog = opened
 
 
 def _target(options: "Options") -> tuple[str, str]:
@@ -185,17 +188,18 @@ def _target(options: "Options") -> tuple[str, str]:
     return "stderr", ""
 
 
-def _file(path: str, line: "FormatLine") -> "LogFile":
-    from jetbroker.logs.logfile import LogFile  # start-up time, as below
+def _opened(target: tuple[str, str], line: "FormatLine") -> Opened:
+    kind, where = target
+    if kind == "file":
+        from jetbroker.logs.logfile import LogFile  # start-up time, as below
 
-    return LogFile(path, line)
+        return Opened(target, file=LogFile(where, line))
+    if kind == "syslog":
+        from jetbroker.logs.syslog import Syslog
+        from jetbroker.program import program_name
 
-
-def _syslog(url: str) -> "Syslog":
-    from jetbroker.logs.syslog import Syslog
-    from jetbroker.program import program_name
-
-    return Syslog(url, program_name())
+        return Opened(target, syslog=Syslog(where, program_name()))
+    return Opened(target)
 
 
 def _is_terminal(fd: int) -> bool:

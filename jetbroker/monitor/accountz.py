@@ -50,7 +50,7 @@ def asked_for_figures(query: Query) -> AccountStatzOptions:
 async def accountz(sources: Sources, options: AccountzOptions) -> dict[str, Any]:
     """The names of all accounts, or one account. Raises BadRequest."""
     answer: dict[str, Any] = {"server_id": sources.server_id, "now": now_text()}
-    if not sources.options.no_system_account:
+    if sources.options.has_system_account:
         answer["system_account"] = sources.options.system_account or SYSTEM_ACCOUNT
     if options.account:
         return answer | {"account_detail": await account_info(sources, options.account)}

@@ -183,7 +183,7 @@ _ORDERS: "dict[str, tuple[Callable[[Row, int], Any], bool]]" = {
     "bytes_to": (lambda row, _: row.out_bytes, True),
     "bytes_from": (lambda row, _: row.in_bytes, True),
     "last": (lambda row, _: _active_ns(row), True),
-    "idle": (lambda row, now: _end_ns(row, now) - _active_ns(row), True),
+    "idle": (lambda row, now: now - _active_ns(row), True),
     # who came later has the larger cid, also within one turn of the event loop
     "uptime": (lambda row, now: (_end_ns(row, now) - _started_ns(row), -_cid(row)), False),
     "stop": (_end_ns, True),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from jetbroker import NATS_VERSION
+from jetbroker.forms.gotext import quoted
 from jetbroker.monitor import accountz, connz, healthz, jsz, leafz, services, subsz
 from jetbroker.monitor.http import Lane, Request, Response, text_response
 from jetbroker.monitor.query import BadRequest, Query
@@ -164,6 +165,9 @@ async def _jsz(sources: Sources, query: Query) -> Response:
 
 async def _healthz(sources: Sources, query: Query) -> Response:
     status, body = healthz.healthz(sources, healthz.asked(query))
+    if status is not HTTPStatus.OK:
+        found = quoted(body["error"]) if "error" in body else f"{len(body['errors'])} errors"
+        sources.clients.log.warn(f"Healthcheck failed: {found}")
     return Response(status, compact(body), _JSON)
 
 

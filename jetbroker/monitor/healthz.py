@@ -45,8 +45,8 @@ def healthz(sources: Sources, options: HealthzOptions) -> tuple[HTTPStatus, dict
             raise _bad_request('"stream" must not be empty when checking consumer health')
         if not sources.ready():
             raise _Unhealthy(HTTPStatus.INTERNAL_SERVER_ERROR, "CONNECTION", _NOT_READY)
-        if sources.options.jetstream.enabled and sources.jetstream is None:
-            raise _Unhealthy(HTTPStatus.SERVICE_UNAVAILABLE, "JETSTREAM", "JetStream not enabled")
+        if sources.options.jetstream.enabled and sources.jetstream is None and not options.js_server_only:
+            raise _Unhealthy(HTTPStatus.SERVICE_UNAVAILABLE, "JETSTREAM", "JetStream not enabled (10076)")
         if sources.jetstream is not None and not options.server_only:
             _check(sources, account, stream, consumer)
     except _Unhealthy as fault:

@@ -47,7 +47,7 @@ async def jsz(sources: Sources, options: JSzOptions) -> dict[str, Any]:
     answer |= _totals(enabled, led=options.raft)
     streams = options.streams or options.consumers
     asked = _Asked(streams, options.consumers, options.direct_consumers, options.config, Room())
-    details = [await _account(jetstream, asked) for jetstream in _shown(enabled, options)]
+    details = [await _account(sources, jetstream, asked) for jetstream in _shown(enabled, options)]
     if details:
         answer["account_details"] = details
     faults = sum(1 for _ in server.store.faults) if server is not None and server.store is not None else 0
@@ -97,9 +97,8 @@ async def of_account(sources: Sources, options: JSzOptions) -> dict[str, Any]:
     found = server.by_account.get(name)
     if found is None or not found.enabled:
         raise BadRequest(f"account {quoted(name)} not jetstream enabled")
-    return await _account(
-        found, _Asked(options.streams, options.consumers, options.direct_consumers, options.config, Room())
-    )
+    asked = _Asked(options.streams, options.consumers, options.direct_consumers, options.config, Room())
+    return await _account(sources, found, asked)
 
 
 def server_summary(sources: Sources) -> dict[str, Any]:
@@ -212,9 +211,10 @@ class _Asked:
     room: Room
 
 
-async def _account(jetstream: "JetStream", asked: _Asked) -> dict[str, Any]:
+async def _account(sources: Sources, jetstream: "JetStream", asked: _Asked) -> dict[str, Any]:
+    known = sources.accounts.get(jetstream.account_name)
     shown: dict[str, Any] = {
-        "name": jetstream.account_name,
+        "name": (known.tag if known is not None else "") or jetstream.account_name,
         "id": jetstream.account_name,
         "memory": jetstream.usage.used_bytes("memory"),
         "storage": jetstream.usage.used_bytes("file"),

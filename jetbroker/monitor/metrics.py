@@ -212,8 +212,8 @@ class _JetStreamTables:
         """Look at all of them, in turns."""
         for jetstream in [found for found in self._jetstream.by_account.values() if found.enabled]:
             self._offline += len(jetstream.offline)
-            labels = (*self._server, *(jetstream.account_name,) * 3)
             account = await jsz.of_account(self._sources, JSzOptions(account=jetstream.account_name))
+            labels = (*self._server, account["name"], account["name"], account["id"])
             fields = ("reserved_memory", "reserved_storage", "storage", "memory")
             self._take(self._of_account, (labels, tuple(account[field] for field in fields)))
             async for stream in paced(list(jetstream.streams.values())):

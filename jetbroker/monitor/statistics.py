@@ -65,7 +65,7 @@ def account_row(sources: Sources, account: Account, moved: Moved) -> dict[str, A
         "num_subscriptions": account.router.subscriptions,
         "sent": _figures(total.out_msgs, total.out_bytes, _pair(over_links.out_msgs, over_links.out_bytes)),
         "received": _figures(total.in_msgs, total.in_bytes, _pair(over_links.in_msgs, over_links.in_bytes)),
-        "slow_consumers": 0,
+        "slow_consumers": account.slow_consumers,
     }
 
 

@@ -31,7 +31,7 @@ async def varz(sources: Sources) -> dict[str, Any]:
         **({"metadata": dict(sorted(options.server_metadata.items()))} if options.server_metadata else {}),
         "feature_flags": {},
         **_operators(options),
-        **({} if options.no_system_account else {"system_account": options.system_account or SYSTEM_ACCOUNT}),
+        **({"system_account": options.system_account or SYSTEM_ACCOUNT} if options.has_system_account else {}),
         **_failures(sources),
         "disk_io_wait_stats": {"waiters": 0, "waits": 0, "wait_time": 0, "max_wait_time": 0},
         **_expiry(sources, tls),

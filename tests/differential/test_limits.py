@@ -91,7 +91,9 @@ def too_slow(server: Daemon) -> object:
             quick.send(b"PUB a 1000000\r\n" + bytes(1_000_000) + b"\r\n")
         answered = quick.exchange(b"").endswith(b"PONG\r\n")
         until_closed(server, 1)
-    return answered, get_json(monitor_port(server), "/varz")["slow_consumers"]
+    of_accounts = get_json(monitor_port(server), "/accstatz?unused=1")["account_statz"]
+    counted = {row["acc"]: row["slow_consumers"] for row in of_accounts}
+    return answered, get_json(monitor_port(server), "/varz")["slow_consumers"], counted["$G"]
 
 
 def too_many_subscriptions(server: Daemon) -> object:

@@ -164,6 +164,13 @@ async def test_closed_connections_are_remembered(server: ServerProcess, port: in
     assert "gone" not in [other.get("name") for other in get_json(port, "/connz")["connections"]]
     stops = [other["stop"] for other in get_json(port, "/connz?state=closed&sort=stop")["connections"]]
     assert stops == sorted(stops, reverse=True)
+    late = await nats.connect(server.url, name="late", allow_reconnect=False)
+    await asyncio.sleep(0.2)  # it is idle for longer when it ends, and ends later
+    await late.close()
+    await until_closed(port, "late")
+    idle = get_json(port, "/connz?state=all&sort=idle")["connections"]
+    active = [datetime.fromisoformat(other["last_activity"]) for other in idle]
+    assert active == sorted(active)
 
 
 async def test_sorting_and_paging(server: ServerProcess, port: int) -> None:

@@ -104,6 +104,7 @@ def test_a_server_that_takes_no_clients() -> None:
 def test_a_jetstream_that_is_configured_and_does_not_run(query: str) -> None:
     found = sources()
     found.jetstream = None
-    assert healthz(found, asked(Query(query))) == unavailable("JetStream not enabled")
+    assert healthz(found, asked(Query(query))) == unavailable("JetStream not enabled (10076)")
+    assert healthz(found, asked(Query("js-server-only=1"))) == OK
     found.options.jetstream.enabled = False
     assert healthz(found, asked(Query(query))) == OK
