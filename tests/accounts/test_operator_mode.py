@@ -303,6 +303,8 @@ def test_monitoring(daemon: Daemon) -> None:
     assert row["jwt"] == signed.token()
     assert "jwt" not in rows[bearer.key.public]  # having it is all it takes
     assert "jwt" not in rows[scoped.key.public]
+    names = {row["id"]: row["name"] for row in asked("jsz?accounts=1")["account_details"]}
+    assert names[STORING.public] == "S"
     for member in members:
         member.raw.close()
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from jetbroker import limits
 from jetbroker.config.options import TlsOptions
-from jetbroker.connections.tls import failure_text, server_context
+from jetbroker.connections.tls import failure_text, refusal_text, server_context
 from jetbroker.connections.tls_layer import TlsBuffers, TlsLayer
 from jetbroker.connections.tls_queue import TlsQueue
 from jetbroker.connections.unauthenticated import Unauthenticated
@@ -315,3 +315,19 @@ def test_handshakes_at_once_are_bounded_and_the_slow_give_way() -> None:
     clock.pass_time(10)
     assert gone.state == "waiting"
     assert unauthenticated.bytes == 0
+
+
+class Shown:
+    """A connection on which a certificate was shown that OpenSSL read, and nobody else can."""
+
+    def get_unverified_chain(self) -> list[bytes]:
+        return [b"\x30\x03\x02\x01\x05"]
+
+
+@pytest.mark.parametrize("code", [18, 62])  # of an unknown authority; of another name
+def test_a_refused_certificate_that_cannot_be_described_is_refused_without_words(code: int) -> None:
+    error = ssl.SSLCertVerificationError(1, "refused")
+    error.verify_code, error.verify_message = code, "another name"
+    text = refusal_text(error, cast(Any, Shown()), "hub")
+    why = "certificate signed by unknown authority" if code == 18 else "another name"
+    assert text == f"tls: failed to verify certificate: x509: {why}"
