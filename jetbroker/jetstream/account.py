@@ -24,6 +24,7 @@ from jetbroker.jetstream.models.consumer_config import (
     check_consumer_config,
     check_consumer_update,
     check_workqueue,
+    check_workqueue_policies,
     default_consumer_config,
     sourcing_consumer_config,
 )
@@ -362,9 +363,7 @@ class JetStream:
         """A consumer of a staged stream, which does nothing yet. Raises ApiError or StorageError."""
         config = default_consumer_config(arrived.config, stream.config, self.usage.limits, pedantic=False)
         await in_turns(check_consumer_config(config, stream.config, self.usage.limits))
-        if stream.config.retention == "workqueue":
-            await in_turns(check_workqueue(config, [other.config for other in stream.consumers.values()]))
-        self._check_consumer_count(stream, config)
+        await self._check_new_consumer(stream, config)
         config.name = arrived.name
         matching = await in_turns(filter_steps(config))
         state_log = staging.add_consumer(arrived.name, config.to_json(), arrived.created_ns, arrived.state)
@@ -499,9 +498,6 @@ class JetStream:
         config = default_consumer_config(config, stream.config, self.usage.limits, pedantic=pedantic)
         await in_turns(check_consumer_config(config, stream.config, self.usage.limits))
         name = config.durable_name or config.name
-        if stream.config.retention == "workqueue":
-            others = [other.config for other in stream.consumers.values() if not name or other.name != name]
-            await in_turns(check_workqueue(config, others))
         existing: Consumer | None = stream.consumers.get(name) if name else None
         if existing is not None:
             await self._update_consumer(stream, existing, config, action)
@@ -509,13 +505,20 @@ class JetStream:
         if action == "update":
             raise api_error("consumer_does_not_exist")
         self._refuse_offline_consumer(stream, name, config)
-        self._check_consumer_count(stream, config)
+        await self._check_new_consumer(stream, config)
         if config.inactive_threshold == 0 and not config.durable_name:
             config.inactive_threshold = EPHEMERAL_INACTIVE_THRESHOLD
         if config.durable_name:
             config.name = config.durable_name
         matching = await in_turns(filter_steps(config))
         return await self._make_consumer(stream, name or self._free_name(stream), config, matching)
+
+    async def _check_new_consumer(self, stream: Stream, config: ConsumerConfig) -> None:
+        """May the stream have one more, and this one? Raises ApiError."""
+        self._check_consumer_count(stream, config)
+        if stream.config.retention == "workqueue":
+            check_workqueue_policies(config)
+            await in_turns(check_workqueue(config, [other.config for other in stream.consumers.values()]))
 
     async def _make_consumer(
         self, stream: Stream, name: str, config: ConsumerConfig, matching: SubjectFilter
@@ -576,6 +579,9 @@ class JetStream:
             return
         if action == "create":
             raise api_error("consumer_already_exists")
+        if stream.config.retention == "workqueue":
+            others = [other.config for other in stream.consumers.values() if other is not consumer]
+            await in_turns(check_workqueue(config, others))
         check_consumer_update(old, config, has_interest=consumer.has_delivery_interest())
         matching = await in_turns(filter_steps(config))
         self._build_consumer(stream, consumer.name, config, consumer.created_ns, matching=matching)

@@ -503,6 +503,18 @@ def _consumer_rows() -> list[Conversation]:
             pair: tuple[Step, ...] = (create(queue), consumer(DURABLE | EXPLICIT | first, "W"),
                      consumer({"durable_name": "E"} | EXPLICIT | second, "W"))
             rows.append(Conversation(f"work queue consumers {_short(first)} {_short(second)}", pair))
+    first, other = DURABLE | EXPLICIT | {"filter_subject": "w.a"}, {"durable_name": "E"} | EXPLICIT
+    for made, what, asked, more in (
+        ({"max_consumers": 1}, "one too many", other, {}),
+        ({}, "an update of none", other | {"filter_subject": "w.*"}, {"action": "update"}),
+        ({}, "made anew with others' subjects", first | {"filter_subject": "w.b"}, {"action": "create"}),
+        ({}, "other subjects", first | {"filter_subject": "w.b"}, {}),
+        ({}, "another deliver policy", first | {"deliver_policy": "new"}, {}),
+        ({}, "another ack policy", first | {"ack_policy": "all"}, {}),
+    ):
+        beside: tuple[Step, ...] = (consumer(other | {"filter_subject": "w.b"}, "W"),) if "subjects" in what else ()
+        played: tuple[Step, ...] = (create(queue | made), consumer(first, "W"), *beside, consumer(asked, "W", **more))
+        rows.append(Conversation(f"work queue, {what}", played))
     return rows + _consumer_forms()
 
 

@@ -17,6 +17,7 @@ from jetbroker.jetstream.models.consumer_config import (
     check_consumer_config,
     check_consumer_update,
     check_workqueue,
+    check_workqueue_policies,
     default_consumer_config,
 )
 from jetbroker.jetstream.models.contracts import AccountLimits, ServerLimits
@@ -165,6 +166,8 @@ def consumer(parent: StreamConfig | None = None, limits: AccountLimits = FREE, *
     parent = parent or stream()
     config = default_consumer_config(ConsumerConfig.from_json(fields), parent, limits)
     at_once(check_consumer_config(config, parent, limits))
+    if parent.retention == "workqueue":
+        check_workqueue_policies(config)
     return config
 
 

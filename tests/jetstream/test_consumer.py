@@ -407,6 +407,29 @@ async def test_flow_control_stops_at_the_window_and_goes_on_when_answered(bench:
     assert len([one for one in mailbox.take() if not one.status]) == 18
 
 
+async def test_heartbeats_repeat_what_flow_control_waits_for(bench: ConsumerBench) -> None:
+    """Also before the window is full: who missed the request would keep its consumer waiting for ever."""
+    mailbox = bench.mailbox("to.me")
+    bench.consumer(
+        deliver_subject="to.me", idle_heartbeat=SECOND, flow_control=True, ack_policy="flow_control",
+        max_ack_pending=2, max_waiting=0,
+    )  # fmt: skip
+    await bench.fill("s.1", "s.2", "s.3")
+    (asked,) = (one for one in mailbox.take() if one.status == "100 FlowControl Request")
+    await bench.advance(1.1)
+    (beat,) = mailbox.take()
+    assert beat.headers.endswith(b"Nats-Consumer-Stalled: " + asked.reply.encode() + b"\r\n\r\n")
+
+
+async def test_a_request_that_does_not_wait_needs_no_room_among_those_that_do(bench: ConsumerBench) -> None:
+    bench.consumer(max_waiting=1)
+    waiting = await bench.pull({"batch": 2, "expires": 60 * SECOND})
+    assert (await bench.pull({"batch": 1, "no_wait": True})).take()[0].status == "404 No Messages"
+    assert (await bench.pull({"batch": 1, "expires": SECOND})).take()[0].status == "409 Exceeded MaxWaiting"
+    await bench.fill("s.1")
+    assert len(waiting.take()) == 1
+
+
 async def test_rate_limit_spreads_deliveries(bench: ConsumerBench) -> None:
     mailbox = bench.mailbox("to.me")
     for _ in range(10):

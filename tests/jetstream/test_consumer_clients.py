@@ -155,3 +155,21 @@ async def test_confirmed_acks_survive_a_kill(tmp_path: Path) -> None:
         assert not seen & confirmed
         assert seen | confirmed == set(range(1, 301))
         await client.close()
+
+
+async def test_a_push_consumer_that_nobody_hears_gives_up_all_the_same(connect: Connect) -> None:
+    client = await connect()
+    js = client.jetstream()
+    await js.add_stream(name="UNHEARD", subjects=["unheard"])
+    told = await client.subscribe("$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.UNHEARD.C")
+    listener = await client.subscribe("to.me")
+    config = ConsumerConfig(
+        durable_name="C", deliver_subject="to.me", ack_policy=AckPolicy.EXPLICIT, max_deliver=1, ack_wait=2,
+        idle_heartbeat=0.5,
+    )  # fmt: skip
+    await js.add_consumer("UNHEARD", config)
+    await js.publish("unheard", b"x")
+    await listener.next_msg(timeout=30)
+    await listener.unsubscribe()
+    await told.next_msg(timeout=30)
+    assert (await js.consumer_info("UNHEARD", "C")).num_ack_pending == 0

@@ -155,12 +155,15 @@ cdef class PullDelivery(Delivery):
     cdef bytes asked                   # the body of the last request, None: another one is not the same
     cdef object wanted                 # what it says (PullRequest)
     cdef int64_t max_waiting
+    cdef bint swept                    # in this turn those whose requester has left have made room
+    cdef int64_t asked_for             # then: the messages that all others wait for
 
     cdef WaitingRequest _next_request(self)
     cdef int _choose(self, bint again, Py_ssize_t* steps) except -1
     cdef int _serve(self, WaitingRequest request, Py_ssize_t size) except -1
     cdef int _end(self, WaitingRequest request, str line) except -1
     cdef int _end_exhausted(self) except -1
+    cdef int _sweep(self) except -1
     cdef bytes _no_wait(self, bint expires)
 
 

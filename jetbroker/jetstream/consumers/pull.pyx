@@ -504,18 +504,26 @@ cdef class PullDelivery(Delivery):
             if refusal is not None:
                 return refusal
         if self.max_waiting > 0 and self.waiting.count >= self.max_waiting:
-            # those whose requester has left make room
-            self.waiting.take_unwanted(self.router)
-            if self.waiting.count >= self.max_waiting:
-                return None if wanted.idle_heartbeat > 0 else texts.TOO_MANY_WAITING
+            self._sweep()
         if wanted.no_wait:
             refusal = self._no_wait(wanted.expires != 0)
             if refusal is not None:
                 return refusal
+        if self.max_waiting > 0 and self.waiting.count >= self.max_waiting:
+            return None if wanted.idle_heartbeat > 0 else texts.TOO_MANY_WAITING
         request = WaitingRequest(reply, wanted, self.turn.now_ns)
         request.terms = terms
         self.waiting.push(request)
+        self.asked_for = add_int64(self.asked_for, request.left)
         return None
+
+    cdef int _sweep(self) except -1:
+        """Once a turn: the queue may be as long as clients like."""
+        if not self.swept:
+            self.swept = True
+            self.waiting.take_unwanted(self.router)
+            self.asked_for = self.waiting.wanted_messages()
+        return 0
 
     cdef bytes _no_wait(self, bint expires):
         """What a request that does not want to wait hears at once, if there is not enough for it."""
@@ -524,9 +532,10 @@ cdef class PullDelivery(Delivery):
         at_hand = <int64_t>self.core.cursor.ahead() + self.core.tracker.redeliveries.size
         if at_hand == 0 and not expires:
             return texts.NO_MESSAGES
-        self.waiting.take_unwanted(self.router)
-        if 0 < at_hand < self.waiting.wanted_messages():
-            return texts.REQUESTS_PENDING
+        if at_hand > 0:
+            self._sweep()
+            if at_hand < self.asked_for:
+                return texts.REQUESTS_PENDING
         return None
 
     cdef Py_ssize_t waiting_requests(self) except? -1:
@@ -661,6 +670,7 @@ cdef class PullDelivery(Delivery):
 
     cdef int run_timers(self) except -1:
         cdef WaitingRequest request
+        self.swept = False
         if self.priority is not None:
             self.priority.run_timers(self.turn.now_ns)
         if not self.waiting.next_event_ns or self.waiting.next_event_ns > self.turn.now_ns:

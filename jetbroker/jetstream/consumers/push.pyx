@@ -268,7 +268,7 @@ cdef class PushDelivery(Delivery):
     cdef int run_timers(self) except -1:
         if not self.heartbeat_ns or not self._look() or self.next_heartbeat_ns > self.turn.now_ns:
             return 0
-        stalled = self.flow.open_subject if self.flow is not None and self.flow.stalled() else None
+        stalled = self.flow.open_subject if self.flow is not None else None
         self.status(self.target.subject, texts.heartbeat(
             self.core.tracker.delivered_cseq, self.core.tracker.delivered_seq, stalled))
         self.next_heartbeat_ns = add_int64(self.turn.now_ns, self.heartbeat_ns)
@@ -277,10 +277,10 @@ cdef class PushDelivery(Delivery):
         return 0
 
     cpdef int64_t earliest(self) except? -1:
-        cdef int64_t when
+        cdef int64_t when = self.core.due_ns()   # also while nobody listens: what is used up is given up
         if not self.target.heard:
-            return 0 if self.target.watched else self.turn.now_ns + INTEREST_POLL_NS
-        when = sooner(self.core.due_ns(), self.hold_until_ns)
+            return when if self.target.watched else sooner(when, self.turn.now_ns + INTEREST_POLL_NS)
+        when = sooner(when, self.hold_until_ns)
         return sooner(when, self.next_heartbeat_ns) if self.heartbeat_ns else when
 
     # --- flow control ---

@@ -151,11 +151,16 @@ def check_consumer_config(config: ConsumerConfig, stream: StreamConfig, account:
     if metadata_bytes(config.metadata) > limits.JS_METADATA_BYTES:
         raise api_error("consumer_metadata_length", limit=f"{limits.JS_METADATA_BYTES // 1024}KB")
     _check_priority_groups(config)
-    if stream.retention == "workqueue" and not config.direct and not config.sourcing:
-        if config.ack_policy not in ("explicit", "flow_control"):
-            raise api_error("consumer_wq_requires_explicit_ack")
-        if config.deliver_policy != "all":
-            raise api_error("consumer_wq_consumer_not_deliver_all")
+
+
+def check_workqueue_policies(config: ConsumerConfig) -> None:
+    """Refuse a new consumer of a work queue that does not ack each message, or leaves some out."""
+    if config.direct or config.sourcing:
+        return
+    if config.ack_policy not in ("explicit", "flow_control"):
+        raise api_error("consumer_wq_requires_explicit_ack")
+    if config.deliver_policy != "all":
+        raise api_error("consumer_wq_consumer_not_deliver_all")
 
 
 def check_workqueue(config: ConsumerConfig, others: Iterable[ConsumerConfig]) -> Steps[None]:
