@@ -7,6 +7,9 @@ import json
 from types import TracebackType
 from typing import Any
 
+import pytest
+
+from jetbroker import limits
 from jetbroker.jetstream.streams.direct import DirectGet
 from jetbroker.routing.router import CallbackReceiver, Router
 from jetbroker.store.log.memlog import MemoryLog
@@ -132,13 +135,15 @@ def test_thousands_that_name_subjects_in_one_turn_get_each_its_own_answer() -> N
     assert direct.heard == list(enumerate(expected))
 
 
-def test_the_last_message_is_found_although_all_are_replaced_meanwhile() -> None:
+def test_the_last_message_is_found_although_all_are_replaced_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "TURN_NS", 0)
     direct = Direct()
     for number in range(20_000):
         direct.log.append_message(b"s.%d" % number, b"old")
     direct.ask(1, last_by_subj="s.*")
     direct.tick.run()
     assert direct.heard == []
+    monkeypatch.undo()
     for number in range(20_000):
         direct.log.append_message(b"s.%d" % number, b"new")
         direct.log.remove(number + 1)
