@@ -154,6 +154,8 @@ async def test_interest_that_is_gone_is_told(pair: Pair) -> None:
 async def test_a_mapped_subject_is_asked_for_by_its_source(pair: Pair) -> None:
     async with clients(pair) as (hub, spoke):
         await answer(spoke, "mapped.out", b"mapped ")
+        # nats-server may lose the answer to a mapped request whose inbox it hears of together with it
+        await told(hub, "mapped.out")
         await told(hub, "mapped.in")
         assert (await hub.request("mapped.in", b"x", timeout=5)).data == b"mapped x"
 
