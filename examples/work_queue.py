@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable
 
 import nats
-from nats.errors import TimeoutError as NothingThere
 from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, RetentionPolicy
 
@@ -35,7 +34,7 @@ async def work(jetstream: JetStreamContext, do: Callable[[dict[str, object]], No
             return done
         try:
             jobs = await consumer.fetch(10, timeout=1)
-        except NothingThere:  # what somebody else works on may come back
+        except TimeoutError:  # what somebody else works on may come back
             continue
         for job in jobs:
             try:

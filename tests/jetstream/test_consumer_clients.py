@@ -8,7 +8,6 @@ from typing import Any
 
 import nats
 import pytest
-from nats.errors import TimeoutError as NatsTimeout
 from nats.js.api import AckPolicy, ConsumerConfig, StreamConfig
 
 from tests.conftest import Connect
@@ -29,7 +28,7 @@ async def test_pull_subscription_fetches_and_acks(connect: Connect) -> None:
     assert seen == [b"%d" % number for number in range(250)]
     info = await subscription.consumer_info()
     assert (info.num_pending, info.num_ack_pending) == (0, 0)
-    with pytest.raises(NatsTimeout):
+    with pytest.raises(TimeoutError):
         await subscription.fetch(1, timeout=0.3)
 
 

@@ -15,7 +15,6 @@ from unittest.mock import ANY
 import nats
 import pytest
 from nats.aio.client import Client
-from nats.errors import TimeoutError as NoMessages
 
 from jetbroker.jetstream.models.dead_letters import Origin, has_died_in, header_value, letter_headers
 from tests.support import process
@@ -155,7 +154,7 @@ async def test_a_term_that_asks_for_an_answer_gets_it_with_the_letter(bench: Ben
     receipts = await bench.client.subscribe("receipts")
     await bench.client.publish(message.reply, b"+TERM", reply="receipts")
     await bench.logged("its dead-letter stream 'DEAD' is missing")
-    with pytest.raises(NoMessages):
+    with pytest.raises(TimeoutError):
         await receipts.next_msg(0.05)
     await bench.client.publish(message.reply, b"-NAK")  # changes nothing any more
     await bench.stream("DEAD")
@@ -398,7 +397,7 @@ async def give_up(bench: Bench) -> None:
     consumer = await bench.js.pull_subscribe_bind("c", "S")
     async with asyncio.timeout(WAIT_SECONDS):
         while await bench.messages("S"):
-            with contextlib.suppress(NoMessages):
+            with contextlib.suppress(TimeoutError):
                 await consumer.fetch(1, 0.3)
 
 

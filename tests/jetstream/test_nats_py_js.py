@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from nats.errors import TimeoutError as NatsTimeout
 from nats.js import api
 from nats.js.errors import APIError, BadRequestError, NoStreamResponseError, NotFoundError
 
@@ -182,7 +181,7 @@ async def test_ordered_consumers_filter(connect: Connect) -> None:
         await js.publish(f"order.{number % 4}", b"%d" % number)
     subscription = await js.subscribe("order.1", ordered_consumer=True)
     assert [int((await subscription.next_msg(5)).data) for _ in range(25)] == list(range(1, 100, 4))
-    with pytest.raises(NatsTimeout):
+    with pytest.raises(TimeoutError):
         await subscription.next_msg(0.1)
 
 
@@ -190,7 +189,7 @@ async def test_pull_requests_end(connect: Connect) -> None:
     js = (await connect()).jetstream()
     await js.add_stream(name="PULLS", subjects=["pulls"])
     subscription = await js.pull_subscribe("pulls", durable="d")
-    with pytest.raises(NatsTimeout):
+    with pytest.raises(TimeoutError):
         await subscription.fetch(1, timeout=0.2)
     await js.publish("pulls", b"1")
     assert len(await subscription.fetch(10, timeout=3)) == 1
@@ -198,7 +197,7 @@ async def test_pull_requests_end(connect: Connect) -> None:
     while not (await js.consumer_info("PULLS", "d")).num_waiting:
         pass
     await js.delete_consumer("PULLS", "d")
-    with pytest.raises((APIError, NatsTimeout)):
+    with pytest.raises((APIError, TimeoutError)):
         await waiting
 
 
