@@ -1,12 +1,18 @@
 """What links are told: the interest of an account, each link's part in it, and what each link has been told of it."""
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memchr
 
 from jetbroker.routing.links cimport LinkReceiver, Links
 from jetbroker.routing.router cimport Router
 from jetbroker.routing.subscription cimport Subscription
 from jetbroker.tick cimport TickTask
 from jetbroker.wire.buffer cimport OutputBuffer
+
+
+# CR ends a word in the lines of links, though not in those of clients: what has one would be read as others' words.
+cdef inline bint is_word(const char* p, Py_ssize_t n) noexcept nogil:
+    return memchr(p, c'\r', n) == NULL
 
 
 cdef struct Entry:

@@ -12,7 +12,7 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memchr, memcmp, memset
+from libc.string cimport memcmp, memset
 
 from jetbroker.routing.links cimport MOST_MEMBERS, LinkReceiver, Links, is_links
 from jetbroker.routing.sublist cimport hash_subject
@@ -37,11 +37,6 @@ cdef inline uint32_t hash_entry(bytes subject, bytes queue) noexcept:
     if queue is not None:
         h = h * 31 + <uint32_t>hash_subject(PyBytes_AS_STRING(queue), PyBytes_GET_SIZE(queue))
     return h
-
-
-cdef inline bint is_word(bytes text) noexcept:
-    """CR ends a word in the lines of links, though not in those of clients: what has one cannot be told."""
-    return text is None or memchr(PyBytes_AS_STRING(text), c'\r', PyBytes_GET_SIZE(text)) == NULL
 
 
 cdef inline bint is_same(PyObject* kept, bytes asked) noexcept:
@@ -350,7 +345,9 @@ cdef class Ledger(Links):
         cdef Py_ssize_t at
         cdef LinkView view
         cdef uint64_t judged = 0
-        if delta == 0 or not (is_word(subject) and is_word(queue)):
+        if delta == 0 or not is_word(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
+            return 0
+        if queue is not None and not is_word(PyBytes_AS_STRING(queue), PyBytes_GET_SIZE(queue)):
             return 0
         at = self.find(subject, queue, h)
         if at < 0:

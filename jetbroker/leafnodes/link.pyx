@@ -11,7 +11,7 @@ from jetbroker.connections.connection cimport Connection
 from jetbroker.connections.halves cimport (
     CLOSES, LOOK_CLOSED, LOOK_FULL, LOOK_TRACE, ConnectionOutput, FlowEvent, Shared,
 )
-from jetbroker.leafnodes.interest cimport Ledger, LinkView
+from jetbroker.leafnodes.interest cimport Ledger, LinkView, is_word
 from jetbroker.leafnodes.subscriptions cimport LinkSubscriptions, name_of
 from jetbroker.routing.links cimport LinkReceiver
 from jetbroker.routing.router cimport Route, Router, charge_publisher
@@ -97,12 +97,10 @@ cdef inline char* put(char* w, const char* p, Py_ssize_t n) noexcept nogil:
 
 
 cdef inline bint is_told_whole(const Message* msg, bytes subject) noexcept:
-    """CR ends a word in the lines of links, though not in those of clients: the other side would read other words."""
-    if memchr(msg.subject, c'\r', msg.subject_len) != NULL:
+    """Does the other side read the words that are sent?"""
+    if not is_word(msg.subject, msg.subject_len) or (msg.reply != NULL and not is_word(msg.reply, msg.reply_len)):
         return False
-    if msg.reply != NULL and memchr(msg.reply, c'\r', msg.reply_len) != NULL:
-        return False
-    return subject is None or memchr(PyBytes_AS_STRING(subject), c'\r', PyBytes_GET_SIZE(subject)) == NULL
+    return subject is None or is_word(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
 
 
 @cython.final
