@@ -35,6 +35,15 @@ def reachable(host: str) -> str:
     return _REACHABLE.get(host, host)
 
 
+def is_host(host: str) -> bool:
+    """Whether a resolver can be asked for it: Python's raises UnicodeError for an empty or an endless label (RFC 3490)."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True
+
+
 def open_early(host: str, port: int, backlog: int) -> None:
     """Listen before anybody accepts: who connects meanwhile waits a moment instead of being refused.
 
@@ -63,6 +72,8 @@ def bound_socket(host: str, port: int) -> socket.socket:
         except OSError as error:
             if error.errno not in _NO_IPV6:
                 raise
+    if not is_host(host):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
     family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     return _bound(family, address)
 

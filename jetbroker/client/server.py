@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from jetbroker.addresses import is_host
 from jetbroker.auth.credentials import CredentialsError, signed_by_file, signed_by_seed
 from jetbroker.errors import JetbrokerError
 
@@ -43,7 +44,7 @@ class Server:
             scheme, host, port = parts.scheme, parts.hostname, parts.port or PORT
         except ValueError:
             scheme, host, port = "", None, PORT
-        if scheme not in SCHEMES or not host:
+        if scheme not in SCHEMES or not host or not is_host(host):
             raise ClientError(f"{without_login(url)!r} is no URL of a server: nats://host:4222 or tls://host:4222")
         return host, port
 

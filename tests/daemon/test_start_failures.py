@@ -77,6 +77,13 @@ def test_address_of_another_machine(tmp_path: Path) -> None:
     assert "[FTL] Error listening on port: 192.0.2.1:" in fails("-a", "192.0.2.1", "-p", "-1", cwd=tmp_path)
 
 
+@pytest.mark.parametrize("host", ["a..b", "a" * 64])
+def test_a_name_that_no_host_can_have(tmp_path: Path, host: str) -> None:
+    text = fails("-a", host, "-p", "-1", cwd=tmp_path)
+    assert f'[FTL] Error listening on port: {host}:0, "listen tcp: lookup {host}: no such host"' in text
+    assert "Traceback" not in text
+
+
 @pytest.mark.parametrize(
     ("place", "expected"),
     [

@@ -153,6 +153,8 @@ def test_nats_server_is_understood(tmp_path: Path) -> None:
         ("ftp://host", "is no URL: http://host:8222 of the monitoring port"),
         ("http://user:pa55@[::1", "is no URL: http://host:8222 of the monitoring port"),
         ("http://host:port", "is no URL: http://host:8222 of the monitoring port"),
+        ("http://a..b", "is no URL: http://host:8222 of the monitoring port"),
+        ("nats://a..b", "is no URL: http://host:8222 of the monitoring port"),
     ],
 )
 def test_a_server_that_does_not_answer_is_told_in_a_sentence(server: ServerProcess, url: str, says: str) -> None:

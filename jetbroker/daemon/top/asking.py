@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from jetbroker import limits
+from jetbroker.addresses import is_host
 from jetbroker.client.requester import Requester
 from jetbroker.client.server import SCHEMES, ClientError, Server, without_login
 from jetbroker.errors import JetbrokerError
@@ -56,7 +57,7 @@ def asker(place: Place) -> Callable[[], Answers]:
 def _is_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        return bool(parts.hostname) and (parts.port or 1) > 0
+        return bool(parts.hostname) and is_host(parts.hostname or "") and (parts.port or 1) > 0
     except ValueError:
         return False
 
