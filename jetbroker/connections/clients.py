@@ -281,7 +281,9 @@ class Clients(ClientEvents):
 
     def client_failed(self, client: ClientProtocol, error: ProtocolError) -> None:
         """The client said something that ends its connection."""
-        if error.detail:
+        if error.often:
+            self._tell_now_and_then(client, error.text, self.log.error)
+        elif error.detail:
             self.log.error(f"{self.who(client)} - {error.detail}")
         if isinstance(error, LoginRefused):
             self.witness.refused(client, error)
