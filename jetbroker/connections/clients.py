@@ -102,9 +102,9 @@ class Clients(ClientEvents):
         await self._ending.close(self.connected)
 
     def announce_lame_duck(self) -> None:
-        """Tell the clients that understand it to go elsewhere."""
+        """Tell the clients that understand it, and have begun, to go elsewhere."""
         for client in list(self.connected.values()):
-            if client.connected and client.protocol_level > 0:
+            if client.greeted and client.protocol_level > 0:
                 client.send(self.info.lame_duck(client))
 
     async def close_gradually(self, seconds: float) -> None:
