@@ -273,7 +273,8 @@ class Clients(ClientEvents):
         """Its user's new permissions do not allow this subscription."""
         kind, _, name = client.identity.label().partition(":")
         shown = quoted((name or client.user or "N/A").encode())
-        self.log.info(f"Removed sub {what} for {kind.capitalize()} {shown} - not authorized")
+        whose = "JWT User" if kind == "jwt" else kind.capitalize()
+        self.log.info(f"Removed sub {what} for {whose} {shown} - not authorized")
 
     def client_traced(self, client: ClientProtocol, trace: "MessageTrace") -> None:
         """It published a message that asked for a trace."""
