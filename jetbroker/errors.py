@@ -17,15 +17,18 @@ class ProtocolError(JetbrokerError):
     """The peer broke the protocol. `text` goes out as -ERR when not empty; the connection closes.
 
     `reason` is why it closed, `detail` what the log says ("": the text), `unread` how many bytes had arrived behind
-    the one that made it wrong.
+    the one that made it wrong. `often`: it may come for thousands of connections, and says the same of all of them.
     """
 
-    def __init__(self, text: str, reason: str = "Protocol Violation", detail: str = "", unread: int = 0) -> None:
+    def __init__(
+        self, text: str, reason: str = "Protocol Violation", detail: str = "", unread: int = 0, *, often: bool = False
+    ) -> None:
         super().__init__(text or reason)
         self.text = text
         self.reason = reason
         self.detail = detail or text
         self.unread = unread
+        self.often = often
 
 
 class LoginRefused(ProtocolError):

@@ -103,6 +103,7 @@ RESPONSE_PRUNE_NS = 1_000_000_000
 LIMIT_REPORT_SECONDS = 2.0  # the log tells of clients that have too many subscriptions no more often
 PING_INTERVAL_SECONDS = 120.0
 PING_MAX_OUTSTANDING = 2
+ROUND_TRIP_SECONDS = 3600.0  # a client that is heard of is asked for its round trip time no more often
 AUTH_TIMEOUT_SECONDS = 2.0
 TLS_TIMEOUT_SECONDS = 2.0  # for a handshake
 WEBSOCKET_HANDSHAKE_SECONDS = 2.0  # from accept to the upgrade

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jetbroker.auth import nkeys, passwords
 from jetbroker.auth.permissions import Permissions
+from jetbroker.config.certificate_users import can_be_mapped, mapped_types, maps_certificates
 from jetbroker.config.checks import is_bcrypt
 from jetbroker.config.nkeys import USER, decode, is_signed
-from jetbroker.config.options import GLOBAL_ACCOUNT, SYSTEM_ACCOUNT, Options, TlsOptions, UserOptions
+from jetbroker.config.options import GLOBAL_ACCOUNT, SYSTEM_ACCOUNT, Options, UserOptions
 
 if TYPE_CHECKING:
     from jetbroker.auth.certificates import CertificateNames
@@ -181,7 +182,7 @@ class Authenticator:
             LEAFNODE: self._leafnode(options, ""),
             LEAFNODE_WEBSOCKET: self._leafnode(options, options.websocket.no_auth_user),
         }
-        self._mapped_kinds = frozenset(kind for kind, found in self._listeners.items() if found.maps_certificates)
+        self._mapped_types = mapped_types(options)
 
     def _add(self, account: str, user: UserOptions) -> None:
         self.secrets.add(user.password)
@@ -212,14 +213,14 @@ class Authenticator:
             bool(self._users or self._nkeys or single),
             single,
             options.no_auth_user or self._hidden_user,
-            _maps(options.tls),
+            maps_certificates(options.tls),
             block.timeout,
         )
 
     def _websocket(self, options: Options) -> _Listener:
         block, shared = options.websocket, self._nats(options)
         timeout = block.auth_timeout or shared.timeout
-        maps = bool(block.port) and _maps(block.tls)
+        maps = bool(block.port) and maps_certificates(block.tls)
         if not (block.user or block.token or block.no_auth_user):
             return _Listener(shared.due, shared.single, shared.no_auth_user, maps, timeout)
         single = self._single(block.user, block.password, block.token, options.authorization.proxy_required)
@@ -228,7 +229,7 @@ class Authenticator:
     def _leafnode(self, options: Options, no_auth_user: str) -> _Listener:
         """Of links that log in as clients do; auth.leaf_logins sees to those of `leafnodes { authorization {} }`."""
         block, shared = options.leafnodes, self._nats(options)
-        maps = bool(block.port) and not block.authorization.defined and _maps(block.tls)
+        maps = bool(block.port) and not block.authorization.defined and maps_certificates(block.tls)
         no_auth_user = no_auth_user or shared.no_auth_user
         return _Listener(shared.due, shared.single, no_auth_user, maps, block.authorization.timeout)
 
@@ -320,21 +321,23 @@ class Authenticator:
             login = None
         if login is not None and login.proxy_required:
             login, refusal = None, NO_PROXY
-        if login is not None and self._needs_certificate(login, claim.kind):
+        if login is not None and self._needs_certificate(login, self._listeners[claim.kind]):
             refusal = Verdict(None, told=(f'User "{login.user}" requires a client certificate',))
             login = None
         return self.secrets.compare(login, claim, given, refusal)
 
     # --- certificates ---
 
-    def _needs_certificate(self, login: Login, kind: str) -> bool:
+    def _needs_certificate(self, login: Login, listener: _Listener) -> bool:
         """A user without a password is known by a certificate, where certificates are mapped to users at all.
 
-        An empty password on a listener that does not map them is no way around that.
+        An empty password on a listener that does not map them is no way around that. Its `no_auth_user` needs nothing.
         """
-        if login.secret or not login.user or login is self._listeners[kind].single:
+        if listener.maps_certificates or login.secret or not login.user:
             return False
-        return kind not in self._mapped_kinds and any(login.allows(mapped) for mapped in self._mapped_kinds)
+        if login is listener.single or login.user == listener.no_auth_user:
+            return False
+        return can_be_mapped(self._mapped_types, login.connection_types)
 
     def _mapped(self, claim: Claim) -> Login | None:
         if claim.certificate is None:
@@ -442,7 +445,3 @@ def _system_users_only(options: Options) -> bool:
 def _anonymous() -> Login:
     """What clients without credentials are then: nobody can guess it, and a reload keeps it."""
     return Login(user=f"nats-{secrets.token_hex(4)}", secret=secrets.token_hex())
-
-
-def _maps(tls: TlsOptions | None) -> bool:
-    return tls is not None and tls.verify_and_map

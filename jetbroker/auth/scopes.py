@@ -1,7 +1,7 @@
 """Scopes: a signing key whose users may do what the key's template says. `{{...}}` in it stands for facts of the user.
 
 `name()`, `subject()`, `account-name()`, `account-subject()`, `tag(k)`, `account-tag(k)`. A tag may have several
-values: the entry then stands for all of them.
+values: the entry then stands for all of them. Beside an entry with `{{...}}` none in the same list may name a queue.
 """
 
 import itertools
@@ -16,7 +16,7 @@ from jetbroker.config.subjects import is_valid_subject
 from jetbroker.config.tokens.claims import AccountClaims, UserClaims, UserLimits
 
 _PLACEHOLDER = re.compile(r"\{\{[^}]+(\}\})?")  # one without an end is passed as a whole, and does not count
-_TAG = re.compile(r"(account-)?tag\((.*)\)", re.IGNORECASE | re.DOTALL)
+_TAGS = ("tag(", "account-tag(")
 _EVERYTHING = ">"
 
 
@@ -40,10 +40,10 @@ def filled_in(scope: UserLimits, user: UserClaims, account: AccountClaims) -> Us
 def _subjects(source: SubjectPermissions | None, user: UserClaims, account: AccountClaims) -> SubjectPermissions | None:
     if source is None:
         return None
-    deny = [text for entry in source.deny for text in _expanded(entry, user, account, required=True)]
+    deny = _filled(source.deny, user, account, required=True)
     if not source.allow:
         return SubjectPermissions(source.allow, deny)
-    allow = [text for entry in source.allow for text in _expanded(entry, user, account, required=False)]
+    allow = _filled(source.allow, user, account, required=False)
     if max(len(allow), len(deny)) > limits.TOKEN_SUBJECTS:
         raise TemplateError("too many subjects")
     if not allow:  # nothing is left of what was allowed: not everything is, but nothing
@@ -51,15 +51,23 @@ def _subjects(source: SubjectPermissions | None, user: UserClaims, account: Acco
     return SubjectPermissions(allow, deny)
 
 
+def _filled(entries: list[str], user: UserClaims, account: AccountClaims, *, required: bool) -> list[str]:
+    """The subjects that a list stands for, and the queues behind them if none of it has to be filled in."""
+    if any(map(_places, entries)):
+        return [text for entry in entries for text in _expanded(entry, user, account, required=required)]
+    good = [entry for entry in entries if entry.count(" ") < 2 and all(map(is_valid_subject, entry.split(" ")))]
+    if required and good != entries:
+        raise TemplateError("not a subject")
+    return good
+
+
+def _places(entry: str) -> list[str]:
+    return list(dict.fromkeys(found[0] for found in _PLACEHOLDER.finditer(entry) if found[1]))
+
+
 def _expanded(entry: str, user: UserClaims, account: AccountClaims, *, required: bool) -> Iterable[str]:
     """The subjects that one entry stands for; one that cannot be is left out, or refused where it is `required`."""
-    places = list(dict.fromkeys(found[0] for found in _PLACEHOLDER.finditer(entry) if found[1]))
-    if not places:
-        if all(map(is_valid_subject, entry.split(" "))) and entry.count(" ") < 2:
-            return [entry]
-        if required:
-            raise TemplateError("not a subject")
-        return []
+    places = _places(entry)
     if len(places) > limits.TOKEN_PLACEHOLDERS:
         raise TemplateError("too many placeholders")
     values = [_values(place[2:-2].strip(), user, account) for place in places]
@@ -90,9 +98,10 @@ def _values(operation: str, user: UserClaims, account: AccountClaims) -> list[st
     }.get(operation.lower())
     if plain is not None:
         return [plain]
-    found = _TAG.fullmatch(operation)
-    if found is None:
+    kind = next((kind for kind in _TAGS if operation.lower().startswith(kind)), "")
+    if not kind or not operation.endswith(")"):
         raise TemplateError("no such operation")
-    prefix = f"{found[2].lower()}:"
-    tags = account.tags if found[1] else user.tags
+    # in capitals it is the operation, too, but what it asks for begins with its name then: nobody has that
+    prefix = f"{operation.removeprefix(kind).removesuffix(')').lower()}:"
+    tags = user.tags if kind == _TAGS[0] else account.tags
     return [tag.removeprefix(prefix) for tag in tags if tag.startswith(prefix)]

@@ -4,6 +4,7 @@
 """
 
 from jetbroker import limits
+from jetbroker.config.certificate_users import can_be_mapped, mapped_types
 from jetbroker.config.durations import format_duration
 from jetbroker.config.nkeys import is_public_key
 from jetbroker.config.no_auth_user import check_no_auth_user
@@ -188,12 +189,12 @@ def _has_plain_passwords(options: Options) -> bool:
         return True
     if options.operator.enabled:
         return False
-    leafnodes = options.leafnodes
-    of_links = leafnodes.tls if leafnodes.port and not leafnodes.authorization.defined else None
-    blocks = (options.tls, options.websocket.tls, of_links)
-    by_certificate = any(block is not None and block.verify_and_map for block in blocks)
-    named = [user.password for user in options.all_users() if not user.nkey]
-    return any(not is_bcrypt(password) and (password or not by_certificate) for password in named)
+    mapped = mapped_types(options)
+    named = [user for user in options.all_users() if not user.nkey]
+    return any(
+        not is_bcrypt(user.password) and (user.password or not can_be_mapped(mapped, user.connection_types))
+        for user in named
+    )
 
 
 def is_bcrypt(password: str) -> bool:

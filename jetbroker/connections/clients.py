@@ -76,7 +76,6 @@ class Clients(ClientEvents):
         self.tls_queue = TlsQueue(self._loop, self.unauthenticated)
         self._footprint = Footprint()
         self._told: dict[str, float] = {}
-        self._unmeasured: set[int] = set()  # those the first PING is still due to
         self._closing_since: dict[int, float] = {}
         self._ending = Ending(tick.loop)
         self.follow_trace()
@@ -102,9 +101,9 @@ class Clients(ClientEvents):
         await self._ending.close(self.connected)
 
     def announce_lame_duck(self) -> None:
-        """Tell the clients that understand it to go elsewhere."""
+        """Tell the clients that understand it, and have begun, to go elsewhere."""
         for client in list(self.connected.values()):
-            if client.connected and client.protocol_level > 0:
+            if client.greeted and client.protocol_level > 0:
                 client.send(self.info.lame_duck(client))
 
     async def close_gradually(self, seconds: float) -> None:
@@ -208,7 +207,6 @@ class Clients(ClientEvents):
         """The connection is gone."""
         self.connected.pop(client.cid, None)
         self._closing_since.pop(client.cid, None)
-        self._unmeasured.discard(client.cid)
         self.unauthenticated.forget(client)
         if client.connected:
             client.account.connections -= 1
@@ -233,7 +231,6 @@ class Clients(ClientEvents):
         if not client.connected:
             first = min(FIRST_PING_SECONDS, self._ping_interval(client)) * random.uniform(1.0, FIRST_PING_SPREAD)
             client.pings.due_at = self._loop.time() + first
-            self._unmeasured.add(client.cid)
         self.logins.connect(client, raw)
 
     def client_anonymous(self, client: ClientProtocol) -> None:
@@ -273,7 +270,8 @@ class Clients(ClientEvents):
         """Its user's new permissions do not allow this subscription."""
         kind, _, name = client.identity.label().partition(":")
         shown = quoted((name or client.user or "N/A").encode())
-        self.log.info(f"Removed sub {what} for {kind.capitalize()} {shown} - not authorized")
+        whose = "JWT User" if kind == "jwt" else kind.capitalize()
+        self.log.info(f"Removed sub {what} for {whose} {shown} - not authorized")
 
     def client_traced(self, client: ClientProtocol, trace: "MessageTrace") -> None:
         """It published a message that asked for a trace."""
@@ -281,7 +279,9 @@ class Clients(ClientEvents):
 
     def client_failed(self, client: ClientProtocol, error: ProtocolError) -> None:
         """The client said something that ends its connection."""
-        if error.detail:
+        if error.often:
+            self._tell_now_and_then(client, error.text, self.log.error)
+        elif error.detail:
             self.log.error(f"{self.who(client)} - {error.detail}")
         if isinstance(error, LoginRefused):
             self.witness.refused(client, error)
@@ -301,7 +301,6 @@ class Clients(ClientEvents):
             if client.closed or client.arrival is not None:
                 continue
             if heard:
-                client.pings.unanswered = 0
                 self._put_off_ping(client, now)
             if now >= client.pings.due_at:
                 self._ping(client, now)
@@ -316,8 +315,8 @@ class Clients(ClientEvents):
         return min(limits.SWEEP_SECONDS, max(shortest / 4, limits.SHORTEST_SWEEP_SECONDS))
 
     def _put_off_ping(self, client: ClientProtocol, now: float) -> None:
-        """Who was heard of needs no PING, but for the first one: that measures the round trip."""
-        if client.connected and client.cid not in self._unmeasured:
+        """Who was heard of needs no PING, unless the round trip was not measured for long."""
+        if client.rtt_ns and now < client.pings.fresh_until:
             heard_at = now - self._sweep_seconds  # or later
             client.pings.due_at = max(client.pings.due_at, heard_at + self._ping_interval(client))
 
@@ -343,7 +342,7 @@ class Clients(ClientEvents):
 
     def _ping(self, client: ClientProtocol, now: float) -> None:
         client.pings.due_at = now + self._ping_interval(client)
-        self._unmeasured.discard(client.cid)
+        client.pings.fresh_until = now + limits.ROUND_TRIP_SECONDS
         self.log.debug(f"{self.who(client)} - Client Ping Timer")
         if client.pings.unanswered + 1 > self.options.ping_max:
             self.log.debug(f"{self.who(client)} - Stale Client Connection - Closing")

@@ -6,6 +6,7 @@ from jetbroker.routing.router import Router
 @final
 class Pings:
     due_at: float
+    fresh_until: float
     unanswered: int
     rtt_ns: int
 

@@ -186,7 +186,7 @@ class Logins:
         if 0 <= self.options.limits_of(account.name).max_connections <= others:
             if not client.connected:
                 self._note(client, account, login, full=True)
-            raise self.account_full(client)
+            raise account_full()
         return account
 
     def _enter(self, client: ClientProtocol, options: ConnectOptions, login: Login) -> None:
@@ -200,14 +200,6 @@ class Logins:
         self._follow_end(client, login.token)
 
     # --- limits of accounts ---
-
-    def account_full(self, client: ClientProtocol) -> ProtocolError:
-        """There are more connections of an account than it may have."""
-        text = "maximum account active connections exceeded"
-        detail = text
-        if client.connected:
-            detail += f" - Account:{client.account.label} - {client.identity.label()}"
-        return ProtocolError(text, "Maximum Account Connections Exceeded", detail)
 
     def _bound(self, client: ClientProtocol, account: Account) -> int:
         """The smallest one of server, account and user holds. Returns how many subscriptions there may be."""
@@ -350,7 +342,7 @@ class Logins:
         elif renewal is Renewal.REFUSED:
             self._end(client, verdict)
         elif 0 <= self.options.limits_of(account.name).max_connections <= counts[name]:
-            client.fail(self.account_full(client))
+            client.fail(account_full())
         else:
             counts[name] += 1
             if verdict.check is None:
@@ -374,6 +366,12 @@ class Logins:
     def _end(self, client: ClientProtocol, verdict: Verdict) -> None:
         login = client.identity.login or NOBODY
         client.fail(_refused(client.identity.accused(), verdict, login.token))
+
+
+def account_full() -> ProtocolError:
+    """There are more connections of an account than it may have."""
+    text = "maximum account active connections exceeded"
+    return ProtocolError(text, "Maximum Account Connections Exceeded", often=True)
 
 
 def _wrong(options: ConnectOptions) -> ProtocolError | None:

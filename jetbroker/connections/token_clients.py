@@ -8,6 +8,7 @@ from jetbroker.config.tokens.claims import is_revoked
 from jetbroker.connections.client import ClientProtocol
 from jetbroker.connections.clients import Clients
 from jetbroker.connections.expulsion import Peer, expel
+from jetbroker.connections.login import account_full
 from jetbroker.errors import LoginRefused
 from jetbroker.logs.logger import Logger
 
@@ -33,7 +34,7 @@ class TokenClients:
         for client in self._of(now.name):
             most = logins.options.limits_of(client.account.name).max_connections
             if 0 <= most <= count:
-                client.fail(logins.account_full(client))
+                client.fail(account_full())
                 continue
             count += 1
             login = client.identity.login

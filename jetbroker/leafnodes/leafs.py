@@ -572,18 +572,15 @@ class Leafs:
         now = self._loop.time()
         for link in list(self.opened.values()):
             peer = link.remote
-            heard = link.sweep()
+            link.sweep()
             if link.closed:
                 if link.closed_for > self.options.write_deadline:
                     link.transport.abort()
                 continue
             if link.blocked_seconds > self._write_deadline > 0:
                 self._cut_off(link)
-            elif peer.stage is Stage.LIVE:
-                if heard:
-                    link.pings.unanswered = 0
-                if now >= peer.ping_due:
-                    self._ping(link, now)
+            elif peer.stage is Stage.LIVE and now >= peer.ping_due:
+                self._ping(link, now)
         self._sweeper = self._loop.call_later(self._sweep_seconds, self._sweep)
 
     @property

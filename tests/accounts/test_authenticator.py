@@ -269,7 +269,19 @@ def test_a_user_known_by_certificate_has_no_empty_password_elsewhere() -> None:
     assert Authenticator(options).find(Claim(user="u")).login is None
     assert Authenticator(options).find(Claim(user="w")).login is not None
     options.no_auth_user = "u"
-    assert Authenticator(options).find(Claim()).login is not None
+    for claim in (Claim(), Claim(user="u")):
+        assert Authenticator(options).find(claim).login is not None
+
+
+def test_a_link_over_a_websocket_without_certificates_makes_nobody_known_by_one() -> None:
+    options = Options()
+    options.authorization.users = [UserOptions(user="u", connection_types=frozenset({"STANDARD", "LEAFNODE_WS"}))]
+    options.leafnodes.port = 1
+    options.leafnodes.tls = TlsOptions(verify=True, verify_and_map=True)
+    options.websocket.port = 2
+    assert Authenticator(options).find(Claim(user="u")).login is not None
+    options.websocket.tls = TlsOptions(verify=True)
+    assert Authenticator(options).find(Claim(user="u")).login is None
 
 
 def test_secrets_are_not_shown() -> None:

@@ -131,6 +131,26 @@ def test_no_auth_user(kind: str, tmp_path: Path) -> None:
             other.close()
 
 
+def test_the_log_tells_once_of_many_that_find_their_account_full(tmp_path: Path) -> None:
+    full = "accounts { A { users: [ {user: u, password: p} ], limits { max_connections: 0 } } }\n"
+    with server("jetbroker", tmp_path, full) as daemon:
+        for _ in range(3):
+            raw, answer = say(daemon, user="u", **{"pass": "p"})
+            assert (answer, raw.to_end()) == (b"-ERR 'maximum account active connections exceeded'", b"")
+            raw.close()
+    assert sum("maximum account active connections exceeded" in line for line in daemon.log) == 1
+
+
+def test_who_may_have_no_subscriptions_may_publish(tmp_path: Path) -> None:
+    none = "accounts { A { users: [ {user: u, password: p} ], limits { max_subscriptions: 0 } } }\n"
+    with server("jetbroker", tmp_path, none) as daemon:
+        raw, answer = say(daemon, user="u", **{"pass": "p"})
+        assert answer == b"PONG"
+        assert raw.exchange(b"SUB a 1\r\n") == b"-ERR 'maximum subscriptions exceeded'\r\nPONG\r\n"
+        assert raw.exchange(b"PUB a 1\r\nx\r\n") == b"PONG\r\n"
+        raw.close()
+
+
 def test_info_without_any_login(tmp_path: Path) -> None:
     with Daemon("-n", "some-name") as daemon, daemon.open() as raw:
         first = info_of(raw.info)

@@ -23,6 +23,7 @@ from jetbroker.config.options import (
     PermissionsOptions,
     ResponsePermissions,
     ShipOptions,
+    TlsOptions,
 )
 from jetbroker.daemon import cli
 from jetbroker.errors import ConfigError
@@ -449,6 +450,17 @@ def test_warnings() -> None:
         "jetstream max_buffered_msgs has no effect yet"
     ]
     assert checks.warnings(started('authorization {user: a, password: "$2b$11$x"}')) == []
+
+
+@pytest.mark.parametrize(
+    ("allowed", "warned"),
+    [("", 0), (", allowed_connection_types: [STANDARD, WEBSOCKET]", 0), (", allowed_connection_types: [WEBSOCKET]", 1)],
+)
+def test_a_user_without_a_password_is_warned_of_unless_a_certificate_can_name_it(allowed: str, warned: int) -> None:
+    options = started(f"authorization {{users: [{{user: a{allowed}}}]}}")
+    assert len(checks.warnings(options)) == 1
+    options.tls = TlsOptions(verify=True, verify_and_map=True)
+    assert len(checks.warnings(options)) == warned
 
 
 def test_flags_override_the_file_and_are_kept_for_reloads(tmp_path: Path) -> None:

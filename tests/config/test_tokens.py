@@ -280,22 +280,31 @@ def test_templates() -> None:
     assert _filled("{{tag(t)}}.{{account-tag(dept)}}", tags=("t:1", "t:2", "u:3")).allow == ["1.x", "1.y", "2.x", "2.y"]
     assert _filled("{{tag(T)}}", "z", tags=("t:a b", "t:ok")).allow == ["ok", "z"]
     assert _filled("{{tag(no)}}", "z") == SubjectPermissions(["z"], [])
+    assert _filled("{{TAG(t)}}", "z", tags=("t:1",)).allow == ["z"]
     assert _filled("{{tag(no)}}") == SubjectPermissions(None, [">"])
     assert _filled("{{name()}}", name="a b", deny=("x",)) == SubjectPermissions(None, ["x", ">"])
 
 
-@pytest.mark.parametrize("deny", ["{{tag(no)}}", "a.{{name()}}.", "{{unknown()}}", "{{tag(t)}}", ""])
+@pytest.mark.parametrize("deny", ["{{tag(no)}}", "a.{{name()}}.", "{{unknown()}}", "{{tag(t)}}", "{{TAG(ok)}}", ""])
 def test_templates_that_let_nobody_in(deny: str) -> None:
     with pytest.raises(TemplateError):
-        _filled("x", deny=(deny,), tags=("t:a b",))
+        _filled("x", deny=(deny,), tags=("t:a b", "ok:1"))
+
+
+def test_a_list_that_is_filled_in_names_no_queues() -> None:
+    assert _filled("a q", "b", "c d e", "x..y").allow == ["a q", "b"]
+    assert _filled("a q", "b", "{{name()}}").allow == ["b", "ann"]
+    assert _filled("x", deny=("a q",)).deny == ["a q"]
+    with pytest.raises(TemplateError):
+        _filled("x", deny=("a q", "{{name()}}"))
 
 
 def test_templates_do_not_multiply_for_ever() -> None:
     many = tuple(f"t:{number}" for number in range(20))
     with pytest.raises(TemplateError):
-        _filled("{{tag(t)}}.{{TAG(t)}}.{{Tag(t)}}", tags=many)
+        _filled("{{tag(t)}}.{{ tag(t)}}.{{tag(t) }}", tags=many)
     with pytest.raises(TemplateError):
-        _filled(*(f"{number}.{{{{tag(t)}}}}.{{{{Tag(t)}}}}" for number in range(20)), tags=many)
+        _filled(*(f"{number}.{{{{tag(t)}}}}.{{{{ tag(t)}}}}" for number in range(20)), tags=many)
     with pytest.raises(TemplateError):
         _filled(".".join("{{" + " " * blanks + "name()}}" for blanks in range(limits.TOKEN_PLACEHOLDERS + 1)))
     with pytest.raises(TemplateError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import ssl
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from tests.support.certificates import Certificate, Certificates
 from tests.support.daemon import Daemon, without_pings
 from tests.support.logins import server
 from tests.support.process import STOP_TIMEOUT_S, find_nats_server
+from tests.support.websocket import WebsocketClient, websocket_port
 
 pytestmark = [
     pytest.mark.differential,
@@ -117,3 +119,79 @@ def test_the_log_tells_of_a_user_beside_the_certificate(servers: Servers) -> Non
     for daemon in (servers.reference, servers.broker):
         answer(daemon.port, context, {"user": "mallory"})
         daemon.wait_for('User "mallory" found in connect proto, but user required from cert')
+
+
+# --- users without a password, on a listener that maps no certificates ---
+
+MAPPED_USER = "{user: 'CN=ann'}"
+LISTEN = 'listen: "127.0.0.1:-1"'
+
+
+class Elsewhere(NamedTuple):
+    """`listeners`: `MAPS` and `VERIFIES` stand for their blocks. `users` are asked for one by one."""
+
+    listeners: str
+    users: str
+    plain: str = "clients"  # the listener that maps nothing
+    more: str = ""
+
+
+PLAIN_WEBSOCKET = f"websocket {{ {LISTEN}, no_tls: true }}"
+ELSEWHERE = {
+    "no_auth_user": Elsewhere(
+        f"MAPS {PLAIN_WEBSOCKET}", f"{MAPPED_USER}, {{user: guest}}", "websocket", "no_auth_user: guest"
+    ),
+    "clients": Elsewhere(
+        f"MAPS {PLAIN_WEBSOCKET}",
+        f"{MAPPED_USER}, {{user: a, allowed_connection_types: [STANDARD, WEBSOCKET]}},"
+        " {user: b, allowed_connection_types: [WEBSOCKET]}, {user: c, password: p}",
+        "websocket",
+    ),
+    "clients, websocket users only": Elsewhere(
+        f"MAPS {PLAIN_WEBSOCKET}", "{user: b, allowed_connection_types: [WEBSOCKET]}", "websocket"
+    ),
+    "websocket": Elsewhere(
+        f"websocket {{ {LISTEN}\n MAPS }}", f"{MAPPED_USER}, {{user: a, allowed_connection_types: [STANDARD]}}"
+    ),
+    "websocket, for all its users": Elsewhere(f"websocket {{ {LISTEN}\n MAPS }}", MAPPED_USER),
+    "websocket without a listener": Elsewhere("websocket { MAPS }", MAPPED_USER),
+    "links": Elsewhere(f"leafnodes {{ {LISTEN}\n MAPS }}", f"{MAPPED_USER}, {{user: guest}}"),
+    "links without a listener": Elsewhere("leafnodes { MAPS }", MAPPED_USER),
+    "links with their own users": Elsewhere(
+        f"leafnodes {{ {LISTEN}\n MAPS authorization {{ users: [ {MAPPED_USER} ] }} }}", MAPPED_USER
+    ),
+    "links over a plain websocket": Elsewhere(
+        f"leafnodes {{ {LISTEN}\n MAPS }}\n{PLAIN_WEBSOCKET}",
+        "{user: a, allowed_connection_types: [STANDARD, LEAFNODE_WS]},"
+        " {user: b, allowed_connection_types: [STANDARD, LEAFNODE]}",
+    ),
+    "links over a websocket with certificates": Elsewhere(
+        f"leafnodes {{ {LISTEN}\n MAPS }}\nwebsocket {{ {LISTEN}\n VERIFIES }}",
+        "{user: a, allowed_connection_types: [STANDARD, LEAFNODE_WS]}",
+    ),
+}
+
+
+def named(daemon: Daemon, plain: str, user: str) -> bytes:
+    """The answer to one who gives that name and an empty password."""
+    connect = b"CONNECT " + json.dumps({"verbose": False, "user": user, "pass": ""}).encode() + b"\r\n"
+    with daemon.open() if plain == "clients" else WebsocketClient.open(websocket_port(daemon)) as client:
+        return without_pings(client.exchange(connect)).partition(b"\r\n")[0]
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_an_empty_password_is_judged_the_same(name: str, tmp_path: Path) -> None:
+    case = ELSEWHERE[name]
+    made = certificates.make(tmp_path)
+    listeners = case.listeners.replace("MAPS", made.tls_block("verify_and_map: true"))
+    listeners = listeners.replace("VERIFIES", made.tls_block(verify=True))
+    config = f"{listeners}\nauthorization {{ users: [ {case.users} ] }}\n{case.more}\n"
+    users = ["", *re.findall(r"user: '?([^,'}]+)", case.users)]
+    found = []
+    for kind in ("nats-server", "jetbroker"):
+        directory = tmp_path / kind
+        directory.mkdir()
+        with server(kind, directory, config) as daemon:
+            answers = [named(daemon, case.plain, user) for user in users]
+            found.append((answers, any("Plaintext passwords" in line for line in daemon.log)))
+    assert found[1] == found[0]

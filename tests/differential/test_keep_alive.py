@@ -52,6 +52,34 @@ def test_who_talks_is_asked_once(commands: list[tuple[str, ...]], tmp_path: Path
     assert ours == theirs == 1
 
 
+def test_talk_is_no_answer(commands: list[tuple[str, ...]], tmp_path: Path) -> None:
+    def play(server: Daemon) -> object:
+        found = []
+        for connection, talk in ((client(server), b"PUB s 1\r\nx\r\n"), (link(server), b"LS+ s\r\n")):
+            with connection as talker:
+                talker.until(b"PING\r\n")
+                talker.send(talk)
+                found.append(1 + talker.to_end().count(b"PING\r\n"))
+        return found
+
+    theirs, ours = both(commands, tmp_path, CONFIG + 'leafnodes { listen: "127.0.0.1:-1" }\n', play)
+    assert ours == theirs == [2, 2]
+
+
+def client(server: Daemon) -> Raw:
+    raw = server.open(pings=True)
+    raw.send(CONNECT)
+    return raw
+
+
+def link(server: Daemon) -> Raw:
+    """A link that stands."""
+    raw = Raw(int(server.wait_for("Listening for leafnode connections").rpartition(":")[2]), pings=True)
+    raw.send(b'CONNECT {"name":"leaf","cluster":"c","version":"2.14.5"}\r\nPING\r\n')
+    raw.until(b"PONG\r\n")
+    return raw
+
+
 def pings_while_talking(client: Raw) -> tuple[int, float]:
     """How many PINGs come while messages are published (they are answered), and the longest time between two, s."""
     count, longest = 0, 0.0

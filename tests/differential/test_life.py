@@ -78,7 +78,9 @@ def test_a_lame_duck(commands: list[tuple[str, ...]], tmp_path: Path) -> None:
     """New clients are refused at once; those of protocol 1 are told; signals that come meanwhile change nothing."""
 
     def play(server: Edited) -> object:
-        told, old, silent = greeted(server), greeted(server, OLD), server.open()
+        told, old, silent, early = greeted(server), greeted(server, OLD), server.open(), server.open()
+        early.send(b'CONNECT {"protocol":1}\r\n')  # no PING yet
+        assert early.until(b"+OK\r\n") == b"+OK\r\n"
         server.send(signal.SIGUSR2)
         heard = ldm(told.line())
         refused = []
@@ -91,7 +93,7 @@ def test_a_lame_duck(commands: list[tuple[str, ...]], tmp_path: Path) -> None:
             before = len(server.log)
             server.send(number)
             server.wait_for("Trapped", before)
-        return heard, refused, *(client.to_end() for client in (old, told, silent))
+        return heard, refused, *(client.to_end() for client in (old, told, silent, early))
 
     theirs, ours = both(commands, tmp_path, LAME_DUCK, play)
     assert ours == theirs

@@ -35,6 +35,7 @@ def _scope(key: Key, role: str = "", **template: Any) -> dict[str, Any]:
 OPERATOR, STRANGER = Operator("O"), Operator("stranger")
 SIGNER = operator_key()  # of the operator
 PLAIN_KEY, SCOPED, TAGGED, DENYING, LIMITED, BEARING, HALF_TIMED, NOWHERE = (account_key() for _ in range(8))
+QUEUED, WITH_QUEUES, DENYING_QUEUES, CAPITALS = (account_key() for _ in range(4))
 REVOKED, OLD, ANN = user_key(), user_key(), user_key()
 
 SYSTEM = Account("SYS")
@@ -51,6 +52,10 @@ A = Account(
                 sub={"allow": ["{{account-name()}}.>", "{{account-subject()}}", "gone.{{tag(nothing)}}"]},
             ),
             _scope(DENYING, pub={"deny": ["{{tag(team)}}.secret"]}, sub={"allow": ["{{tag(nothing)}}"]}),
+            _scope(QUEUED, sub={"allow": ["bar q", "baz"], "deny": ["bar other"]}),
+            _scope(WITH_QUEUES, sub={"allow": ["bar q", "baz", "{{name()}}"]}),
+            _scope(DENYING_QUEUES, sub={"deny": ["bar q", "{{name()}}"]}),
+            _scope(CAPITALS, pub={"allow": ["t.{{TAG(team)}}", "foo.{{NAME()}}"]}),
             _scope(LIMITED, subs=1, data=-1, payload=4, allowed_connection_types=["standard"]),
             _scope(BEARING, bearer_token=True),
             _scope(HALF_TIMED, times=[ALL_DAY, {"start": "00:00:01", "end": "17:00"}]),
@@ -187,6 +192,10 @@ ROWS = [
     Row("name with wildcards", _of_key(TAGGED, name="*", nats={"tags": ["team:>"]})),
     Row("deny by tag", _of_key(DENYING, nats={"tags": ["team:foo"]})),
     Row("deny by a tag that is not there", _of_key(DENYING)),
+    Row("queues in a scope without templates", _of_key(QUEUED)),
+    Row("queues beside a template", _of_key(WITH_QUEUES, name="foo")),
+    Row("denied queues beside a template", _of_key(DENYING_QUEUES, name="foo")),
+    Row("operations in capitals", _of_key(CAPITALS, name="foo", nats={"tags": ["team:a"]})),
     Row("scope's limits", _of_key(LIMITED)),
     Row("scope's bearer", _of_key(BEARING), signed=False),
     Row("scope's half a time", _of_key(HALF_TIMED)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -134,7 +135,8 @@ def default_permissions(world: World) -> Told:
         world.a.more["default_permissions"] = permissions
         told.append(world.update(system, world.a))
         told += [member.says("PUB x 1\r\n1\r\nPUB y 1\r\n2\r\nSUB x 7\r\nUNSUB 7\r\n") for member in (plain, own)]
-    return told
+    removed = world.daemon.wait_for("Removed sub").partition("[INF] ")[2]
+    return [*told, re.sub(r'"U\w+"', "KEY", removed)]
 
 
 def no_bearer(world: World) -> Told:
