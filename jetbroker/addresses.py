@@ -36,7 +36,7 @@ def reachable(host: str) -> str:
 
 
 def is_host(host: str) -> bool:
-    """Whether a resolver can be asked for it: Python's raises UnicodeError for an empty or an endless label (RFC 3490)."""
+    """Whether a resolver can be asked for it: none knows an empty label, or one of more than 63 bytes (RFC 1035)."""
     try:
         host.encode("idna")
     except UnicodeError:

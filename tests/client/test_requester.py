@@ -77,7 +77,9 @@ def test_a_lost_connection_is_one_sentence() -> None:
             requester.request("a", b"")
 
 
-@pytest.mark.parametrize("url", ["", "localhost:4222", "http://x", "nats://", "nats://[x", "nats://h:99999999", "nats://a..b"])
+@pytest.mark.parametrize(
+    "url", ["", "localhost:4222", "http://x", "nats://", "nats://[x", "nats://h:99999999", "nats://a..b"]
+)
 def test_a_wrong_url_is_told(url: str) -> None:
     with pytest.raises(ClientError, match="is no URL of a server"):
         Server((url,))
