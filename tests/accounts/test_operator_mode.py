@@ -378,6 +378,22 @@ def test_imports_wait_for_their_exporter(tmp_path: Path) -> None:
         assert member.hears() == ["MSG z", "3"]
 
 
+def test_what_the_system_account_exports_goes_before_what_it_gives_unasked(tmp_path: Path) -> None:
+    everything = {"name": "all", "subject": "$SYS.REQ.ACCOUNT.*.>", "type": "service"}
+    other = {"name": "other", "subject": f"$SYS.REQ.ACCOUNT.{B.public}.CONNZ", "local_subject": "other"}
+    system = Account("SYS", key=SYSTEM.key, more={"exports": [everything]})
+    taker = Account("taker", more={"imports": [{**other, "account": SYSTEM.public, "type": "service"}]})
+    with daemon_of(tmp_path, [system, taker, B]) as running:
+        watching = Member(running, B.user(), name="watched")
+        (answer,) = Member(running, taker.user()).asks("other")
+        assert [row["name"] for row in json.loads(answer)["data"]["connections"]] == ["watched"]
+        (answer,) = Member(running, system.user()).asks(f"$SYS.REQ.ACCOUNT.{SYSTEM.public}.INFO")
+        assert {row["subject"] for row in json.loads(answer)["data"]["exports"]} == {
+            "$JS.API.>", "$SYS.DEBUG.SUBSCRIBERS", "$SYS.REQ.ACCOUNT.*.>", "$SYS.REQ.USER.*.INFO",
+        }  # fmt: skip
+        watching.raw.close()
+
+
 def test_activation_that_ends(tmp_path: Path) -> None:
     giver, taker = Account("giver"), Account("taker")
     giver.more = {"exports": [{"name": "x", "subject": "x", "type": "stream", "token_req": True}]}

@@ -239,6 +239,35 @@ def share_services(world: World) -> Told:
     return [_without_keys(world, entry) for entry in told]
 
 
+def system_services(world: World) -> Told:
+    """Services that the system account gives, though its token names none; those about other accounts it keeps."""
+    a, b = world.a.public, world.b.public
+    given = {
+        "connections": f"$SYS.REQ.ACCOUNT.{a}.CONNZ",
+        "figures": f"$SYS.REQ.ACCOUNT.{a}.STATZ",
+        "me": f"$SYS.REQ.USER.{a}.INFO",
+        "count": "$SYS.DEBUG.SUBSCRIBERS",
+    }
+    kept = {
+        "others": f"$SYS.REQ.ACCOUNT.{b}.CONNZ",
+        "any.*": "$SYS.REQ.ACCOUNT.*.CONNZ",
+        "links": f"$SYS.REQ.ACCOUNT.{a}.LEAFZ",
+    }
+    system, asker = world.sys(), world.member(world.a)
+    told: Told = []
+    for services in (given, given | kept):
+        world.a.more["imports"] = [
+            {"name": to, "subject": subject, "account": world.system.public, "type": "service", "local_subject": to}
+            for to, subject in services.items()
+        ]
+        told.append(world.update(system, world.a))
+        for to in services:
+            answer = asker.asks(to.replace("*", a))[0]
+            told.append(sorted(json.loads(answer)) if answer.startswith("{") else answer)
+        told.append(json.loads(system.asks(f"$SYS.REQ.ACCOUNT.{a}.INFO")[0])["data"]["complete"])
+    return told
+
+
 def activations(world: World) -> Told:
     """Imports that need a token of the exporter."""
     system, signer, stranger = world.sys(), account_key(), account_key()
@@ -444,8 +473,9 @@ def links_by_limits(world: World) -> Told:
 
 SCENARIOS: list[Callable[[World], Told]] = [
     fewer_connections, revoked, all_revoked, signing_keys, default_permissions, no_bearer, smaller_limits,
-    account_expires, user_expires, wrong_updates, share_streams, share_services, activations, activation_revoked,
-    mappings, reload_same, reload_removed, reload_revoked, reload_other_limits, reload_undoes_update, jetstream,
+    account_expires, user_expires, wrong_updates, share_streams, share_services, system_services,
+    activations, activation_revoked, mappings, reload_same, reload_removed, reload_revoked, reload_other_limits,
+    reload_undoes_update, jetstream,
 ]  # fmt: skip
 LINK_SCENARIOS: list[Callable[[World], Told]] = [
     link_ends_with_its_token, link_ends_with_its_token_after_a_reload, link_ends_with_its_account, links_revoked,
