@@ -39,6 +39,7 @@ _OF_THE_SERVER = tuple(
 )
 _OF_AN_ACCOUNT = tuple("CONNZ STATZ LEAFZ SUBSZ JSZ CONNS INFO".split())
 _CLAIMS_UPDATES = ("$SYS.REQ.ACCOUNT.*.CLAIMS.UPDATE", "$SYS.ACCOUNT.*.CLAIMS.UPDATE")
+_ASK_FOR_STATSZ = (b"$SYS.REQ.SERVER.PING", b".STATSZ")  # without a reply: all shall hear the answer
 _BAD_REQUEST, _FAILED = 400, 500
 
 # Asked by users of the system account, and by accounts that import them from it.
@@ -110,6 +111,8 @@ class SystemServices:
         self, account: Account, subject: bytes, reply: bytes | None, headers: bytes, body: bytes, origin: object
     ) -> None:
         is_update = subject.endswith(b".CLAIMS.UPDATE")
+        if reply is None and subject.endswith(_ASK_FOR_STATSZ):
+            reply = self.others.asked_to_tell()
         if (reply is None and not is_update) or len(self._tasks) >= limits.SYSTEM_REQUESTS:
             return
         if self._waiting_bytes + len(body) > limits.SYSTEM_REQUEST_BYTES:
