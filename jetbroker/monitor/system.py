@@ -7,7 +7,7 @@ What they tell is what the monitoring port tells; it is imported with the first 
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jetbroker import limits
 from jetbroker.accounts.account import Account
@@ -46,7 +46,24 @@ _BAD_REQUEST, _FAILED = 400, 500
 _USER_OF_ACCOUNT = "$SYS.REQ.USER.*.INFO"
 _SUBSCRIBERS = "$SYS.DEBUG.SUBSCRIBERS"
 
+# Whoever asks for the others gets them as they are.
+_COMPRESSED = frozenset((*_OF_THE_SERVER, *_OF_AN_ACCOUNT, *ORDERS)) - {"STATSZ", "IDZ", "CONNS"}
+
 Answer = dict[str, Any] | int | None
+
+
+class _Asked(NamedTuple):
+    """A request: where it came in, the tokens of its subject, where the answer goes, and how it may be encoded."""
+
+    account: Account
+    tokens: list[str]
+    reply: bytes | None
+    encoding: str
+
+    def may_compress(self, answer: Answer) -> bool:
+        """May the answer be compressed? What is told of users, and refusals, are not."""
+        is_told = isinstance(answer, dict) and "error" not in answer
+        return is_told and self.tokens[2] != "USER" and self.tokens[-1] in _COMPRESSED
 
 
 class SystemServices:
@@ -118,9 +135,8 @@ class SystemServices:
         if self._waiting_bytes + len(body) > limits.SYSTEM_REQUEST_BYTES:
             return
         connection: Any = origin  # a client or a link, None: the server itself
-        task = self._tick.loop.create_task(
-            self._answer(account, subject.decode("utf-8", "replace"), reply, body, connection)
-        )
+        asked = _Asked(account, subject.decode("utf-8", "replace").split("."), reply, _encoding(headers))
+        task = self._tick.loop.create_task(self._answer(asked, body, connection))
         self._tasks.add(task)
         self._waiting_bytes += len(body)
         task.add_done_callback(partial(self._answered, len(body)))
@@ -129,17 +145,21 @@ class SystemServices:
         self._tasks.discard(task)
         self._waiting_bytes -= size
 
-    async def _answer(
-        self, account: Account, subject: str, reply: bytes | None, body: bytes, client: "Connected | None"
-    ) -> None:
+    async def _answer(self, asked: "_Asked", body: bytes, client: "Connected | None") -> None:
         async with self._answers:
             await loaded()
             from jetbroker.monitor.sources import compact
 
             await next_turn()
-            answer = await self._made(self._sources(), account, subject.split("."), body, client)
-            if answer is not None and reply is not None:
-                account.router.publish_bytes(reply, None, b"", compact(answer))
+            answer = await self._made(self._sources(), asked.account, asked.tokens, body, client)
+            if answer is None or asked.reply is None:
+                return
+            block, told = b"", compact(answer)
+            if asked.encoding and asked.may_compress(answer):
+                from jetbroker.monitor.encoding import encoded
+
+                block, told = await asyncio.to_thread(encoded, told, asked.encoding)
+            asked.account.router.publish_bytes(asked.reply, None, block, told)
 
     async def _made(
         self, sources: "Sources", account: Account, tokens: list[str], body: bytes, client: "Connected | None"
@@ -223,6 +243,14 @@ class SystemServices:
             return None
         (row,) = await statistics.of_accounts(sources, [account])
         return self.events.connections(row)
+
+
+def _encoding(headers: bytes) -> str:
+    if not headers:
+        return ""
+    from jetbroker.tracing.asked import accepted_encoding  # most brokers do without
+
+    return accepted_encoding(headers)
 
 
 def user_info(client: "Connected | None", ends_in: float | None = None) -> dict[str, Any]:
