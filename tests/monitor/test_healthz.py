@@ -54,7 +54,8 @@ def sources(failed: str = "", offline: str = "", *, ready: bool = True) -> Sourc
     )
     server = SimpleNamespace(by_account={"$G": jetstream}, store=store)
     options = SimpleNamespace(jetstream=SimpleNamespace(enabled=True))
-    return cast(Sources, SimpleNamespace(jetstream=server, ready=lambda: ready, options=options))
+    found = SimpleNamespace(jetstream=server, ready=lambda: ready, options=options, token_of=lambda name: None)
+    return cast(Sources, found)
 
 
 def unavailable(text: str) -> tuple[HTTPStatus, dict[str, Any]]:
