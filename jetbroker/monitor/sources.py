@@ -63,6 +63,10 @@ class Sources:
         self.usage = Usage(started_ns)
         self.expiries = Expiries()
 
+    def count(self, path: str) -> None:
+        """Somebody asked for this path."""
+        self.requests[path] = self.requests.get(path, 0) + 1
+
     @property
     def links(self) -> "list[Link]":
         """To other servers, those that are live."""
