@@ -17,6 +17,7 @@ import nats.js.errors
 import pytest
 
 from tests.support.daemon import Daemon
+from tests.support.http import get_json, monitor_port
 from tests.support.jwts import (
     Account,
     Operator,
@@ -191,9 +192,17 @@ def test_default_sentinel(tmp_path: Path) -> None:
 
 
 def test_pinned_accounts(tmp_path: Path) -> None:
-    with daemon_of(tmp_path, [SYSTEM, A, B], f"resolver_pinned_accounts: [{A.public}]\n") as running:
+    more = f"http: 127.0.0.1:-1\nresolver_pinned_accounts: [{A.public}]\n"
+    with daemon_of(tmp_path, [SYSTEM, A, B], more) as running:
+        port = monitor_port(running)
+        assert "pinned_account_fails" not in get_json(port, "/varz")
         assert [Member(running, account.user()).greeting for account in (A, B, SYSTEM)] == [[], REFUSED, []]
         running.wait_for(f"Account {B.public} not listed as operator pinned account")
+        assert get_json(port, "/varz")["pinned_account_fails"] == 1
+        running.send(signal.SIGHUP)
+        running.wait_for("Reloaded server configuration")
+        assert Member(running, B.user()).greeting == REFUSED
+        assert get_json(port, "/varz")["pinned_account_fails"] == 2
 
 
 def test_strict_signing_keys(tmp_path: Path) -> None:
