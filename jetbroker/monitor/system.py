@@ -231,7 +231,7 @@ class SystemServices:
         return {"server": self.envelope.server(), **content}
 
     async def _connections(self, sources: "Sources", of: str, body: bytes) -> dict[str, Any] | None:
-        """How many connections an account has here, as it is told when that changes; None: it has none."""
+        """How many connections an account has here, as it is told when that changes; None: it has no client."""
         from jetbroker.monitor import options, statistics
 
         account = sources.accounts.get(of)
@@ -239,7 +239,7 @@ class SystemServices:
             asked = options.read_account(body, of)
         except options.RefusedOptions:
             return None
-        if account is None or asked != of or not statistics.used(sources, account):
+        if account is None or asked != of or not account.connections:
             return None
         (row,) = await statistics.of_accounts(sources, [account])
         return self.events.connections(row)
