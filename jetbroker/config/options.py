@@ -144,6 +144,11 @@ class WebsocketOptions:
     headers: dict[str, str] = field(default_factory=dict)
     ping_interval: float = 0.0  # 0: the server's
 
+    @property
+    def own_handshake_timeout(self) -> float:
+        """That of the block; 0 where it leaves it to the default."""
+        return 0.0 if self.handshake_timeout == limits.WEBSOCKET_HANDSHAKE_SECONDS else self.handshake_timeout
+
 
 @dataclass(slots=True)
 class LeafUser:
