@@ -62,6 +62,17 @@ class Export:
             return activation is not None and self._accepts(self.activated, activation)
         return self.accounts is None or importer in self.accounts
 
+    def doubt(self, entry: ImportOptions) -> str:
+        """What an exporter's log is told of an activation that names another account as its issuer's; "": nothing."""
+        activation = entry.activation
+        if self.token_position or self.activated is None or activation is None:
+            return ""
+        if activation.issuer_account in ("", self.account):
+            return ""
+        what = f"(subject: {quoted(activation.subject)} - type: {quoted(entry.kind)})"
+        issuer = quoted(activation.issuer_account)
+        return f"Invalid issuer account {issuer} in activation claim {what} for account {quoted(self.account)}"
+
     def _accepts(self, options: ExportOptions, activation: ActivationOptions) -> bool:
         if 0 < activation.expires <= time.time():
             return False
@@ -116,16 +127,24 @@ Graph = dict[str, AccountGraph]
 
 
 class _Fault(Exception):
-    """Why one import cannot be; the text is nats-server's."""
+    """Why one import cannot be; the text is nats-server's. `doubt` is told besides, as an error."""
+
+    def __init__(self, text: str, doubt: str = "") -> None:
+        super().__init__(text)
+        self.doubt = doubt
 
 
 class Flaw(NamedTuple):
-    """Something that an account cannot map, offer or take. `what` is a "mapping", "stream import" and so on."""
+    """Something that an account cannot map, offer or take. `what` is a "mapping", "stream import" and so on.
+
+    `line` is all of it, as a check of a configuration tells it; `doubt` what a log is told before, as an error.
+    """
 
     account: str
     what: str
     why: str
-    line: str  # all of it, as a check of a configuration tells it
+    line: str
+    doubt: str = ""
 
 
 def check(options: Options) -> Graph:
@@ -250,7 +269,8 @@ def _add_import(
     except _Fault as fault:
         graph[importer].complete = False
         text = f"Error adding {options.kind} import {quoted(options.subject)}: {fault}"
-        flaws.append(Flaw(importer, f"{options.kind} import", str(fault), _placed(options.place, text)))
+        line = _placed(options.place, text)
+        flaws.append(Flaw(importer, f"{options.kind} import", str(fault), line, fault.doubt))
 
 
 def _authorize(exports: dict[bytes, Export], importer: str, options: ImportOptions) -> Export:
@@ -260,7 +280,7 @@ def _authorize(exports: dict[bytes, Export], importer: str, options: ImportOptio
     if export is None and valid_subject(subject):
         export = next((one for one in exports.values() if subset(subject, one.subject)), None)
     if export is None or not export.allows(importer, subject, options.activation):
-        raise _Fault(f"{options.kind} import not authorized")
+        raise _Fault(f"{options.kind} import not authorized", "" if export is None else export.doubt(options))
     return export
 
 

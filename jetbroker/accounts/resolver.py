@@ -258,6 +258,8 @@ class Resolver:
             if flaw not in self._told:
                 known = self._known.get(flaw.account)
                 label = flaw.account if known is None else known.label
+                if flaw.doubt:
+                    self._log.error(flaw.doubt)
                 self._log.debug(f"Error adding {flaw.what} to account [{label}]: {flaw.why}")
         self._told = told if only is None else self._told | told
         return found

@@ -289,12 +289,13 @@ class MappingOptions:
 
 @dataclass(slots=True)
 class ActivationOptions:
-    """What an import's token proves: who let `importer` import. Seconds since 1970; `expires` 0: never.
+    """What an import's token proves: who let `importer` import `subject`. Seconds since 1970; `expires` 0: never.
 
     `issuer_account` is empty where the exporter's own key has signed, else `issuer` is one of its signing keys.
     """
 
     importer: str
+    subject: str
     issuer: str
     issuer_account: str
     issued_at: int

@@ -321,6 +321,23 @@ def activation_revoked(world: World) -> Told:
     return told
 
 
+def activation_of_another_issuer(world: World) -> Told:
+    """Signed by the exporter, for whom it names another account."""
+    system = world.sys()
+    world.b.more["exports"] = [{"name": "x", "subject": "x", "type": "service", "token_req": True}]
+    stranger = {"issuer_account": world.system.public}
+    token = world.b.activation(world.a.public, "x", "service", nats=stranger)
+    world.a.more["imports"] = [
+        {"name": "x", "subject": "x", "account": world.b.public, "type": "service", "token": token}
+    ]
+    asker, server = world.member(world.a), world.member(world.b)
+    told: Told = [world.update(system, world.b), world.update(system, world.a), server.says("SUB x 1\r\n")]
+    told.append(asker.asks("x")[0])
+    found = {line.partition("[ERR] ")[2] for line in world.daemon.log if "[ERR]" in line}
+    told.append([line.replace(world.system.public, "SYS") for line in found])
+    return [_without_keys(world, entry) for entry in told]
+
+
 def mappings(world: World) -> Told:
     system, member = world.sys(), world.member(world.a)
     member.says("SUB > 1\r\n")
@@ -474,8 +491,8 @@ def links_by_limits(world: World) -> Told:
 SCENARIOS: list[Callable[[World], Told]] = [
     fewer_connections, revoked, all_revoked, signing_keys, default_permissions, no_bearer, smaller_limits,
     account_expires, user_expires, wrong_updates, share_streams, share_services, system_services,
-    activations, activation_revoked, mappings, reload_same, reload_removed, reload_revoked, reload_other_limits,
-    reload_undoes_update, jetstream,
+    activations, activation_revoked, activation_of_another_issuer, mappings, reload_same, reload_removed,
+    reload_revoked, reload_other_limits, reload_undoes_update, jetstream,
 ]  # fmt: skip
 LINK_SCENARIOS: list[Callable[[World], Told]] = [
     link_ends_with_its_token, link_ends_with_its_token_after_a_reload, link_ends_with_its_account, links_revoked,
