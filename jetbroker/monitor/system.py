@@ -53,12 +53,16 @@ Answer = dict[str, Any] | int | None
 
 
 class _Asked(NamedTuple):
-    """A request: where it came in, the tokens of its subject, where the answer goes, and how it may be encoded."""
+    """A request: where it came in, the tokens of its subject, where the answer goes, and how it may be encoded.
+
+    `serving` is the last account on the way of one that has come through the imports of several, else "".
+    """
 
     account: Account
     tokens: list[str]
     reply: bytes | None
     encoding: str
+    serving: str
 
     def may_compress(self, answer: Answer) -> bool:
         """May the answer be compressed? What is told of users, and refusals, are not."""
@@ -135,7 +139,8 @@ class SystemServices:
         if self._waiting_bytes + len(body) > limits.SYSTEM_REQUEST_BYTES:
             return
         connection: Any = origin  # a client or a link, None: the server itself
-        asked = _Asked(account, subject.decode("utf-8", "replace").split("."), reply, _encoding(headers))
+        tokens = subject.decode("utf-8", "replace").split(".")
+        asked = _Asked(account, tokens, reply, _encoding(headers), _serving(headers))
         task = self._tick.loop.create_task(self._answer(asked, body, connection))
         self._tasks.add(task)
         self._waiting_bytes += len(body)
@@ -151,7 +156,7 @@ class SystemServices:
             from jetbroker.monitor.sources import compact
 
             await next_turn()
-            answer = await self._made(self._sources(), asked.account, asked.tokens, body, client)
+            answer = await self._made(self._sources(), asked, body, client)
             if answer is None or asked.reply is None:
                 return
             block, told = b"", compact(answer)
@@ -161,13 +166,14 @@ class SystemServices:
                 block, told = await asyncio.to_thread(encoded, told, asked.encoding)
             asked.account.router.publish_bytes(asked.reply, None, block, told)
 
-    async def _made(
-        self, sources: "Sources", account: Account, tokens: list[str], body: bytes, client: "Connected | None"
-    ) -> Answer:
+    async def _made(self, sources: "Sources", asked: "_Asked", body: bytes, client: "Connected | None") -> Answer:
+        account, tokens = asked.account, asked.tokens
         if tokens[1] == "DEBUG":
             from jetbroker.monitor.subsz import subscribers
 
-            return await subscribers(client.account, body) if isinstance(client, ClientProtocol) else None
+            if not isinstance(client, ClientProtocol):
+                return None
+            return await subscribers(sources.accounts.get(asked.serving, client.account), body)
         if tokens[2] == "USER" and len(tokens) > 4:
             if client is not None and not isinstance(client, ClientProtocol):
                 return None  # its own server knows who asks
@@ -251,6 +257,21 @@ def _encoding(headers: bytes) -> str:
     from jetbroker.tracing.asked import accepted_encoding  # most brokers do without
 
     return accepted_encoding(headers)
+
+
+def _serving(headers: bytes) -> str:
+    if b"Nats-Request-Info" not in headers:
+        return ""
+    from jetbroker.forms.gojson import fast_value
+    from jetbroker.tracing.headers import read_lines
+
+    said = next((value for name, value in read_lines(headers) if name == b"Nats-Request-Info"), b"")
+    try:
+        info = fast_value(said)
+    except ValueError:
+        return ""
+    found = info.get("svc") if isinstance(info, dict) else ""
+    return found if isinstance(found, str) else ""
 
 
 def user_info(client: "Connected | None", ends_in: float | None = None) -> dict[str, Any]:
