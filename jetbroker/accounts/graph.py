@@ -27,6 +27,13 @@ from jetbroker.wire.subjects import collide, subset, valid_subject, wildcard
 
 DEFAULT_THRESHOLD_SECONDS = 120.0
 EVERYBODY = "*"  # whose activations are revoked
+# what the system account gives to others unasked; a request may be about the account only that asks
+_OF_THE_SYSTEM_ACCOUNT = (
+    ExportOptions("service", "$SYS.REQ.ACCOUNT.*.CONNZ", token_position=4, response_type="Stream"),
+    ExportOptions("service", "$SYS.REQ.ACCOUNT.*.STATZ", token_position=4, response_type="Stream"),
+    ExportOptions("service", "$SYS.DEBUG.SUBSCRIBERS"),
+    ExportOptions("service", "$SYS.REQ.USER.*.INFO"),
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -54,6 +61,17 @@ class Export:
         if self.activated is not None:
             return activation is not None and self._accepts(self.activated, activation)
         return self.accounts is None or importer in self.accounts
+
+    def doubt(self, entry: ImportOptions) -> str:
+        """What an exporter's log is told of an activation that names another account as its issuer's; "": nothing."""
+        activation = entry.activation
+        if self.token_position or self.activated is None or activation is None:
+            return ""
+        if activation.issuer_account in ("", self.account):
+            return ""
+        what = f"(subject: {quoted(activation.subject)} - type: {quoted(entry.kind)})"
+        issuer = quoted(activation.issuer_account)
+        return f"Invalid issuer account {issuer} in activation claim {what} for account {quoted(self.account)}"
 
     def _accepts(self, options: ExportOptions, activation: ActivationOptions) -> bool:
         if 0 < activation.expires <= time.time():
@@ -102,22 +120,31 @@ class AccountGraph:
     service_exports: dict[bytes, Export] = field(default_factory=dict)
     streams: list[StreamImport] = field(default_factory=list)
     services: list[ServiceImport] = field(default_factory=list)
+    complete: bool = True  # every import could be made
 
 
 Graph = dict[str, AccountGraph]
 
 
 class _Fault(Exception):
-    """Why one import cannot be; the text is nats-server's."""
+    """Why one import cannot be; the text is nats-server's. `doubt` is told besides, as an error."""
+
+    def __init__(self, text: str, doubt: str = "") -> None:
+        super().__init__(text)
+        self.doubt = doubt
 
 
 class Flaw(NamedTuple):
-    """Something that an account cannot map, offer or take. `what` is a "mapping", "stream import" and so on."""
+    """Something that an account cannot map, offer or take. `what` is a "mapping", "stream import" and so on.
+
+    `line` is all of it, as a check of a configuration tells it; `doubt` what a log is told before, as an error.
+    """
 
     account: str
     what: str
     why: str
-    line: str  # all of it, as a check of a configuration tells it
+    line: str
+    doubt: str = ""
 
 
 def check(options: Options) -> Graph:
@@ -145,7 +172,7 @@ def work_out(
     for name, account in accounts.items():
         sources = [*account.mappings, *(options.mappings if name == GLOBAL_ACCOUNT else ())]
         graph[name].mappings = _mappings(name, sources, flaws)
-        for export in account.exports:
+        for export in _exports(options, account):
             _add_export(graph[name], export, flaws)
         if before is not None and name in before:
             _keep_exports(graph[name].stream_exports, before[name].stream_exports)
@@ -156,6 +183,24 @@ def work_out(
                 if entry.kind == kind:
                     _add_import(graph, name, entry, add, flaws)
     return graph, flaws
+
+
+def of_the_system_account(configured: Collection[ExportOptions]) -> list[ExportOptions]:
+    """Its exports beside those that are configured: each that none of them covers."""
+    return [export for export in _OF_THE_SYSTEM_ACCOUNT if not covered(export.subject, configured)]
+
+
+def covered(service: str, configured: Iterable[ExportOptions]) -> bool:
+    """Does one of the exports give this service, maybe with others?"""
+    offered = (export.subject.encode() for export in configured if export.kind == "service")
+    return any(subset(service.encode(), subject) for subject in offered)
+
+
+def _exports(options: Options, account: AccountOptions) -> Iterator[ExportOptions]:
+    """All that an import may be of. Without operators, nats-server reads imports before it adds exports of its own."""
+    yield from account.exports
+    if options.operator.enabled and account.name == options.system_account:
+        yield from of_the_system_account(account.exports)
 
 
 def _mappings(account: str, configured: Iterable[MappingOptions], flaws: list[Flaw]) -> Mappings | None:
@@ -215,14 +260,17 @@ def _add_import(
     flaws: list[Flaw],
 ) -> None:
     if options.account not in graph:
+        graph[importer].complete = False
         text = f"{quoted(options.account)} account not defined for {options.kind} import"
         flaws.append(Flaw(importer, f"{options.kind} import", "account missing", _placed(options.place, text)))
         return
     try:
         add(graph, graph[importer], options)
     except _Fault as fault:
+        graph[importer].complete = False
         text = f"Error adding {options.kind} import {quoted(options.subject)}: {fault}"
-        flaws.append(Flaw(importer, f"{options.kind} import", str(fault), _placed(options.place, text)))
+        line = _placed(options.place, text)
+        flaws.append(Flaw(importer, f"{options.kind} import", str(fault), line, fault.doubt))
 
 
 def _authorize(exports: dict[bytes, Export], importer: str, options: ImportOptions) -> Export:
@@ -232,7 +280,7 @@ def _authorize(exports: dict[bytes, Export], importer: str, options: ImportOptio
     if export is None and valid_subject(subject):
         export = next((one for one in exports.values() if subset(subject, one.subject)), None)
     if export is None or not export.allows(importer, subject, options.activation):
-        raise _Fault(f"{options.kind} import not authorized")
+        raise _Fault(f"{options.kind} import not authorized", "" if export is None else export.doubt(options))
     return export
 
 

@@ -48,6 +48,7 @@ class Resolver:
         self._loop = loop
         self._log = log
         self._effects = effects
+        self.unpinned = 0  # logins that were refused because their account is not pinned
         self._known: dict[str, KnownAccount] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._activation_timer: asyncio.TimerHandle | None = None
@@ -99,6 +100,10 @@ class Resolver:
     def knows(self, name: str) -> KnownAccount | None:
         """An account that is in use."""
         return self._known.get(name)
+
+    def count_unpinned(self) -> None:
+        """Somebody came whose account is not pinned."""
+        self.unpinned += 1
 
     def update(self, name: str, token: str) -> bool:
         """Another token for an account; False when it is not in use: nothing happens then. Raises TokenError."""
@@ -253,6 +258,8 @@ class Resolver:
             if flaw not in self._told:
                 known = self._known.get(flaw.account)
                 label = flaw.account if known is None else known.label
+                if flaw.doubt:
+                    self._log.error(flaw.doubt)
                 self._log.debug(f"Error adding {flaw.what} to account [{label}]: {flaw.why}")
         self._told = told if only is None else self._told | told
         return found

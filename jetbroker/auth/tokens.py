@@ -125,11 +125,17 @@ class _Refused(Exception):
 
 
 class TokenAuthenticator(Authenticator):
-    """The logins of operator mode. `find_account` gives an account, read in if need be; it raises TokenError."""
+    """The logins of operator mode. `find_account` gives an account, read in if need be; it raises TokenError.
 
-    def __init__(self, options: Options, find_account: Callable[[str], KnownAccount]) -> None:
+    `count_unpinned` is called for each login that is refused because its account is not pinned.
+    """
+
+    def __init__(
+        self, options: Options, find_account: Callable[[str], KnownAccount], count_unpinned: Callable[[], None]
+    ) -> None:
         super().__init__(options)
         self._find_account = find_account
+        self._count_unpinned = count_unpinned
         self._trusted = frozenset(options.operator.trusted_keys)
         self._pinned = options.operator.pinned_accounts
         self._sentinel = options.operator.default_sentinel
@@ -231,6 +237,7 @@ class TokenAuthenticator(Authenticator):
     def _account_of(self, user: UserClaims) -> KnownAccount:
         name = user.account
         if self._pinned is not None and name not in self._pinned:
+            self._count_unpinned()
             raise _Refused(f"Account {name} not listed as operator pinned account")
         try:
             account = self._find_account(name)

@@ -144,6 +144,11 @@ class WebsocketOptions:
     headers: dict[str, str] = field(default_factory=dict)
     ping_interval: float = 0.0  # 0: the server's
 
+    @property
+    def own_handshake_timeout(self) -> float:
+        """That of the block; 0 where it leaves it to the default."""
+        return 0.0 if self.handshake_timeout == limits.WEBSOCKET_HANDSHAKE_SECONDS else self.handshake_timeout
+
 
 @dataclass(slots=True)
 class LeafUser:
@@ -284,12 +289,13 @@ class MappingOptions:
 
 @dataclass(slots=True)
 class ActivationOptions:
-    """What an import's token proves: who let `importer` import. Seconds since 1970; `expires` 0: never.
+    """What an import's token proves: who let `importer` import `subject`. Seconds since 1970; `expires` 0: never.
 
     `issuer_account` is empty where the exporter's own key has signed, else `issuer` is one of its signing keys.
     """
 
     importer: str
+    subject: str
     issuer: str
     issuer_account: str
     issued_at: int

@@ -155,8 +155,7 @@ def _websocket(options: Options) -> str:
     )
     tls = block.tls
     pins = " ".join(f"{pin}:{{}}" for pin in sorted(tls.pinned_certs)) if tls else ""
-    default_wait = block.handshake_timeout == limits.WEBSOCKET_HANDSHAKE_SECONDS
-    handshake = "0s" if default_wait else format_duration(block.handshake_timeout)
+    handshake = format_duration(block.own_handshake_timeout)
     return shape + (
         f"<nil> {shown(bool(tls and tls.verify_and_map))} map[{pins}] {shown(block.same_origin)} "
         f"[{' '.join(sorted(block.allowed_origins))}] {shown(block.compression)} {handshake} "

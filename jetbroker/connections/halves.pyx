@@ -546,6 +546,7 @@ cdef class ConnectionInput(CommandHandler):
 
     def _maybe_stall(self, ConnectionOutput behind) -> bool:
         """Slow this publisher down: its receiver is nearly full, or falls behind while it still takes bytes."""
+        cdef ConnectionInput receiver
         if behind.closed or behind is self.output or self.flow >= PARKED or behind.pending() <= behind.soft_pending:
             return False
         if (behind.pending() <= behind.shared.max_pending // 4 * 3
@@ -553,7 +554,9 @@ cdef class ConnectionInput(CommandHandler):
             return False
         self._happens(STALLS)
         behind.call_when_drained(self)
-        self.stalls += 1
+        receiver = behind.protocol
+        if receiver is not None:
+            receiver.stalls += 1
         self.shared.stalls += 1
         return True
 

@@ -98,8 +98,10 @@ class TlsArrival(asyncio.BufferedProtocol):
         self._socket = cast(asyncio.Transport, transport)
         self._peer = of_socket(self._socket.get_extra_info("peername"), "unknown")
         self._listener.handshakes.add(self)
-        tls = self._listener.options.tls
-        seconds = (tls.timeout if tls else 0.0) or limits.TLS_TIMEOUT_SECONDS
+        options = self._listener.options
+        seconds = (options.tls.timeout if options.tls else 0.0) or limits.TLS_TIMEOUT_SECONDS
+        if options.own_handshake_timeout:
+            seconds = min(seconds, options.own_handshake_timeout)
         self._timer = self._listener.loop.call_later(seconds, self.cut_off)
 
     def get_buffer(self, sizehint: int) -> memoryview:

@@ -234,7 +234,7 @@ class Broker:
             return Authenticator(options)
         from jetbroker.auth.tokens import TokenAuthenticator
 
-        return TokenAuthenticator(options, self.resolver.find)
+        return TokenAuthenticator(options, self.resolver.find, self.resolver.count_unpinned)
 
     def _claims_updates(self) -> "ClaimsUpdate | None":
         resolver = self.resolver
@@ -311,7 +311,7 @@ class Broker:
         self._sources.jetstream, self._sources.leafnodes = self.jetstream, self.leafnodes
         self._sources.config_loaded_ns, self._sources.graph = self.config_loaded_ns, self._graph
         if self.resolver is not None:
-            self._sources.token_of = self.resolver.knows
+            self._sources.token_of, self._sources.unpinned = self.resolver.knows, self.resolver.unpinned
         return self._sources
 
     def _open_monitor(self) -> None:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 _TRACE = ("trace", "trace_verbose", "trace_headers", "max_traced_msg_len")
 _LOGGING = frozenset((*_TRACE, "debug", "logtime", "logtime_utc", "log_file", "syslog", "remote_syslog"))
+_IN_STATSZ = frozenset((
+    "server_tags", "server_metadata", "jetstream.enabled", "jetstream.max_memory_store", "jetstream.max_file_store",
+))  # fmt: skip
 _AT_START = "Error setting server INFO with ClientAdvertise value of"  # the same fault has another text at a reload
 _AT_RELOAD = "invalid ClientAdvertise value of"
 
@@ -81,6 +84,8 @@ class Reloader:
             await self._follow_links(found)
             await self._follow_jetstream()
             self._broker.follow_interest()
+            if not _IN_STATSZ.isdisjoint(change.name for change in found):
+                self._broker.system.others.changed()
             self._broker.config_loaded_ns = time.time_ns()
             self._broker.log.info(f"Reloaded server configuration ({options.config_digest})")
             return None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from jetbroker import limits
 from jetbroker.accounts.account import Account
+from jetbroker.accounts.graph import covered, of_the_system_account
 from jetbroker.config.options import GLOBAL_ACCOUNT, SYSTEM_ACCOUNT, AccountOptions, ExportOptions, MappingOptions
 from jetbroker.forms.gotext import format_time
 from jetbroker.monitor import statistics
@@ -21,19 +22,13 @@ if TYPE_CHECKING:
 
 _RESPONSES = {"Singleton": "Singleton", "Stream": "Streamed", "Chunked": "Chunked"}
 _CONNZ, _STATZ, _USER = "$SYS.REQ.ACCOUNT.{}.CONNZ", "$SYS.REQ.ACCOUNT.{}.STATZ", "$SYS.REQ.USER.{}.INFO"
-_SUBSCRIBERS, _API = "$SYS.DEBUG.SUBSCRIBERS", "$JS.API.>"
+_API = "$JS.API.>"
 # what each account takes from the system account: there, here, with the name of who asks
 _SYSTEM_SERVICES = (
     (_CONNZ, "$SYS.REQ.ACCOUNT.PING.CONNZ", False),
     (_CONNZ, "$SYS.REQ.SERVER.PING.CONNZ", False),
     (_STATZ, "$SYS.REQ.ACCOUNT.PING.STATZ", False),
     (_USER, "$SYS.REQ.USER.INFO", True),
-)
-_SYSTEM_EXPORTS = (
-    (_CONNZ.format("*"), "Stream"),
-    (_STATZ.format("*"), "Stream"),
-    (_SUBSCRIBERS, "Singleton"),
-    (_USER.format("*"), "Singleton"),
 )
 
 
@@ -80,7 +75,7 @@ async def account_info(sources: Sources, name: str) -> dict[str, Any]:
         "update_time": format_time(sources.config_loaded_ns if known is None else known.taken_ns),
         "is_system": account.is_system,
         "expired": known is not None and known.expired,
-        "complete": all(entry.account in sources.accounts for entry in configured.imports),
+        "complete": name not in sources.graph or sources.graph[name].complete,
         "jetstream_enabled": jetstream is not None and jetstream.enabled,
         "leafnode_connections": statistics.links_of(sources, account),
         "client_connections": account.connections,
@@ -151,9 +146,9 @@ def _exports(sources: Sources, account: Account, configured: AccountOptions) -> 
         return export.kind, export.subject
 
     if account.is_system:
-        own = {export.subject for export in configured.exports if export.kind == "service"}
-        services = ((_API, "Singleton"), *_SYSTEM_EXPORTS) if sources.jetstream is not None else _SYSTEM_EXPORTS
-        yield from (_service(subject, kind) for subject, kind in services if subject not in own)
+        if sources.jetstream is not None and not covered(_API, configured.exports):
+            yield _service(_API, "Singleton")
+        yield from (_service(one.subject, one.response_type) for one in of_the_system_account(configured.exports))
     for (kind, subject), entries in groupby(sorted(configured.exports, key=place), key=place):
         yield _export(kind, subject, list(entries))
 

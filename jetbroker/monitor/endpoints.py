@@ -67,7 +67,8 @@ class Endpoints:
         endpoint = _ENDPOINTS.get(name)
         if endpoint is None:
             return text_response(HTTPStatus.NOT_FOUND, _NOT_FOUND)
-        sources.requests[name] = sources.requests.get(name, 0) + 1
+        if name in _COUNTED:
+            sources.count(name)
         try:
             return await endpoint(sources, query)
         except BadRequest as error:
@@ -152,7 +153,9 @@ async def _varz(sources: Sources, query: Query) -> Response:
 
 
 async def _connz(sources: Sources, query: Query) -> Response:
-    return _json(await connz.connz(sources, connz.asked(query)))
+    asked = connz.asked(query)
+    sources.count(_CONNECTIONS)  # nats-server counts this path only when it can read what is asked
+    return _json(await connz.connz(sources, asked))
 
 
 async def _subsz(sources: Sources, query: Query) -> Response:
@@ -164,7 +167,10 @@ async def _jsz(sources: Sources, query: Query) -> Response:
 
 
 async def _healthz(sources: Sources, query: Query) -> Response:
-    status, body = healthz.healthz(sources, healthz.asked(query))
+    asked = healthz.asked(query)
+    if asked.js_enabled:
+        sources.clients.log.warn("Healthcheck: js-enabled deprecated, use js-enabled-only instead")
+    status, body = healthz.healthz(sources, asked)
     if status is not HTTPStatus.OK:
         found = quoted(body["error"]) if "error" in body else f"{len(body['errors'])} errors"
         sources.clients.log.warn(f"Healthcheck failed: {found}")
@@ -215,13 +221,13 @@ async def _metrics(sources: Sources, query: Query) -> Response:
     return Response(HTTPStatus.OK, await metrics(sources), (("Content-Type", CONTENT_TYPE), *guards))
 
 
-_PROBE = "/healthz"
+_PROBE, _CONNECTIONS = "/healthz", "/connz"
 _DASHBOARD = "/dashboard"
 _ALIASES = {"/subscriptionsz": "/subsz"}
 _ENDPOINTS: dict[str, Endpoint] = {
     "/": _index,
     "/varz": _varz,
-    "/connz": _connz,
+    _CONNECTIONS: _connz,
     "/subsz": _subsz,
     "/jsz": _jsz,
     _PROBE: _healthz,
@@ -234,3 +240,5 @@ _ENDPOINTS: dict[str, Endpoint] = {
     "/ipqueuesz": _ipqueuesz,
     "/metrics": _metrics,
 }
+# those that `/varz` tells of, as nats-server does
+_COUNTED = _ENDPOINTS.keys() - {_CONNECTIONS, "/raftz", "/ipqueuesz", "/metrics"}

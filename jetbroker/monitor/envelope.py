@@ -14,7 +14,7 @@ _JETSTREAM_FLAGS = 7
 
 
 class Envelope:
-    """Made anew for each answer and event: they are numbered, and have to be sent in that order."""
+    """Made anew for each answer and event: they are numbered, and sent in that order, unless they are compressed."""
 
     def __init__(self, server_id: str, sources: "Callable[[], Sources]") -> None:
         self.server_id = server_id

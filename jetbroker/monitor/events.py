@@ -135,10 +135,11 @@ class Events(Witness):
         """One asked for a trace: it is published where the message said, by the account it came into."""
         if self._router is None:
             return
-        from jetbroker.monitor.traces import encoded
+        from jetbroker.forms.gojson import dumps
+        from jetbroker.monitor.encoding import encoded
 
         event = trace.event(self._envelope.server(), self._router.account_name)
-        trace.router.publish_bytes(trace.told_to, None, *encoded(event, trace.encoding))
+        trace.router.publish_bytes(trace.told_to, None, *encoded(dumps(event), trace.encoding))
 
     # --- of accounts ---
 

@@ -107,6 +107,10 @@ def _check(sources: Sources, account: str, stream: str, consumer: str) -> None:
     if found is None or not found.enabled:
         text = f"JetStream account {quoted(account)} not found"
         raise _Unhealthy(HTTPStatus.NOT_FOUND, "ACCOUNT", text, account=account)
+    known = sources.token_of(account)
+    if known is not None and known.expired:
+        text = f"JetStream account '{account}' is expired"
+        raise _Unhealthy(HTTPStatus.SERVICE_UNAVAILABLE, "ACCOUNT", text, account=account)
     if not stream:
         _check_streams(found, list(found.streams))
         return

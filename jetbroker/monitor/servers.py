@@ -67,6 +67,15 @@ class OtherServers:
         self._pause = limits.FIRST_STATSZ_SECONDS
         self._schedule(self._pause)
 
+    def changed(self) -> None:
+        """What this server says of itself is different now: others hear of it soon."""
+        self._schedule(0.0)
+
+    def asked_to_tell(self) -> bytes:
+        """Where a request without a reply is answered: there all hear it, as if it were told unasked."""
+        self._last_told = self._loop.time()
+        return self._subject("STATSZ")
+
     def farewell(self, what: str) -> None:
         """This server is about to go: `what` is SHUTDOWN or LAMEDUCK."""
         from jetbroker.monitor.sources import compact

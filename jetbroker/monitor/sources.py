@@ -35,7 +35,8 @@ class Sources:
     """A running broker, as monitoring sees it.
 
     `http_port` is the one that is listened on, `ready` whether clients are accepted. `graph` is what accounts give each
-    other, and `token_of` an account's token in operator mode.
+    other. In operator mode `token_of` is an account's token, and `unpinned` counts refused logins by accounts that are
+    not pinned.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Sources:
         self.leafnodes: Leafnodes | None = None
         self.graph: Graph = {}
         self.token_of: Callable[[str], KnownAccount | None] = lambda name: None
+        self.unpinned = 0
         self.info = info
         self.http_port = http_port
         self.started_ns = self.config_loaded_ns = started_ns
@@ -62,6 +64,10 @@ class Sources:
         self.requests: dict[str, int] = {}  # by path
         self.usage = Usage(started_ns)
         self.expiries = Expiries()
+
+    def count(self, path: str) -> None:
+        """Somebody asked for this path."""
+        self.requests[path] = self.requests.get(path, 0) + 1
 
     @property
     def links(self) -> "list[Link]":

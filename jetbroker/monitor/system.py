@@ -7,7 +7,7 @@ What they tell is what the monitoring port tells; it is imported with the first 
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jetbroker import limits
 from jetbroker.accounts.account import Account
@@ -39,13 +39,35 @@ _OF_THE_SERVER = tuple(
 )
 _OF_AN_ACCOUNT = tuple("CONNZ STATZ LEAFZ SUBSZ JSZ CONNS INFO".split())
 _CLAIMS_UPDATES = ("$SYS.REQ.ACCOUNT.*.CLAIMS.UPDATE", "$SYS.ACCOUNT.*.CLAIMS.UPDATE")
+_ASK_FOR_STATSZ = (b"$SYS.REQ.SERVER.PING", b".STATSZ")  # without a reply: all shall hear the answer
 _BAD_REQUEST, _FAILED = 400, 500
 
 # Asked by users of the system account, and by accounts that import them from it.
 _USER_OF_ACCOUNT = "$SYS.REQ.USER.*.INFO"
 _SUBSCRIBERS = "$SYS.DEBUG.SUBSCRIBERS"
 
+# Whoever asks for the others gets them as they are.
+_COMPRESSED = frozenset((*_OF_THE_SERVER, *_OF_AN_ACCOUNT, *ORDERS)) - {"STATSZ", "IDZ", "CONNS"}
+
 Answer = dict[str, Any] | int | None
+
+
+class _Asked(NamedTuple):
+    """A request: where it came in, the tokens of its subject, where the answer goes, and how it may be encoded.
+
+    `serving` is the last account on the way of one that has come through the imports of several, else "".
+    """
+
+    account: Account
+    tokens: list[str]
+    reply: bytes | None
+    encoding: str
+    serving: str
+
+    def may_compress(self, answer: Answer) -> bool:
+        """May the answer be compressed? What is told of users, and refusals, are not."""
+        is_told = isinstance(answer, dict) and "error" not in answer
+        return is_told and self.tokens[2] != "USER" and self.tokens[-1] in _COMPRESSED
 
 
 class SystemServices:
@@ -110,14 +132,16 @@ class SystemServices:
         self, account: Account, subject: bytes, reply: bytes | None, headers: bytes, body: bytes, origin: object
     ) -> None:
         is_update = subject.endswith(b".CLAIMS.UPDATE")
+        if reply is None and subject.endswith(_ASK_FOR_STATSZ):
+            reply = self.others.asked_to_tell()
         if (reply is None and not is_update) or len(self._tasks) >= limits.SYSTEM_REQUESTS:
             return
         if self._waiting_bytes + len(body) > limits.SYSTEM_REQUEST_BYTES:
             return
         connection: Any = origin  # a client or a link, None: the server itself
-        task = self._tick.loop.create_task(
-            self._answer(account, subject.decode("utf-8", "replace"), reply, body, connection)
-        )
+        tokens = subject.decode("utf-8", "replace").split(".")
+        asked = _Asked(account, tokens, reply, _encoding(headers), _serving(headers))
+        task = self._tick.loop.create_task(self._answer(asked, body, connection))
         self._tasks.add(task)
         self._waiting_bytes += len(body)
         task.add_done_callback(partial(self._answered, len(body)))
@@ -126,25 +150,30 @@ class SystemServices:
         self._tasks.discard(task)
         self._waiting_bytes -= size
 
-    async def _answer(
-        self, account: Account, subject: str, reply: bytes | None, body: bytes, client: "Connected | None"
-    ) -> None:
+    async def _answer(self, asked: "_Asked", body: bytes, client: "Connected | None") -> None:
         async with self._answers:
             await loaded()
             from jetbroker.monitor.sources import compact
 
             await next_turn()
-            answer = await self._made(self._sources(), account, subject.split("."), body, client)
-            if answer is not None and reply is not None:
-                account.router.publish_bytes(reply, None, b"", compact(answer))
+            answer = await self._made(self._sources(), asked, body, client)
+            if answer is None or asked.reply is None:
+                return
+            block, told = b"", compact(answer)
+            if asked.encoding and asked.may_compress(answer):
+                from jetbroker.monitor.encoding import encoded
 
-    async def _made(
-        self, sources: "Sources", account: Account, tokens: list[str], body: bytes, client: "Connected | None"
-    ) -> Answer:
+                block, told = await asyncio.to_thread(encoded, told, asked.encoding)
+            asked.account.router.publish_bytes(asked.reply, None, block, told)
+
+    async def _made(self, sources: "Sources", asked: "_Asked", body: bytes, client: "Connected | None") -> Answer:
+        account, tokens = asked.account, asked.tokens
         if tokens[1] == "DEBUG":
             from jetbroker.monitor.subsz import subscribers
 
-            return await subscribers(client.account, body) if isinstance(client, ClientProtocol) else None
+            if not isinstance(client, ClientProtocol):
+                return None
+            return await subscribers(sources.accounts.get(asked.serving, client.account), body)
         if tokens[2] == "USER" and len(tokens) > 4:
             if client is not None and not isinstance(client, ClientProtocol):
                 return None  # its own server knows who asks
@@ -208,7 +237,7 @@ class SystemServices:
         return {"server": self.envelope.server(), **content}
 
     async def _connections(self, sources: "Sources", of: str, body: bytes) -> dict[str, Any] | None:
-        """How many connections an account has here, as it is told when that changes; None: it has none."""
+        """How many connections an account has here, as it is told when that changes; None: it has no client."""
         from jetbroker.monitor import options, statistics
 
         account = sources.accounts.get(of)
@@ -216,10 +245,33 @@ class SystemServices:
             asked = options.read_account(body, of)
         except options.RefusedOptions:
             return None
-        if account is None or asked != of or not statistics.used(sources, account):
+        if account is None or asked != of or not account.connections:
             return None
         (row,) = await statistics.of_accounts(sources, [account])
         return self.events.connections(row)
+
+
+def _encoding(headers: bytes) -> str:
+    if not headers:
+        return ""
+    from jetbroker.tracing.asked import accepted_encoding  # most brokers do without
+
+    return accepted_encoding(headers)
+
+
+def _serving(headers: bytes) -> str:
+    if b"Nats-Request-Info" not in headers:
+        return ""
+    from jetbroker.forms.gojson import fast_value
+    from jetbroker.tracing.headers import read_lines
+
+    said = next((value for name, value in read_lines(headers) if name == b"Nats-Request-Info"), b"")
+    try:
+        info = fast_value(said)
+    except ValueError:
+        return ""
+    found = info.get("svc") if isinstance(info, dict) else ""
+    return found if isinstance(found, str) else ""
 
 
 def user_info(client: "Connected | None", ends_in: float | None = None) -> dict[str, Any]:

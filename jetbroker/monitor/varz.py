@@ -7,7 +7,7 @@ from typing import Any
 from jetbroker import NATS_VERSION
 from jetbroker.config.options import SYSTEM_ACCOUNT, Options, TlsOptions
 from jetbroker.forms.gotext import format_time
-from jetbroker.limits import TLS_TIMEOUT_SECONDS, WEBSOCKET_HANDSHAKE_SECONDS
+from jetbroker.limits import TLS_TIMEOUT_SECONDS
 from jetbroker.monitor import jsz, leafz
 from jetbroker.monitor.sources import Sources, go_float, now_text, uptime_text
 from jetbroker.monitor.traffic import Moved, of_server
@@ -22,6 +22,7 @@ async def varz(sources: Sources) -> dict[str, Any]:
         "jetstream": jsz.server_summary(sources),
         "tls_timeout": go_float(tls.timeout if tls is not None else TLS_TIMEOUT_SECONDS),
         "write_deadline": _nanoseconds(options.write_deadline),
+        **({"write_timeout": options.write_timeout} if options.write_timeout else {}),
         **_process(sources),
         **_counters(sources, moved),
         "http_req_stats": dict(sorted(sources.requests.items())),
@@ -32,6 +33,7 @@ async def varz(sources: Sources) -> dict[str, Any]:
         "feature_flags": {},
         **_operators(options),
         **({"system_account": options.system_account or SYSTEM_ACCOUNT} if options.has_system_account else {}),
+        **({"pinned_account_fails": sources.unpinned} if sources.unpinned else {}),
         **_failures(sources),
         "disk_io_wait_stats": {"waiters": 0, "waits": 0, "wait_time": 0, "max_wait_time": 0},
         **_expiry(sources, tls),
@@ -89,14 +91,13 @@ def _websocket(sources: Sources) -> dict[str, Any]:
     block = sources.options.websocket
     if not block.port:
         return {}
-    default_wait = block.handshake_timeout == WEBSOCKET_HANDSHAKE_SECONDS
     fields = {
         "host": block.host,
         "port": sources.info.websocket_port,
         "advertise": block.advertise,
         "no_auth_user": block.no_auth_user,
         "jwt_cookie": block.jwt_cookie,
-        "handshake_timeout": 0 if default_wait else _nanoseconds(block.handshake_timeout),
+        "handshake_timeout": _nanoseconds(block.own_handshake_timeout),
         "auth_timeout": go_float(block.auth_timeout),
         "no_tls": block.no_tls,
         "tls_map": block.tls is not None and block.tls.verify_and_map,

@@ -9,6 +9,7 @@ from jetbroker.tracing.headers import DESTINATION, DISABLED, decoded, read_lines
 from jetbroker.tracing.trace import Connected, MessageTrace
 from jetbroker.wire.subjects import valid_literal
 
+_ACCEPTED = b"Accept-Encoding"
 _TRUE = (b"1", b"true", b"on")
 
 
@@ -94,7 +95,7 @@ def read(block: bytes) -> Asked | None:
         only=destination is not None and first.get(b"Nats-Trace-Only", b"").lower() in _TRUE,
         outdated="" if outdated is None else quoted(outdated),
         hop=decoded(first.get(b"Nats-Trace-Hop", b"")),
-        encoding=_encoding(first.get(b"Accept-Encoding", b"").lower()),
+        encoding=_encoding(first.get(_ACCEPTED, b"")),
     )
 
 
@@ -110,9 +111,15 @@ def _is_sampled(parent: bytes) -> bool:
     return flags <= 0x7F and bool(flags & 1)
 
 
+def accepted_encoding(block: bytes) -> str:
+    """How what is told may be encoded, by the headers of who asks: "" as it is, "identity" for what nobody knows."""
+    return _encoding(next((value for name, value in read_lines(block) if name == _ACCEPTED), b""))
+
+
 def _encoding(accepted: bytes) -> str:
     if not accepted:
         return ""
+    accepted = accepted.lower()
     if b"snappy" in accepted or b"s2" in accepted:
         return "snappy"
     return "gzip" if b"gzip" in accepted else "identity"

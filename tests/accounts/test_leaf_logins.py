@@ -291,7 +291,7 @@ def test_in_operator_mode_a_token_says_the_account(loop: asyncio.AbstractEventLo
         assert name == account.public
         return known
 
-    logins = LeafLogins(options, TokenAuthenticator(options, find), PasswordQueue(loop))
+    logins = LeafLogins(options, TokenAuthenticator(options, find, lambda: None), PasswordQueue(loop))
 
     def judged(user: User, kind: str = LEAFNODE) -> Verdict:
         claim = Claim(kind, jwt=user.token(), signature=user.key.signature(NONCE.decode()), nonce=NONCE)

@@ -17,6 +17,7 @@ import nats.js.errors
 import pytest
 
 from tests.support.daemon import Daemon
+from tests.support.http import get_json, monitor_port
 from tests.support.jwts import (
     Account,
     Operator,
@@ -191,9 +192,17 @@ def test_default_sentinel(tmp_path: Path) -> None:
 
 
 def test_pinned_accounts(tmp_path: Path) -> None:
-    with daemon_of(tmp_path, [SYSTEM, A, B], f"resolver_pinned_accounts: [{A.public}]\n") as running:
+    more = f"http: 127.0.0.1:-1\nresolver_pinned_accounts: [{A.public}]\n"
+    with daemon_of(tmp_path, [SYSTEM, A, B], more) as running:
+        port = monitor_port(running)
+        assert "pinned_account_fails" not in get_json(port, "/varz")
         assert [Member(running, account.user()).greeting for account in (A, B, SYSTEM)] == [[], REFUSED, []]
         running.wait_for(f"Account {B.public} not listed as operator pinned account")
+        assert get_json(port, "/varz")["pinned_account_fails"] == 1
+        running.send(signal.SIGHUP)
+        running.wait_for("Reloaded server configuration")
+        assert Member(running, B.user()).greeting == REFUSED
+        assert get_json(port, "/varz")["pinned_account_fails"] == 2
 
 
 def test_strict_signing_keys(tmp_path: Path) -> None:
@@ -376,6 +385,22 @@ def test_imports_wait_for_their_exporter(tmp_path: Path) -> None:
         late = Member(running, LATE.user())
         late.says("PUB z 1\r\n3\r\n")
         assert member.hears() == ["MSG z", "3"]
+
+
+def test_what_the_system_account_exports_goes_before_what_it_gives_unasked(tmp_path: Path) -> None:
+    everything = {"name": "all", "subject": "$SYS.REQ.ACCOUNT.*.>", "type": "service"}
+    other = {"name": "other", "subject": f"$SYS.REQ.ACCOUNT.{B.public}.CONNZ", "local_subject": "other"}
+    system = Account("SYS", key=SYSTEM.key, more={"exports": [everything]})
+    taker = Account("taker", more={"imports": [{**other, "account": SYSTEM.public, "type": "service"}]})
+    with daemon_of(tmp_path, [system, taker, B]) as running:
+        watching = Member(running, B.user(), name="watched")
+        (answer,) = Member(running, taker.user()).asks("other")
+        assert [row["name"] for row in json.loads(answer)["data"]["connections"]] == ["watched"]
+        (answer,) = Member(running, system.user()).asks(f"$SYS.REQ.ACCOUNT.{SYSTEM.public}.INFO")
+        assert {row["subject"] for row in json.loads(answer)["data"]["exports"]} == {
+            "$JS.API.>", "$SYS.DEBUG.SUBSCRIBERS", "$SYS.REQ.ACCOUNT.*.>", "$SYS.REQ.USER.*.INFO",
+        }  # fmt: skip
+        watching.raw.close()
 
 
 def test_activation_that_ends(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class Clock:
 
 def sharing() -> Options:
     """Account B imports a stream from A, with a permission that ends."""
-    activation = ActivationOptions(importer="B", issuer="A", issuer_account="", issued_at=1, expires=END)
+    activation = ActivationOptions(importer="B", subject="x", issuer="A", issuer_account="", issued_at=1, expires=END)
     options = Options()
     options.accounts = {
         "A": AccountOptions("A", exports=[ExportOptions("stream", "x", activated=True, signers=frozenset(("A",)))]),

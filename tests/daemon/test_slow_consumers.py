@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.daemon import CONNECT, Daemon, Raw
+from tests.support.http import get_json, monitor_port
+from tests.support.logins import SERVERS, server
 
 PENDING = 1024 * 1024
 BODY = b"x" * 50_000
@@ -48,6 +50,19 @@ def test_one_that_reads_byte_by_byte_is_cut_off_alone(daemon: Daemon) -> None:
         slow.to_end()  # closed: this ends
         assert publisher.exchange(MESSAGE) == b"PONG\r\n"
         assert reader.exchange(b"") == DELIVERED + b"PONG\r\n"
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+def test_stalls_are_told_of_the_receiver_that_publishers_waited_for(tmp_path: Path, kind: str) -> None:
+    config = f"http: 127.0.0.1:-1\nmax_pending: {PENDING}\nmax_payload: 64KB\n"
+    with server(kind, tmp_path, config) as daemon, subscriber(daemon) as slow, daemon.open() as publisher:
+        publisher.exchange(CONNECT)
+        while not any("Slow Consumer" in line for line in daemon.log):
+            publisher.exchange(MESSAGE * 10)
+        rows = get_json(monitor_port(daemon), "/connz?state=all")["connections"]
+        stalls = {row["port"]: row.get("stalls", 0) for row in rows}
+        assert stalls.pop(slow.socket.getsockname()[1]) > 0
+        assert stalls == {publisher.socket.getsockname()[1]: 0}
 
 
 @pytest.mark.parametrize("daemon", ["no_fast_producer_stall: true\nwrite_deadline: 60s"], indirect=True)

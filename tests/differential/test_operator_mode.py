@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,9 +13,10 @@ from typing import Any
 import pytest
 
 from tests.support.daemon import Daemon
-from tests.support.jwts import configuration
+from tests.support.jwts import account_limits, configuration, jetstream_limits
 from tests.support.logins import server
 from tests.support.process import find_nats_server
+from tests.support.token_clients import Member
 from tests.support.token_rows import ROWS, Row, world
 from tests.support.token_scenarios import LEAFNODES, LINK_SCENARIOS, MORE, SCENARIOS, Told, World, fresh
 
@@ -25,6 +27,7 @@ pytestmark = [
 
 KINDS = ("nats-server", "jetbroker")
 SHOWN = ("auth_required", "max_payload", "connect_info", "remote_account", "acc_is_sys")
+STREAM = '{"name":"S","subjects":["s"],"storage":"file"}'
 # The one about subscriptions is told once in some seconds for an account; the client gets -ERR each time.
 _NOT_COMPARED = "Client connection|Ping Timer|is not valid:|JetStream denied|- maximum subscriptions exceeded"
 COMMANDS = (
@@ -110,6 +113,36 @@ def _played(scenario: Callable[[World], Told], more: str, tmp_path: Path) -> lis
         with server(kind, folder, text) as daemon:
             found.append(scenario(World(daemon, folder / "conf", *names, more=more)))
     return found
+
+
+def test_health_of_an_expired_account(tmp_path: Path) -> None:
+    """The server is well; of the account it is told that it has expired."""
+    found = []
+    for kind in KINDS:
+        operator, system, ends, stays = fresh()
+        ends.limits = stays.limits = account_limits(**jetstream_limits())
+        token = ends.token(operator.key, exp=int(time.time()) + 4)
+        text = configuration(operator, [system, stays])
+        text = text.replace("resolver_preload: {\n", f"resolver_preload: {{\n  {ends.public}: {token}\n")
+        (tmp_path / kind).mkdir()
+        with server(kind, tmp_path / kind, text) as daemon:
+            members = [Member(daemon, account.user()) for account in (stays, ends)]
+            for member in members:
+                assert "error" not in json.loads(member.asks("$JS.API.STREAM.CREATE.S", STREAM)[0])
+            assert members[1].waits_for_end()
+            told = health(Member(daemon, system.user()), {"account": stays.public, "stream": "S"}, {}, *(
+                {"account": ends.public, **more}
+                for more in ({}, {"details": True}, {"stream": "S"}, {"stream": "none", "consumer": "none"},
+                             {"stream": "none", "details": True}, {"js-enabled-only": True})
+            ))  # fmt: skip
+            found.append([str(entry).replace(ends.public, "ENDS") for entry in told])
+    assert found[0] == found[1]
+    assert "JetStream account 'ENDS' is expired" in found[0][2]
+
+
+def health(system: Member, *asked: dict[str, object]) -> list[object]:
+    answers = [json.loads(system.asks("$SYS.REQ.SERVER.PING.HEALTHZ", json.dumps(body))[0]) for body in asked]
+    return [sorted(answer["data"].items()) for answer in answers]
 
 
 def test_names_of_rows_are_different() -> None:

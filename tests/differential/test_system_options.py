@@ -295,11 +295,26 @@ def test_an_option_of_http(servers: list[Server], path: str, option: str) -> Non
 
 def test_varz_by_messages_is_that_of_the_monitoring_port(servers: list[Server]) -> None:
     for server in servers:
-        found = json.loads(answer_to(server.clients["s"], "$SYS.REQ.SERVER.PING.VARZ", "", wait=True) or b"")
-        requests = found["data"]["http_req_stats"]
-        get(server.http_port, "/varz")
-        found = json.loads(answer_to(server.clients["s"], "$SYS.REQ.SERVER.PING.VARZ", "", wait=True) or b"")
-        assert found["data"]["http_req_stats"]["/varz"] == requests.get("/varz", 0) + 1
+        before, after = (requests_after(server, paths) for paths in ([], ["varz"]))
+        assert after["/varz"] == before.get("/varz", 0) + 1
+
+
+def test_requests_are_counted_alike(servers: list[Server]) -> None:
+    names = "varz connz subsz routez gatewayz leafz accountz accstatz jsz healthz ipqueuesz raftz nothing".split()
+    asked = ["", *names, "subscriptionsz", "connz?cid=x", "connz?sort=nope", "leafz?subs=x", "jsz?acc=nope"]
+    counts = []
+    for server in servers:
+        before, after = (requests_after(server, paths) for paths in ([], asked))
+        counts.append({path: count - before.get(path, 0) for path, count in after.items()})
+    assert counts[1] == counts[0]
+
+
+def requests_after(server: Server, asked: list[str]) -> dict[str, int]:
+    for path in asked:
+        get(server.http_port, f"/{path}")
+    found = json.loads(answer_to(server.clients["s"], "$SYS.REQ.SERVER.PING.VARZ", "", wait=True) or b"")
+    counts: dict[str, int] = found["data"]["http_req_stats"]
+    return counts
 
 
 def test_statsz_tells_of_jetstream(servers: list[Server]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 import time
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from jetbroker.jetstream.backup.archive.s2 import S2Reader
 from tests.support import process
 from tests.support.sharing import Client
 
@@ -114,6 +116,47 @@ def without_varying(value: Any) -> Any:
             value["allow"].sort()  # nats-server keeps them in no order
         return [(key, KINDS[type(item)] if key in VARYING else without_varying(item)) for key, item in value.items()]
     return [without_varying(item) for item in value] if isinstance(value, list) else value
+
+
+def compressed_answer(client: Client, subject: str, body: str, accepted: str) -> tuple[str, list[str]]:
+    """How an answer is encoded, and of what it tells."""
+    inbox = f"in.{next(NUMBERS)}"
+    headers = f"NATS/1.0\r\nAccept-Encoding: {accepted}\r\n\r\n"
+    client.send(f"HPUB {subject} {inbox} {len(headers)} {len(headers + body)}\r\n{headers}{body}\r\n")
+    found: list[bytes] = []
+    end = time.monotonic() + ANSWER_TIMEOUT_S
+    while not found and time.monotonic() < end:
+        found = [frame for frame in client.frames() if f"MSG {inbox} ".encode() in frame]
+    first, _, rest = found[0].partition(b"\r\n")
+    size = int(first.split()[-2]) if first.startswith(b"HMSG") else 0
+    return rest[:size].decode(), list(json.loads(decoded(rest[:size], rest[size:-2])))
+
+
+def decoded(headers: bytes, body: bytes) -> bytes:
+    if b"gzip" in headers:
+        return gzip.decompress(body)
+    if b"snappy" not in headers:
+        return body
+    reader = S2Reader()
+    reader.feed(body)
+    return b"".join(iter(reader.next_block, None))
+
+
+COMPRESSED = [
+    *(("SERVER.PING.VARZ", "", accepted) for accepted in ("gzip", "s2", "SNAPPY, gzip", "br;q=1, GZip", "br", " ")),
+    *((f"SERVER.PING.{name}", "", "gzip") for name in "HEALTHZ CONNZ SUBSZ JSZ LEAFZ ACCOUNTZ IDZ STATSZ".split()),
+    *((f"ACCOUNT.A.{name}", "", "s2") for name in "CONNZ STATZ SUBSZ LEAFZ CONNS INFO".split()),
+    *(("SERVER.PING.CONNZ", body, "gzip") for body in ("x", '{"sort":"nope"}')),
+    ("SERVER.PING", "", "gzip"),
+    ("USER.INFO", "", "gzip"),
+]
+
+
+@pytest.mark.parametrize(("subject", "body", "accepted"), COMPRESSED)
+def test_answers_are_compressed_alike(servers: list[dict[str, Client]], subject: str, body: str, accepted: str) -> None:
+    reference, broker = (clients["s"] for clients in servers)
+    asked = f"$SYS.REQ.{subject}", body, accepted
+    assert compressed_answer(broker, *asked) == compressed_answer(reference, *asked)
 
 
 @pytest.mark.parametrize(("user", "subject", "body"), ASKED)

@@ -16,6 +16,7 @@ from jetbroker.monitor.query import Query
 from jetbroker.monitor.sources import Sources
 from jetbroker.store.faults import Fault, Faults
 from tests.support.http import get_json, monitor_port
+from tests.support.logins import SERVERS, server
 from tests.support.process import jetbroker
 
 PAYLOAD = b"the payload that is hit"
@@ -54,7 +55,8 @@ def sources(failed: str = "", offline: str = "", *, ready: bool = True) -> Sourc
     )
     server = SimpleNamespace(by_account={"$G": jetstream}, store=store)
     options = SimpleNamespace(jetstream=SimpleNamespace(enabled=True))
-    return cast(Sources, SimpleNamespace(jetstream=server, ready=lambda: ready, options=options))
+    found = SimpleNamespace(jetstream=server, ready=lambda: ready, options=options, token_of=lambda name: None)
+    return cast(Sources, found)
 
 
 def unavailable(text: str) -> tuple[HTTPStatus, dict[str, Any]]:
@@ -108,3 +110,13 @@ def test_a_jetstream_that_is_configured_and_does_not_run(query: str) -> None:
     assert healthz(found, asked(Query("js-server-only=1"))) == OK
     found.options.jetstream.enabled = False
     assert healthz(found, asked(Query(query))) == OK
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+def test_an_old_option_is_told_of(tmp_path: Path, kind: str) -> None:
+    with server(kind, tmp_path, 'http: "127.0.0.1:-1"\n') as daemon:
+        port = monitor_port(daemon)
+        for query in ("js-enabled=0&js-enabled-only=1", "js-enabled=1"):
+            assert get_json(port, f"/healthz?{query}") == {"status": "ok"}
+        daemon.wait_for("[WRN] Healthcheck: js-enabled deprecated, use js-enabled-only instead")
+        assert len([line for line in daemon.log if "deprecated" in line]) == 1

@@ -21,6 +21,15 @@ accounts {
   ] }
 }
 """
+BETWEEN = """
+accounts {
+  A { users: [{user: a, password: p}], exports: [{service: counts}], imports: [
+    {service: {account: "$SYS", subject: "$SYS.DEBUG.SUBSCRIBERS"}, to: counts}
+  ] }
+  B { users: [{user: b, password: p}], imports: [{service: {account: A, subject: counts}, to: count}] }
+  $SYS { users: [{user: s, password: p}], exports: [{service: "$SYS.DEBUG.SUBSCRIBERS"}] }
+}
+"""
 ASKED = {
     b"foo": 1,
     b"foo.bar": 5,
@@ -41,6 +50,25 @@ SUBSCRIBED = (("foo", ""), ("foo.*", ""), ("foo.*", "q"), ("foo.bar", "q"), ("fo
 
 async def subscribers(client: Client, asked: bytes) -> int:
     return int((await client.request("$SYS.DEBUG.SUBSCRIBERS", asked, timeout=5)).data)
+
+
+@pytest.mark.parametrize("kind", [pytest.param("nats-server", marks=pytest.mark.differential), "jetbroker"])
+async def test_through_two_imports_they_are_those_of_the_account_between(tmp_path: Path, kind: str) -> None:
+    config = tmp_path / "server.conf"
+    config.write_text(BETWEEN, encoding="utf-8")
+    if kind == "nats-server" and process.find_nats_server() is None:
+        pytest.skip("there is no nats-server")
+    start = process.nats_server if kind == "nats-server" else process.jetbroker
+    with start("-c", str(config)) as server:
+        between, user = [
+            await nats.connect(server.url, user=name, password="p", allow_reconnect=False, connect_timeout=5)
+            for name in "ab"
+        ]
+        await between.subscribe("foo")
+        await between.flush()
+        assert int((await user.request("count", b"foo", timeout=5)).data) == 1
+        for client in (between, user):
+            await client.close()
 
 
 @pytest.mark.parametrize("kind", [pytest.param("nats-server", marks=pytest.mark.differential), "jetbroker"])

@@ -20,6 +20,7 @@ pytestmark = [
 CONFIG = """
 server_name: S
 max_subscriptions: 9
+write_timeout: close
 http: "127.0.0.1:-1"
 accounts {
   A { users [ {user: a, password: p} ], limits { max_subscriptions: 8 }, mappings { old: new }

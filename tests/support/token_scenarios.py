@@ -241,6 +241,35 @@ def share_services(world: World) -> Told:
     return [_without_keys(world, entry) for entry in told]
 
 
+def system_services(world: World) -> Told:
+    """Services that the system account gives, though its token names none; those about other accounts it keeps."""
+    a, b = world.a.public, world.b.public
+    given = {
+        "connections": f"$SYS.REQ.ACCOUNT.{a}.CONNZ",
+        "figures": f"$SYS.REQ.ACCOUNT.{a}.STATZ",
+        "me": f"$SYS.REQ.USER.{a}.INFO",
+        "count": "$SYS.DEBUG.SUBSCRIBERS",
+    }
+    kept = {
+        "others": f"$SYS.REQ.ACCOUNT.{b}.CONNZ",
+        "any.*": "$SYS.REQ.ACCOUNT.*.CONNZ",
+        "links": f"$SYS.REQ.ACCOUNT.{a}.LEAFZ",
+    }
+    system, asker = world.sys(), world.member(world.a)
+    told: Told = []
+    for services in (given, given | kept):
+        world.a.more["imports"] = [
+            {"name": to, "subject": subject, "account": world.system.public, "type": "service", "local_subject": to}
+            for to, subject in services.items()
+        ]
+        told.append(world.update(system, world.a))
+        for to in services:
+            answer = asker.asks(to.replace("*", a))[0]
+            told.append(sorted(json.loads(answer)) if answer.startswith("{") else answer)
+        told.append(json.loads(system.asks(f"$SYS.REQ.ACCOUNT.{a}.INFO")[0])["data"]["complete"])
+    return told
+
+
 def activations(world: World) -> Told:
     """Imports that need a token of the exporter."""
     system, signer, stranger = world.sys(), account_key(), account_key()
@@ -292,6 +321,23 @@ def activation_revoked(world: World) -> Told:
         export["revocations"] = revocations
         told += [world.update(system, world.b, jti=str(len(told))), giver.says("PUB x 1\r\n1\r\n"), taker.hears()]
     return told
+
+
+def activation_of_another_issuer(world: World) -> Told:
+    """Signed by the exporter, for whom it names another account."""
+    system = world.sys()
+    world.b.more["exports"] = [{"name": "x", "subject": "x", "type": "service", "token_req": True}]
+    stranger = {"issuer_account": world.system.public}
+    token = world.b.activation(world.a.public, "x", "service", nats=stranger)
+    world.a.more["imports"] = [
+        {"name": "x", "subject": "x", "account": world.b.public, "type": "service", "token": token}
+    ]
+    asker, server = world.member(world.a), world.member(world.b)
+    told: Told = [world.update(system, world.b), world.update(system, world.a), server.says("SUB x 1\r\n")]
+    told.append(asker.asks("x")[0])
+    found = {line.partition("[ERR] ")[2] for line in world.daemon.log if "[ERR]" in line}
+    told.append([line.replace(world.system.public, "SYS") for line in found])
+    return [_without_keys(world, entry) for entry in told]
 
 
 def mappings(world: World) -> Told:
@@ -446,8 +492,9 @@ def links_by_limits(world: World) -> Told:
 
 SCENARIOS: list[Callable[[World], Told]] = [
     fewer_connections, revoked, all_revoked, signing_keys, default_permissions, no_bearer, smaller_limits,
-    account_expires, user_expires, wrong_updates, share_streams, share_services, activations, activation_revoked,
-    mappings, reload_same, reload_removed, reload_revoked, reload_other_limits, reload_undoes_update, jetstream,
+    account_expires, user_expires, wrong_updates, share_streams, share_services, system_services,
+    activations, activation_revoked, activation_of_another_issuer, mappings, reload_same, reload_removed,
+    reload_revoked, reload_other_limits, reload_undoes_update, jetstream,
 ]  # fmt: skip
 LINK_SCENARIOS: list[Callable[[World], Told]] = [
     link_ends_with_its_token, link_ends_with_its_token_after_a_reload, link_ends_with_its_account, links_revoked,

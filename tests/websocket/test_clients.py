@@ -191,6 +191,17 @@ def test_what_speaks_no_tls(start_pair: StartPair, made: Certificates) -> None:
     assert answers[0] == answers[1]
 
 
+@pytest.mark.differential
+def test_tls_handshakes_end_with_the_time_for_the_upgrade(start_pair: StartPair, made: Certificates) -> None:
+    more = f'handshake_timeout: "200ms", {made.tls_block("timeout: 60")}'
+    for daemon in start_pair(f'websocket {{ listen: "127.0.0.1:-1", {more} }}'):
+        with WebsocketClient(websocket_port(daemon)) as client:
+            assert client.raw_to_end() == b""
+            line = daemon.wait_for("TLS handshake error")
+            assert "websocket: TLS handshake error from 127.0.0.1:" in line
+            assert line.endswith("i/o timeout")
+
+
 def test_max_connections(start: Start) -> None:
     """What ends a client of TCP ends one of WebSockets, with a close frame that says so."""
     daemon = start('websocket { listen: "127.0.0.1:-1", no_tls: true, compression: true }\nmax_connections: 1\n')

@@ -110,7 +110,14 @@ def _activation(entry: Import, importer: str) -> ActivationOptions | None:
         return None
     if claims.not_before and checks.check_activation(claims):
         return None
-    return ActivationOptions(claims.subject, claims.issuer, claims.issuer_account, claims.issued_at, claims.expires)
+    return ActivationOptions(
+        claims.subject,
+        claims.import_subject,
+        claims.issuer,
+        claims.issuer_account,
+        claims.issued_at,
+        claims.expires,
+    )
 
 
 def _mapping(claims: AccountClaims, source: str) -> MappingOptions:

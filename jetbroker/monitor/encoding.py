@@ -1,16 +1,14 @@
-"""The event that tells of a traced message, compressed as the message asks."""
+"""Answers and events, compressed as whoever asked for them accepts."""
 
 import gzip
-from typing import Any
 
-from jetbroker.forms.gojson import dumps
+_LEVEL = 6  # Go's
 
 
-def encoded(event: dict[str, Any], encoding: str) -> tuple[bytes, bytes]:
-    """Header block and body. `encoding`: "" for none, "identity" for one that nobody knows."""
-    body = dumps(event)
+def encoded(body: bytes, encoding: str) -> tuple[bytes, bytes]:
+    """Header block and body. `encoding`: "" for none, "identity" for one that nobody knows. May run in a thread."""
     if encoding == "gzip":
-        body = gzip.compress(body)
+        body = gzip.compress(body, _LEVEL)
     elif encoding == "snappy":
         body = _snappy(body)
     return (f"NATS/1.0\r\nContent-Encoding: {encoding}\r\n\r\n".encode() if encoding else b""), body
