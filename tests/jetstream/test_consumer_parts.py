@@ -260,12 +260,13 @@ def test_the_window_of_flow_control_opens_with_each_answer() -> None:
     assert not flow.answered(asked)
 
 
-def test_a_rate_limit_lets_its_bytes_go_each_second() -> None:
-    rate = RateLimit(8 * 1_000_000, 0)
-    assert rate.take(1_000_000, 0) == 0
-    wait = rate.take(500_000, 0)
-    assert wait == pytest.approx(SECOND // 2, abs=2)
-    assert rate.take(500_000, wait) == 0
+def test_a_rate_limit_lets_no_more_than_its_burst_go_at_once() -> None:
+    rate = RateLimit(8 * 1_000_000, 500_000, 0)
+    assert rate.take(500_000, 0) == 0
+    wait = rate.take(250_000, 0)
+    assert wait == pytest.approx(SECOND // 4, abs=2)
+    assert rate.take(250_000, wait) == 0
+    assert rate.take(900_000, wait) == pytest.approx(SECOND // 2, abs=2)  # larger than all that may go at once
 
 
 def test_replay_keeps_the_distance_of_stored_messages() -> None:

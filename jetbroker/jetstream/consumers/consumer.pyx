@@ -324,6 +324,8 @@ cdef class Consumer(StreamConsumer):
         self.idle.threshold_ns = max(config.inactive_threshold, 0)
         self.letters.configure(config)
         self.delivery.configure(config)
+        if isinstance(self.delivery, PushDelivery):
+            self.delivery.limit_rate(config.rate_limit_bps, self.stream.largest_message())
         self._take_pause()
 
     @property
