@@ -85,6 +85,9 @@ async def max_bytes(probe: Probe, name: str) -> Any:
         for one in found:  # the reply's length depends on the time's digits only, which are always the same
             one[2].pop("Date", None)
         seen.append(found)
+    left = int(seen[2][-1][2]["Nats-Pending-Bytes"])  # of 400, behind a message as large as the next one
+    await probe.consumer(name, "d")
+    seen.append(await (await probe.pull(name, "d", {"batch": 5, "max_bytes": 400 - left})).rest())
     return seen, await probe.state(name, "c")
 
 

@@ -658,9 +658,9 @@ cdef class PullDelivery(Delivery):
             self.waiting.rotate()
             return 0
         self.waiting.pop()
-        if request.bounded and (request.bytes_left > 0 or request.left > 0):
+        if request.bounded and request.bytes_left > 0:
             self.status(request.reply, texts.status_with_rest(
-                texts.BATCH_COMPLETED, request.left, max(request.bytes_left, 0)))
+                texts.BATCH_COMPLETED, request.left, request.bytes_left))
         return 0
 
     cdef int _end_exhausted(self) except -1:
