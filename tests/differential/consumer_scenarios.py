@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -357,7 +358,43 @@ async def blocked(probe: Probe, name: str) -> Any:
     return seen
 
 
+async def given_up_at_once(probe: Probe, name: str) -> Any:
+    """max_deliver 1, and more of it later: what counts as redelivered."""
+    await probe.stream(name, 2)
+    wait = {"ack_wait": 200 * MS}
+    await probe.consumer(name, "c", **wait, max_deliver=1)
+    told = await probe.inbox(f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{name}.c")
+    await (await probe.pull(name, "c")).next()
+    seen = [len(await told.rest(0.6)), await probe.state(name, "c")]
+    for most in (2, -1, 1):
+        await probe.consumer(name, "c", **wait, max_deliver=most)
+        seen.append(await probe.state(name, "c"))
+    return seen
+
+
+async def lower_limit(probe: Probe, name: str) -> Any:
+    """max_deliver is lowered to, and below, what has been delivered, and maybe asked for again: what is told."""
+    await probe.stream(name, 5)
+    wait = {"ack_wait": 600 * MS}
+    await probe.consumer(name, "c", **wait, max_deliver=5)
+    told = await probe.inbox(f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{name}.c")
+    inbox = await probe.pull(name, "c", b"9")
+    replies = [(await inbox.raw()).reply for _ in range(5)]
+    for number in (0, 2, 2, 3):
+        await probe.client.publish(replies[number], b"-NAK")
+        await inbox.raw()
+    for number in (3, 4):
+        await probe.client.publish(replies[number], b"-NAK")
+    await probe.consumer(name, "c", **wait, max_deliver=1)
+    heard = await told.rest(1.5)
+    await probe.pull(name, "c", inbox=inbox)
+    heard += await told.rest()
+    seen = sorted((one["stream_seq"], one["deliveries"]) for one in (json.loads(one[3]) for one in heard))
+    return seen, await probe.state(name, "c")
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     bodies, no_wait, no_wait_blocked, max_bytes, limits, heartbeats, waiting_queue, ack_forms, ack_subjects, ack_next,
     ack_all, ack_order, max_deliver, positions, removals, evictions, push_plain, push_flow, headers_only, blocked,
+    given_up_at_once, lower_limit,
 )  # fmt: skip

@@ -249,6 +249,34 @@ async def test_max_deliver_ends_redelivery_and_tells_once(bench: ConsumerBench) 
     assert counts(consumer)[:2] == (0, 1)
 
 
+async def test_what_was_given_up_after_one_delivery_counts_once_more_are_allowed(bench: ConsumerBench) -> None:
+    await bench.fill("s.1")
+    consumer = bench.consumer(max_deliver=1, ack_wait=SECOND)
+    await bench.pull()
+    await bench.advance(1.1)
+    assert counts(consumer)[:2] == (0, 0)
+    for most in (2, -1):
+        consumer.update(replace(consumer.config, max_deliver=most))
+        assert counts(consumer)[:2] == (0, 1)
+        assert consumer.standing()[2] == 1
+
+
+async def test_a_lowered_limit_tells_of_what_has_just_reached_it(bench: ConsumerBench) -> None:
+    await bench.fill("s.1", "s.2", "s.3", "s.4", "s.5")
+    consumer = bench.consumer(max_deliver=5, ack_wait=SECOND)
+    mailbox = await bench.pull({"batch": 9})
+    found = {one.numbers[1]: one for one in mailbox.take()}
+    for seq in (1, 3, 3, 4, 4, 5):
+        await bench.ack(found[seq], b"-NAK")
+    assert [one.numbers[:2] for one in mailbox.take()] == [(2, 1), (2, 3), (3, 3), (2, 4)]
+    consumer.update(replace(consumer.config, max_deliver=1))
+    await bench.advance(1.1)
+    await bench.pull()
+    told = [fields for subject, fields in bench.advisories if "MAX_DELIVERIES" in subject]
+    assert sorted((one["stream_seq"], one["deliveries"]) for one in told) == [(1, 1), (2, 1), (5, 1)]
+    assert counts(consumer)[0] == 0
+
+
 async def test_term_ends_redelivery_and_gives_the_reason(bench: ConsumerBench) -> None:
     await bench.fill("s.1")
     consumer = bench.consumer()

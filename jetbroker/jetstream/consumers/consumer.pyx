@@ -515,7 +515,11 @@ cdef class Consumer(StreamConsumer):
     def standing(self) -> tuple:
         """(last delivered stream sequence, messages not acknowledged, redelivered ones): info() in short, at no cost."""
         cdef AckTracker tracker = self.core.tracker
-        return tracker.delivered_seq, tracker.pending.count, tracker.redelivered
+        return tracker.delivered_seq, tracker.pending.count, self._redelivered()
+
+    def _redelivered(self) -> int:
+        """None where nothing is delivered twice: what was given up then shows once more deliveries are allowed."""
+        return 0 if self.core.tracker.max_deliver == 1 else self.core.tracker.redelivered
 
     def info(self) -> dict:
         """ConsumerInfo, with nats-server's fields in its order; exact when `counting` is through."""
@@ -541,7 +545,7 @@ cdef class Consumer(StreamConsumer):
             "delivered": delivered,
             "ack_floor": floor,
             "num_ack_pending": tracker.pending.count,
-            "num_redelivered": tracker.redelivered,
+            "num_redelivered": self._redelivered(),
             "num_waiting": waiting,
             "num_pending": ahead,
         }

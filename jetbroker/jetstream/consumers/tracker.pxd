@@ -98,7 +98,7 @@ cdef class AckTracker:
     cdef readonly int policy
     cdef readonly uint64_t delivered_cseq, delivered_seq
     cdef readonly uint64_t floor_cseq, floor_seq
-    cdef readonly uint32_t redelivered         # messages delivered more than once and not finished
+    cdef readonly uint32_t redelivered         # messages delivered more than once, or given up, and not finished
     cdef readonly PendingMap pending
     cdef readonly SequenceQueue redeliveries   # lazy: a place counts only while it is that of a queued entry
     cdef readonly SequenceQueue finished       # for the stream's retention; filled only when `report_finished`
