@@ -393,8 +393,20 @@ async def lower_limit(probe: Probe, name: str) -> Any:
     return seen, await probe.state(name, "c")
 
 
+async def starts_in_time(probe: Probe, name: str) -> Any:
+    """by_start_time with filters: positions of a consumer that has delivered nothing yet."""
+    await probe.stream(name, 10)
+    seen = []
+    for number, subjects in enumerate((["2"], ["1", "2"], ["0"], ["0", "2"], ["none"], ["2", "none"], ["*"], [])):
+        filters = [f"{name}.{subject}" for subject in subjects]
+        start = {"deliver_policy": "by_start_time", "opt_start_time": "2020-01-01T00:00:00Z"}
+        await probe.consumer(name, f"c{number}", **start, filter_subjects=filters)
+        seen.append((subjects, await probe.state(name, f"c{number}")))
+    return seen
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     bodies, no_wait, no_wait_blocked, max_bytes, limits, heartbeats, waiting_queue, ack_forms, ack_subjects, ack_next,
     ack_all, ack_order, max_deliver, positions, removals, evictions, push_plain, push_flow, headers_only, blocked,
-    given_up_at_once, lower_limit,
+    given_up_at_once, lower_limit, starts_in_time,
 )  # fmt: skip

@@ -488,6 +488,11 @@ cdef class ConsumerCore:
         # of several filters some may be inside: what is left for the others is not passed over
         return first if any(inside) or any(subset(pattern, each) for each in filters) else 0
 
+    def first_wanted(self, uint64_t start) -> int:
+        """Where a new consumer begins that is to begin at `start`: with its first message, if that is easily found."""
+        cdef uint64_t first = min([self._first_of(each) for each in self.cursor.filter.patterns], default=0)
+        return first if start <= first < self.log.last_seq else start
+
     cdef uint64_t _first_of(self, bytes pattern) except? 0:
         """The first message that matches; where that takes a search, the first of all."""
         if has_wildcard(PyBytes_AS_STRING(pattern), PyBytes_GET_SIZE(pattern)) and <Py_ssize_t>self.log.subjects.count > FEW:
