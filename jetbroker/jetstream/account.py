@@ -582,7 +582,7 @@ class JetStream:
         if stream.config.retention == "workqueue":
             others = [other.config for other in stream.consumers.values() if other is not consumer]
             await in_turns(check_workqueue(config, others))
-        check_consumer_update(old, config, has_interest=consumer.has_delivery_interest())
+        check_consumer_update(old, config, has_interest=self.host.router.interested(old.deliver_subject.encode()))
         matching = await in_turns(filter_steps(config))
         self._build_consumer(stream, consumer.name, config, consumer.created_ns, matching=matching)
         if consumer.state_log is not None:

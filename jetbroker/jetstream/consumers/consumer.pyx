@@ -490,10 +490,6 @@ cdef class Consumer(StreamConsumer):
 
     # --- inactivity ---
 
-    def has_delivery_interest(self) -> bool:
-        """Push: is there a subscriber to deliver to? Pull: does a request wait whose requester is still there?"""
-        return self.delivery.has_interest()
-
     def _check_activity(self) -> None:
         self.idle.touch(self.turn.now_ns)
         if not self.delivery.in_use() and self.on_inactive is not None:
