@@ -22,7 +22,7 @@ async def bodies(probe: Probe, name: str) -> Any:
         b"", b"x", b"0", b"-1", b"{}", b'{"color":1}', b'{"batch":0}', b'{"batch":-3}', b"3", b" 2 ", b'{"batch":2}',
         b'{"batch":"x"}', b'{"batch":', b"{x}", b'{"expires":-1}', b'{"expires":-1,"batch":5}', b'{"priority":10}',
         b'{"idle_heartbeat":1000000000}', b'{"idle_heartbeat":600000000,"expires":1000000000}',
-        b'{"group":"A","priority":3}', b'{"no_wait":1}', b"[1]", b'{"batch":1} x',
+        b'{"group":"A","priority":3}', b'{"no_wait":1}', b"[1]", b'{"batch":1} x', b"+2", b"-2", b"9" * 19, b"9" * 20,
     ):  # fmt: skip
         inbox = await probe.pull(name, "c", body)
         seen.append((body, await inbox.rest()))
@@ -393,6 +393,20 @@ async def lower_limit(probe: Probe, name: str) -> Any:
     return seen, await probe.state(name, "c")
 
 
+async def nak_options(probe: Probe, name: str) -> Any:
+    """Naks whose delay is written in JSON: keys in any case, the last one counts."""
+    await probe.stream(name, 7)
+    await probe.consumer(name, "c")
+    inbox = await probe.pull(name, "c", b"14")
+    replies = [(await inbox.raw()).reply for _ in range(7)]
+    for reply, options in zip(replies, (
+        {"Delay": 60_000 * MS}, {"DELAY": 60_000 * MS}, {"delay": 1, "Delay": 60_000 * MS},
+        {"Delay": 60_000 * MS, "delay": 1}, {"delay": "1s"}, {"delays": 60_000 * MS}, {"delay": 60_000 * MS},
+    ), strict=True):  # fmt: skip
+        await probe.client.publish(reply, b"-NAK " + json.dumps(options).encode())
+    return sorted(int(one[1].split(".")[5]) for one in await inbox.rest(0.5))
+
+
 async def starts_in_time(probe: Probe, name: str) -> Any:
     """by_start_time with filters: positions of a consumer that has delivered nothing yet."""
     await probe.stream(name, 10)
@@ -408,5 +422,5 @@ async def starts_in_time(probe: Probe, name: str) -> Any:
 SCENARIOS: tuple[Scenario, ...] = (
     bodies, no_wait, no_wait_blocked, max_bytes, limits, heartbeats, waiting_queue, ack_forms, ack_subjects, ack_next,
     ack_all, ack_order, max_deliver, positions, removals, evictions, push_plain, push_flow, headers_only, blocked,
-    given_up_at_once, lower_limit, starts_in_time,
+    given_up_at_once, lower_limit, nak_options, starts_in_time,
 )  # fmt: skip

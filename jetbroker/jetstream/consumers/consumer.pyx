@@ -108,9 +108,10 @@ cdef int64_t parse_nak_delay(const char* p, Py_ssize_t n) except? -1:
         return 0
     if p[0] == c'{':
         try:
-            value = orjson.loads(p[:n]).get("delay", 0)
+            found = orjson.loads(p[:n])
         except ValueError:
             return 0
+        value = next((found[name] for name in reversed(found) if name.lower() == "delay"), 0)
         return value if type(value) is int and 0 < value <= INT64_MAX else 0
     return delay if read_duration(p, n, &delay) and delay > 0 else 0
 
