@@ -528,10 +528,13 @@ async def test_interest_waits_for_every_consumer(tmp_path: Path) -> None:
     await bench.close()
 
 
-async def test_sampled_acks_are_measured(bench: ConsumerBench) -> None:
+@pytest.mark.parametrize("percent", ["100%", "+100", "500"])
+async def test_sampled_acks_are_measured_from_the_last_sign_of_progress_on(bench: ConsumerBench, percent: str) -> None:
     await bench.fill("s.1")
-    bench.consumer(sample_freq="100%")
+    bench.consumer(sample_freq=percent)
     (first,) = (await bench.pull()).take()
+    bench.clock.now += 3_000_000
+    await bench.ack(first, b"+WPI")
     bench.clock.now += 5_000_000
     await bench.ack(first)
     ((subject, fields),) = bench.advisories

@@ -19,7 +19,7 @@ cdef enum EntryFlag:
 cdef struct PendingEntry:
     uint64_t seq               # stream sequence, 0: free slot
     uint64_t cseq              # consumer sequence of the first delivery
-    int64_t delivered_ns       # monotonic time of the last delivery
+    int64_t delivered_ns       # monotonic time of the last delivery, or of the last sign of progress behind it
     int64_t deadline_ns        # monotonic time of the next redelivery; of a queued one: its place in the queue
     uint32_t count             # deliveries so far
     uint32_t flags

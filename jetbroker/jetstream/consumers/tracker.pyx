@@ -601,6 +601,7 @@ cdef class AckTracker:
         if entry.flags & ENTRY_QUEUED:
             self.active_ns = wall_clock_ns()       # it comes again all the same
             return False
+        entry.delivered_ns = now_ns
         self._delay(entry, self.wait_after(entry.count), now_ns)
         return True
 
