@@ -14,7 +14,7 @@ from jetbroker import limits
 from jetbroker.config.durations import format_duration
 from jetbroker.config.options import AccountJetStreamOptions
 from jetbroker.errors import StorageError
-from jetbroker.forms.gotext import Timestamp
+from jetbroker.forms.gotext import ZERO_TIME, Timestamp
 from jetbroker.jetstream.consumers.consumer import Consumer, filter_steps
 from jetbroker.jetstream.host.host import Host
 from jetbroker.jetstream.host.usage import AccountUsage
@@ -610,7 +610,7 @@ class JetStream:
                 consumer.state_log.undo_config(old.to_json())
                 consumer.pause(old)
                 raise api_error("consumer_store_failed", err=str(error)) from error
-        if until != old.pause_until:
+        if (until or ZERO_TIME).written_ns != (old.pause_until or ZERO_TIME).written_ns:
             self.tell_pause(consumer)
 
     def tell_pause(self, consumer: Consumer) -> None:

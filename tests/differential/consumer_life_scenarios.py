@@ -66,6 +66,8 @@ async def pause_in_create(probe: Probe, name: str) -> Any:
             ("b", "2020-01-01T00:00:00Z"), ("c", "0001-01-01T00:00:00Z"),
         )
     ]  # fmt: skip
+    for consumer, until in (("a", "2098-12-31T23:00:00+01:00"), ("b", None), ("c", None)):
+        seen.append(_shown(await probe.api(f"CONSUMER.PAUSE.{name}.{consumer}", {"pause_until": until})))
     return seen, await _advisories(advisories)
 
 
