@@ -95,6 +95,17 @@ cdef class Responses(Receiver):
             del response.requestor.awaited[response.original]
         return 0
 
+    def asker_of(self, bytes subject not None) -> object:
+        """(router, subject) where an answer ends, through all accounts on its way; None: nobody waits for it."""
+        cdef Responses owner = self
+        cdef Response response
+        while subject.startswith(owner.prefix):
+            response = <Response>owner.owed.get(subject)
+            if response is None:
+                return None
+            owner, subject = response.requestor, response.original
+        return owner.router, subject
+
     def clear(self) -> None:
         """Forget every request: those of others to this account, and its own to others."""
         for response in list(self.owed.values()):

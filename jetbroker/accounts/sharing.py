@@ -54,6 +54,10 @@ class Imports:
         if self._responses is not None:
             self._responses.unsubscribed(sub.subject)
 
+    def asker_of(self, reply: bytes) -> tuple[Router, bytes] | None:
+        """The router and the subject there where answers on this reply subject end; None: nobody waits for them."""
+        return self.responses.asker_of(reply)
+
     def weighed(self, sub: Subscription) -> None:
         """Another number of members stands behind a link's subscription in a queue group."""
         for shadow in sub.shadows or ():

@@ -14,7 +14,7 @@ from jetbroker import limits
 from jetbroker.config.durations import format_duration
 from jetbroker.config.options import AccountJetStreamOptions
 from jetbroker.errors import StorageError
-from jetbroker.forms.gotext import Timestamp
+from jetbroker.forms.gotext import ZERO_TIME, Timestamp
 from jetbroker.jetstream.consumers.consumer import Consumer, filter_steps
 from jetbroker.jetstream.host.host import Host
 from jetbroker.jetstream.host.usage import AccountUsage
@@ -582,7 +582,7 @@ class JetStream:
         if stream.config.retention == "workqueue":
             others = [other.config for other in stream.consumers.values() if other is not consumer]
             await in_turns(check_workqueue(config, others))
-        check_consumer_update(old, config, has_interest=consumer.has_delivery_interest())
+        check_consumer_update(old, config, has_interest=self.host.router.interested(old.deliver_subject.encode()))
         matching = await in_turns(filter_steps(config))
         self._build_consumer(stream, consumer.name, config, consumer.created_ns, matching=matching)
         if consumer.state_log is not None:
@@ -610,7 +610,7 @@ class JetStream:
                 consumer.state_log.undo_config(old.to_json())
                 consumer.pause(old)
                 raise api_error("consumer_store_failed", err=str(error)) from error
-        if until != old.pause_until:
+        if (until or ZERO_TIME).written_ns != (old.pause_until or ZERO_TIME).written_ns:
             self.tell_pause(consumer)
 
     def tell_pause(self, consumer: Consumer) -> None:

@@ -210,6 +210,20 @@ def test_requests_are_forgotten_with_the_requestors_interest(bench: Bench, inter
     bench.wait_until_nothing_is_owed("A")
 
 
+def test_an_exporter_knows_where_its_answers_end() -> None:
+    bench = Bench("$G", "N0", "N1", "N2")
+    bench.apply(chain(3))
+    _, asked = bench.subscribe("N0", b"s")
+    sub, _ = bench.subscribe("N2", b"in.1")
+    bench.publish("N2", b"s", b"in.1")
+    exporter, reply = bench.accounts["N0"].router, asked[0][1]
+    assert exporter.imports.asker_of(reply) == (bench.accounts["N2"].router, b"in.1")
+    assert exporter.imports.asker_of(b"_R_.of.nobody") == (exporter, b"_R_.of.nobody")
+    bench.accounts["N2"].router.unsubscribe(sub)
+    assert exporter.imports.asker_of(reply) is None
+    bench.loop.close()
+
+
 def test_mappings_of_the_exporter_hold_for_requests(bench: Bench) -> None:
     options = service_options()
     options.accounts["A"].mappings = [MappingOptions("svc.old", [MappingDestination("new")])]

@@ -66,6 +66,8 @@ async def pause_in_create(probe: Probe, name: str) -> Any:
             ("b", "2020-01-01T00:00:00Z"), ("c", "0001-01-01T00:00:00Z"),
         )
     ]  # fmt: skip
+    for consumer, until in (("a", "2098-12-31T23:00:00+01:00"), ("b", None), ("c", None)):
+        seen.append(_shown(await probe.api(f"CONSUMER.PAUSE.{name}.{consumer}", {"pause_until": until})))
     return seen, await _advisories(advisories)
 
 
@@ -376,9 +378,24 @@ async def defaults_of_a_stream(probe: Probe, name: str) -> Any:
     return seen
 
 
+async def unbound_deliver_subject(probe: Probe, name: str) -> Any:
+    """Another deliver subject, while the present one is heard by wildcards or by a queue group only."""
+    await probe.stream(name)
+    seen = []
+    for number, (listens, options) in enumerate(((f"{name}0.*", {}), (f"{name}1.x", {"queue": "q"}), ("other", {}))):
+        inbox = await probe.inbox(listens, **options)
+        config = {"durable_name": f"c{number}", "deliver_subject": f"{name}{number}.x"}
+        request = f"CONSUMER.CREATE.{name}.c{number}"
+        for subject in (config["deliver_subject"], "elsewhere"):
+            body = {"stream_name": name, "config": config | {"deliver_subject": subject}}
+            seen.append((listens, subject, (await probe.api(request, body)).get("error")))
+        await inbox.close()
+    return seen
+
+
 LIFE_SCENARIOS: tuple[Scenario, ...] = (
     pause_requests, pause_in_create, pause_and_pulls, pause_ends, pause_and_push, reset_requests, reset_by_policy,
     reset_while_pending, reset_and_retention, retention_updates, reset_of_push, listeners, group_listeners,
     late_nak, other_waits, other_deliver_subject, unwanted_roll_ups, work_queue_with_a_mirror, consumer_limits_updates,
-    pulls_at_the_pace_of_the_past, defaults_of_a_stream,
+    pulls_at_the_pace_of_the_past, defaults_of_a_stream, unbound_deliver_subject,
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -21,7 +22,7 @@ async def bodies(probe: Probe, name: str) -> Any:
         b"", b"x", b"0", b"-1", b"{}", b'{"color":1}', b'{"batch":0}', b'{"batch":-3}', b"3", b" 2 ", b'{"batch":2}',
         b'{"batch":"x"}', b'{"batch":', b"{x}", b'{"expires":-1}', b'{"expires":-1,"batch":5}', b'{"priority":10}',
         b'{"idle_heartbeat":1000000000}', b'{"idle_heartbeat":600000000,"expires":1000000000}',
-        b'{"group":"A","priority":3}', b'{"no_wait":1}', b"[1]", b'{"batch":1} x',
+        b'{"group":"A","priority":3}', b'{"no_wait":1}', b"[1]", b'{"batch":1} x', b"+2", b"-2", b"9" * 19, b"9" * 20,
     ):  # fmt: skip
         inbox = await probe.pull(name, "c", body)
         seen.append((body, await inbox.rest()))
@@ -85,6 +86,9 @@ async def max_bytes(probe: Probe, name: str) -> Any:
         for one in found:  # the reply's length depends on the time's digits only, which are always the same
             one[2].pop("Date", None)
         seen.append(found)
+    left = int(seen[2][-1][2]["Nats-Pending-Bytes"])  # of 400, behind a message as large as the next one
+    await probe.consumer(name, "d")
+    seen.append(await (await probe.pull(name, "d", {"batch": 5, "max_bytes": 400 - left})).rest())
     return seen, await probe.state(name, "c")
 
 
@@ -354,7 +358,69 @@ async def blocked(probe: Probe, name: str) -> Any:
     return seen
 
 
+async def given_up_at_once(probe: Probe, name: str) -> Any:
+    """max_deliver 1, and more of it later: what counts as redelivered."""
+    await probe.stream(name, 2)
+    wait = {"ack_wait": 200 * MS}
+    await probe.consumer(name, "c", **wait, max_deliver=1)
+    told = await probe.inbox(f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{name}.c")
+    await (await probe.pull(name, "c")).next()
+    seen = [len(await told.rest(0.6)), await probe.state(name, "c")]
+    for most in (2, -1, 1):
+        await probe.consumer(name, "c", **wait, max_deliver=most)
+        seen.append(await probe.state(name, "c"))
+    return seen
+
+
+async def lower_limit(probe: Probe, name: str) -> Any:
+    """max_deliver is lowered to, and below, what has been delivered, and maybe asked for again: what is told."""
+    await probe.stream(name, 5)
+    wait = {"ack_wait": 600 * MS}
+    await probe.consumer(name, "c", **wait, max_deliver=5)
+    told = await probe.inbox(f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{name}.c")
+    inbox = await probe.pull(name, "c", b"9")
+    replies = [(await inbox.raw()).reply for _ in range(5)]
+    for number in (0, 2, 2, 3):
+        await probe.client.publish(replies[number], b"-NAK")
+        await inbox.raw()
+    for number in (3, 4):
+        await probe.client.publish(replies[number], b"-NAK")
+    await probe.consumer(name, "c", **wait, max_deliver=1)
+    heard = await told.rest(1.5)
+    await probe.pull(name, "c", inbox=inbox)
+    heard += await told.rest()
+    seen = sorted((one["stream_seq"], one["deliveries"]) for one in (json.loads(one[3]) for one in heard))
+    return seen, await probe.state(name, "c")
+
+
+async def nak_options(probe: Probe, name: str) -> Any:
+    """Naks whose delay is written in JSON: keys in any case, the last one counts."""
+    await probe.stream(name, 7)
+    await probe.consumer(name, "c")
+    inbox = await probe.pull(name, "c", b"14")
+    replies = [(await inbox.raw()).reply for _ in range(7)]
+    for reply, options in zip(replies, (
+        {"Delay": 60_000 * MS}, {"DELAY": 60_000 * MS}, {"delay": 1, "Delay": 60_000 * MS},
+        {"Delay": 60_000 * MS, "delay": 1}, {"delay": "1s"}, {"delays": 60_000 * MS}, {"delay": 60_000 * MS},
+    ), strict=True):  # fmt: skip
+        await probe.client.publish(reply, b"-NAK " + json.dumps(options).encode())
+    return sorted(int(one[1].split(".")[5]) for one in await inbox.rest(0.5))
+
+
+async def starts_in_time(probe: Probe, name: str) -> Any:
+    """by_start_time with filters: positions of a consumer that has delivered nothing yet."""
+    await probe.stream(name, 10)
+    seen = []
+    for number, subjects in enumerate((["2"], ["1", "2"], ["0"], ["0", "2"], ["none"], ["2", "none"], ["*"], [])):
+        filters = [f"{name}.{subject}" for subject in subjects]
+        start = {"deliver_policy": "by_start_time", "opt_start_time": "2020-01-01T00:00:00Z"}
+        await probe.consumer(name, f"c{number}", **start, filter_subjects=filters)
+        seen.append((subjects, await probe.state(name, f"c{number}")))
+    return seen
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     bodies, no_wait, no_wait_blocked, max_bytes, limits, heartbeats, waiting_queue, ack_forms, ack_subjects, ack_next,
     ack_all, ack_order, max_deliver, positions, removals, evictions, push_plain, push_flow, headers_only, blocked,
+    given_up_at_once, lower_limit, nak_options, starts_in_time,
 )  # fmt: skip

@@ -293,6 +293,8 @@ def _consumer_configs() -> list[dict[str, Any]]:
                 ["s.*.a", "s.a.*"],
                 [],
                 ["s..1"],
+                ["s.a", "s.a", "s..b"],
+                ["s..b", "s.a", "s.a"],
             )
         ),
         *(DURABLE | {"filter_subject": text} for text in ("s..1", "x", "s 1", ">", "s.*")),
@@ -315,7 +317,7 @@ def _consumer_configs() -> list[dict[str, Any]]:
 def _consumer_features() -> list[dict[str, Any]]:
     overflow = DURABLE | {"priority_policy": "overflow"}
     return [
-        *(DURABLE | {"deliver_subject": text} for text in ("d e", "d.*", "d..e", "s.x", "w.x", "$JS.API.X")),
+        *(DURABLE | {"deliver_subject": text} for text in ("d e", "d.*", "d..e", "s.x", "w.x", "$JS.API.X", "d..*", "d.>.e")),
         *(DURABLE | how | {"deliver_group": text} for how in ({}, PUSH) for text in ("g", "g h")),
         *(DURABLE | {"inactive_threshold": wait} for wait in (-1, SECOND)),
         {"inactive_threshold": 60 * SECOND},
@@ -372,6 +374,9 @@ def _consumer_starts() -> list[dict[str, Any]]:
                 {"deliver_policy": "by_start_sequence"},
                 start | at | {"deliver_policy": "by_start_sequence"},
                 {"deliver_policy": "by_start_time"},
+                start | {"deliver_policy": "by_start_time"},
+                at | {"deliver_policy": "by_start_sequence"},
+                start | {"deliver_policy": "last_per_subject"},
                 at | {"deliver_policy": "by_start_time"},
                 start | at | {"deliver_policy": "by_start_time"},
                 start | {"deliver_policy": "last"},
@@ -394,7 +399,35 @@ def _pedantic_consumers() -> list[dict[str, Any]]:
     negative = ("max_deliver", "max_ack_pending", "max_waiting", "max_batch", "max_expires", "max_bytes",
                 "idle_heartbeat", "inactive_threshold", "priority_timeout")
     waits = DURABLE | EXPLICIT | {"backoff": [SECOND]}
-    return [*(DURABLE | {name: -5} for name in negative), DURABLE, waits, waits | {"ack_wait": SECOND}]
+    fc = DURABLE | PUSH | {"ack_policy": "flow_control", "max_ack_pending": 5}
+    return [
+        *(DURABLE | {name: -5} for name in negative),
+        DURABLE,
+        waits,
+        *(waits | more for more in ({"ack_wait": SECOND}, {"backoff": [30 * SECOND]}, {"max_waiting": -5})),
+        fc,
+        *(fc | {"flow_control": True, "idle_heartbeat": wait} for wait in (0, SECOND, 2 * SECOND)),
+        fc | {"idle_heartbeat": SECOND},
+        fc | {"flow_control": True, "max_ack_pending": -1},
+    ]
+
+
+def _faulty_consumers() -> list[dict[str, Any]]:
+    """Two faults each: which one is told."""
+    fc = {"ack_policy": "flow_control"}
+    pairs: tuple[tuple[Config, Config], ...] = (
+        (EXPLICIT | {"ack_wait": -1}, {"description": "x" * 4097}),
+        ({"description": "x" * 4097}, {"deliver_subject": "d.*"}),
+        (fc | PUSH | {"backoff": [SECOND, SECOND]}, {"max_deliver": 1}),
+        (fc | PUSH | {"max_deliver": 5}, {"deliver_subject": "d.*"}),
+        (fc, {"rate_limit_bps": 5}),
+        (fc, {"idle_heartbeat": SECOND}),
+        (EXPLICIT | {"backoff": [SECOND, SECOND], "max_deliver": 1}, {"description": "x" * 4097}),
+        (PUSH | {"name": "D"}, {"filter_subjects": [""]}),
+        ({"name": "D"}, {"metadata": {"a": "x" * 131_072}}),
+        ({"priority_groups": ["g"]}, {"metadata": {"a": "x" * 131_072}}),
+    )
+    return [DURABLE | one | other for one, other in pairs]
 
 
 def _consumer_updates() -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -475,7 +508,7 @@ def _consumer_forms() -> list[Conversation]:
 def _consumer_rows() -> list[Conversation]:
     rows = [
         Conversation(f"consumer {_short(config)}", (create(S), Publish("s.a"), Publish("s.b"), consumer(config)))
-        for config in _consumer_configs() + _consumer_features() + _consumer_starts()
+        for config in _consumer_configs() + _consumer_features() + _consumer_starts() + _faulty_consumers()
     ]
     for config in _pedantic_consumers():
         rows.append(Conversation(f"pedantic consumer {_short(config)}", (create(S), consumer(config, pedantic=True))))
@@ -495,7 +528,7 @@ def _consumer_rows() -> list[Conversation]:
     queue = {"name": "W", "subjects": ["w.>"], "retention": "workqueue"}
     for config in (DURABLE, DURABLE | EXPLICIT, DURABLE | {"ack_policy": "all"}, DURABLE | PUSH,
                    DURABLE | EXPLICIT | {"deliver_policy": "last"}, DURABLE | EXPLICIT | {"filter_subject": "x"},
-                   DURABLE | PUSH | EXPLICIT, PUSH | {"direct": True}):
+                   DURABLE | PUSH | EXPLICIT, PUSH | {"direct": True}, DURABLE | {"rate_limit_bps": 5}):
         rows.append(Conversation(f"work queue consumer {_short(config)}", (create(queue), consumer(config, "W"))))
     for first in ({}, {"filter_subject": "w.a"}):
         for second in ({}, {"filter_subject": "w.a"}, {"filter_subject": "w.*"}, {"filter_subject": "w.b"},

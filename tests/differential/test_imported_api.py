@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import nats
 import pytest
 
+from tests.differential.conftest import Pair
 from tests.differential.test_system_services import answer_to
 from tests.support import process
+from tests.support.jetstream_probe import Probe
 from tests.support.sharing import Client
 
 pytestmark = pytest.mark.differential
@@ -44,6 +49,48 @@ def told(client: Client, subject: str) -> str:
     if found.startswith(b"NATS/1.0"):
         return found[:12].decode()
     return str(json.loads(found).get("error", "an answer"))
+
+
+PULLS = """
+jetstream { store_dir: STORE }
+accounts {
+  J { jetstream: enabled, users: [{user: J, password: p}]
+      exports: [{service: "$JS.API.CONSUMER.MSG.NEXT.>", response: stream}] }
+  A { users: [{user: A, password: p}], imports: [{service: {account: J, subject: "$JS.API.CONSUMER.MSG.NEXT.*.*"}}]
+      exports: [{service: "$JS.API.CONSUMER.MSG.NEXT.>", response: stream}] }
+  B { users: [{user: B, password: p}], imports: [{service: {account: A, subject: "$JS.API.CONSUMER.MSG.NEXT.*.*"}}] }
+}
+"""
+
+
+async def pulls_of_others(server: process.ServerProcess) -> list[Any]:
+    """What waits at a consumer while clients of two other accounts, one behind the other, come and go."""
+    options = {"password": "p", "allow_reconnect": False}
+    owner = await nats.connect(server.url, user="J", **options)
+    probe = Probe(owner)
+    await probe.clear()
+    await probe.stream("S")
+    await probe.consumer("S", "c")
+    seen: list[Any] = []
+    for user in ("A", "B"):
+        client = await nats.connect(server.url, user=user, **options)
+        inbox = await Probe(client).inbox("in.x")
+        for _ in range(3):
+            await Probe(client).pull("S", "c", b"2", inbox)
+        seen.append((await probe.settled("S", "c"))["num_waiting"])
+        await probe.fill("S", 1)
+        seen.append((await inbox.raw()).data)
+        await inbox.close()
+        seen.append((await probe.settled("S", "c"))["num_waiting"])
+        await client.close()
+    await owner.close()
+    return seen
+
+
+async def test_pulls_of_other_accounts_leave_with_who_asks(pair_of: Callable[[str], Pair]) -> None:
+    pair = pair_of(PULLS)
+    expected = [3, b"m0", 0, 3, b"m0", 0]
+    assert [await pulls_of_others(server) for server in (pair.reference, pair.broker)] == [expected, expected]
 
 
 def test_one_answer_comes_from_where_nats_server_takes_it(tmp_path: Path) -> None:

@@ -249,6 +249,34 @@ async def test_max_deliver_ends_redelivery_and_tells_once(bench: ConsumerBench) 
     assert counts(consumer)[:2] == (0, 1)
 
 
+async def test_what_was_given_up_after_one_delivery_counts_once_more_are_allowed(bench: ConsumerBench) -> None:
+    await bench.fill("s.1")
+    consumer = bench.consumer(max_deliver=1, ack_wait=SECOND)
+    await bench.pull()
+    await bench.advance(1.1)
+    assert counts(consumer)[:2] == (0, 0)
+    for most in (2, -1):
+        consumer.update(replace(consumer.config, max_deliver=most))
+        assert counts(consumer)[:2] == (0, 1)
+        assert consumer.standing()[2] == 1
+
+
+async def test_a_lowered_limit_tells_of_what_has_just_reached_it(bench: ConsumerBench) -> None:
+    await bench.fill("s.1", "s.2", "s.3", "s.4", "s.5")
+    consumer = bench.consumer(max_deliver=5, ack_wait=SECOND)
+    mailbox = await bench.pull({"batch": 9})
+    found = {one.numbers[1]: one for one in mailbox.take()}
+    for seq in (1, 3, 3, 4, 4, 5):
+        await bench.ack(found[seq], b"-NAK")
+    assert [one.numbers[:2] for one in mailbox.take()] == [(2, 1), (2, 3), (3, 3), (2, 4)]
+    consumer.update(replace(consumer.config, max_deliver=1))
+    await bench.advance(1.1)
+    await bench.pull()
+    told = [fields for subject, fields in bench.advisories if "MAX_DELIVERIES" in subject]
+    assert sorted((one["stream_seq"], one["deliveries"]) for one in told) == [(1, 1), (2, 1), (5, 1)]
+    assert counts(consumer)[0] == 0
+
+
 async def test_term_ends_redelivery_and_gives_the_reason(bench: ConsumerBench) -> None:
     await bench.fill("s.1")
     consumer = bench.consumer()
@@ -430,17 +458,21 @@ async def test_a_request_that_does_not_wait_needs_no_room_among_those_that_do(be
     assert len(waiting.take()) == 1
 
 
-async def test_rate_limit_spreads_deliveries(bench: ConsumerBench) -> None:
+async def test_rate_limit_spreads_deliveries_from_the_first_one_on(bench: ConsumerBench) -> None:
+    """As much as the largest message goes at once, and an update that leaves the rate as it is fills no bucket."""
+    bench.open(max_msg_size=60_000)
     mailbox = bench.mailbox("to.me")
     for _ in range(10):
         bench.publish("s.1", b"x" * 50_000)
     await bench.turn()
-    bench.consumer(deliver_subject="to.me", rate_limit_bps=800_000, max_waiting=0)
+    consumer = bench.consumer(deliver_subject="to.me", rate_limit_bps=800_000, max_waiting=0)
     await bench.turn()
-    before = len(mailbox.take())
+    assert len(mailbox.take()) == 1
+    consumer.update(replace(consumer.config, description="the same rate"))
+    await bench.turn()
+    assert mailbox.take() == []
     for _ in range(4):
         await bench.advance(0.51)
-    assert before < 10
     assert 3 <= len(mailbox.take()) <= 5
 
 
@@ -496,10 +528,13 @@ async def test_interest_waits_for_every_consumer(tmp_path: Path) -> None:
     await bench.close()
 
 
-async def test_sampled_acks_are_measured(bench: ConsumerBench) -> None:
+@pytest.mark.parametrize("percent", ["100%", "+100", "500"])
+async def test_sampled_acks_are_measured_from_the_last_sign_of_progress_on(bench: ConsumerBench, percent: str) -> None:
     await bench.fill("s.1")
-    bench.consumer(sample_freq="100%")
+    bench.consumer(sample_freq=percent)
     (first,) = (await bench.pull()).take()
+    bench.clock.now += 3_000_000
+    await bench.ack(first, b"+WPI")
     bench.clock.now += 5_000_000
     await bench.ack(first)
     ((subject, fields),) = bench.advisories

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from jetbroker.forms.gotext import Timestamp
 from jetbroker.jetstream.consumers import placement
 from jetbroker.jetstream.consumers.consumer import AckReceiver, Acks
 from jetbroker.jetstream.consumers.core import (
@@ -260,12 +261,13 @@ def test_the_window_of_flow_control_opens_with_each_answer() -> None:
     assert not flow.answered(asked)
 
 
-def test_a_rate_limit_lets_its_bytes_go_each_second() -> None:
-    rate = RateLimit(8 * 1_000_000, 0)
-    assert rate.take(1_000_000, 0) == 0
-    wait = rate.take(500_000, 0)
-    assert wait == pytest.approx(SECOND // 2, abs=2)
-    assert rate.take(500_000, wait) == 0
+def test_a_rate_limit_lets_no_more_than_its_burst_go_at_once() -> None:
+    rate = RateLimit(8 * 1_000_000, 500_000, 0)
+    assert rate.take(500_000, 0) == 0
+    wait = rate.take(250_000, 0)
+    assert wait == pytest.approx(SECOND // 4, abs=2)
+    assert rate.take(250_000, wait) == 0
+    assert rate.take(900_000, wait) == pytest.approx(SECOND // 2, abs=2)  # larger than all that may go at once
 
 
 def test_replay_keeps_the_distance_of_stored_messages() -> None:
@@ -313,6 +315,20 @@ async def test_a_new_consumer_begins_where_its_policy_says(policy: dict[str, Any
     parts.tick.run()
     parts.serve(delivery)
     assert payloads(found) == [b"%d" % first]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "first"), [((b"s.0",), 3), ((b"late",), 7), ((b"s.0", b"late"), 3), ((b"none",), 3), ((), 3)]
+)
+async def test_a_start_in_time_moves_to_the_first_wanted_message_if_none_is_in_front(
+    patterns: tuple[bytes, ...], first: int
+) -> None:
+    parts = Parts(6, *patterns)
+    for subject in (b"late", b"last"):
+        parts.log.append_message(subject, b"x", time_ns=9 * SECOND)
+    config = ConsumerConfig(deliver_policy="by_start_time", opt_start_time=Timestamp(3 * SECOND))
+    assert placement.begin(parts.core, config, 0, kept=False, one_each=False) is None
+    assert parts.tracker.delivered_seq + 1 == first
 
 
 async def test_a_core_goes_on_from_its_snapshot() -> None:

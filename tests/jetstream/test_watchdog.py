@@ -97,7 +97,7 @@ async def test_a_lost_wake_of_a_push_consumer_is_found(watch: Watch) -> None:
 
 async def test_what_may_wait_is_no_breach(watch: Watch) -> None:
     bench = watch.bench
-    await bench.fill("s.a", "s.b", "s.c", payload=bytes(70_000))
+    await bench.fill("s.a", "s.b", "s.c", payload=bytes(700_000))
     bench.consumer("idle")  # nobody asks
     bench.consumer("full", max_ack_pending=1)
     await bench.pull({"batch": 3, "expires": 60 * SECOND}, "full")

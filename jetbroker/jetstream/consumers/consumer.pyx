@@ -108,9 +108,10 @@ cdef int64_t parse_nak_delay(const char* p, Py_ssize_t n) except? -1:
         return 0
     if p[0] == c'{':
         try:
-            value = orjson.loads(p[:n]).get("delay", 0)
+            found = orjson.loads(p[:n])
         except ValueError:
             return 0
+        value = next((found[name] for name in reversed(found) if name.lower() == "delay"), 0)
         return value if type(value) is int and 0 < value <= INT64_MAX else 0
     return delay if read_duration(p, n, &delay) and delay > 0 else 0
 
@@ -324,6 +325,8 @@ cdef class Consumer(StreamConsumer):
         self.idle.threshold_ns = max(config.inactive_threshold, 0)
         self.letters.configure(config)
         self.delivery.configure(config)
+        if isinstance(self.delivery, PushDelivery):
+            self.delivery.limit_rate(config.rate_limit_bps, self.stream.largest_message())
         self._take_pause()
 
     @property
@@ -488,10 +491,6 @@ cdef class Consumer(StreamConsumer):
 
     # --- inactivity ---
 
-    def has_delivery_interest(self) -> bool:
-        """Push: is there a subscriber to deliver to? Pull: does a request wait whose requester is still there?"""
-        return self.delivery.has_interest()
-
     def _check_activity(self) -> None:
         self.idle.touch(self.turn.now_ns)
         if not self.delivery.in_use() and self.on_inactive is not None:
@@ -513,7 +512,11 @@ cdef class Consumer(StreamConsumer):
     def standing(self) -> tuple:
         """(last delivered stream sequence, messages not acknowledged, redelivered ones): info() in short, at no cost."""
         cdef AckTracker tracker = self.core.tracker
-        return tracker.delivered_seq, tracker.pending.count, tracker.redelivered
+        return tracker.delivered_seq, tracker.pending.count, self._redelivered()
+
+    def _redelivered(self) -> int:
+        """None where nothing is delivered twice: what was given up then shows once more deliveries are allowed."""
+        return 0 if self.core.tracker.max_deliver == 1 else self.core.tracker.redelivered
 
     def info(self) -> dict:
         """ConsumerInfo, with nats-server's fields in its order; exact when `counting` is through."""
@@ -539,7 +542,7 @@ cdef class Consumer(StreamConsumer):
             "delivered": delivered,
             "ack_floor": floor,
             "num_ack_pending": tracker.pending.count,
-            "num_redelivered": tracker.redelivered,
+            "num_redelivered": self._redelivered(),
             "num_waiting": waiting,
             "num_pending": ahead,
         }

@@ -11,7 +11,9 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from jetbroker.clock cimport monotonic_ns
 from jetbroker.forms.timestamps cimport wall_clock_ns
 from jetbroker.jetstream.consumers.cursor cimport StreamCursor
-from jetbroker.jetstream.consumers.tracker cimport ENTRY_EXHAUSTED, POLICY_NONE, AckTracker, PendingEntry
+from jetbroker.jetstream.consumers.tracker cimport (
+    ENTRY_EXHAUSTED, ENTRY_QUEUED, POLICY_NONE, AckTracker, PendingEntry,
+)
 from jetbroker.jetstream.consumers.snapshot cimport encode_snapshot
 from jetbroker.jetstream.timing.work_turns cimport Worker, WorkTurns
 from jetbroker.routing.router cimport Route, Router, charge_publisher
@@ -335,8 +337,12 @@ cdef class ConsumerCore:
 
     cdef int _give_up(self, PendingEntry* entry) except -1:
         """max_deliver is used up: the message stays unacked, but is not delivered any more."""
-        self.advisories.add(
-            "MAX_DELIVERIES", "max_deliver", {"stream_seq": entry.seq, "deliveries": entry.count})
+        cdef int64_t most = self.tracker.max_deliver if self.tracker.max_deliver > 0 else entry.count
+        # as nats-server, where the limit was lowered: one delivery more is told, too, unless it was asked for by a nak
+        if entry.count <= most + (not entry.flags & ENTRY_QUEUED):
+            self.advisories.add("MAX_DELIVERIES", "max_deliver", {
+                "stream_seq": entry.seq, "deliveries": min(<int64_t>entry.count, most),
+            })
         self.tracker.exhaust(entry)
         if self.tracker.pending.count == 0:
             self.tracker.settled_seq = self.cursor.looked_to
@@ -481,6 +487,11 @@ cdef class ConsumerCore:
             return self._first_of(pattern)
         # of several filters some may be inside: what is left for the others is not passed over
         return first if any(inside) or any(subset(pattern, each) for each in filters) else 0
+
+    def first_wanted(self, uint64_t start) -> int:
+        """Where a new consumer begins that is to begin at `start`: with its first message, if that is easily found."""
+        cdef uint64_t first = min([self._first_of(each) for each in self.cursor.filter.patterns], default=0)
+        return first if start <= first < self.log.last_seq else start
 
     cdef uint64_t _first_of(self, bytes pattern) except? 0:
         """The first message that matches; where that takes a search, the first of all."""

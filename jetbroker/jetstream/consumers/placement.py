@@ -61,7 +61,7 @@ def _first_sequence(core: ConsumerCore, config: ConsumerConfig, created_ns: int,
         # for a mirror or source: one that is ahead of its origin takes what the origin stores next
         return min(start, behind) if config.direct else start
     if policy == "by_start_time" and config.opt_start_time is not None:
-        return max(log.seq_at_time(config.opt_start_time.unix_nano), first)
+        return core.first_wanted(max(log.seq_at_time(config.opt_start_time.unix_nano), first))
     # when a crash took the first record, what came after the consumer was made is still new to it
     return min(log.seq_at_time(created_ns), behind) if kept else behind
 

@@ -33,6 +33,9 @@ cdef class GroupTerms:
 cdef class WaitingRequest:
     cdef readonly bytes reply
     cdef Route route                   # of the reply subject; look it up again when stale
+    cdef Router asker                  # of the account that the request comes from, None: of the consumer's own
+    cdef bytes inbox                   # who asks listens on it there
+    cdef Route heard                   # of that inbox
     cdef readonly int64_t left         # messages still wanted
     cdef readonly int64_t bytes_left   # of max_bytes
     cdef readonly bint bounded         # max_bytes was given
@@ -48,7 +51,9 @@ cdef class WaitingRequest:
     cdef TickTask watcher              # told when the interest in the reply subject changes
 
     cdef int level(self) noexcept
-    cdef bint wanted(self, Router router) except -1       # does anybody listen on the reply subject?
+    cdef bint wanted(self, Router router) except -1       # does anybody listen for what it is to get?
+    cdef bint find_asker(self, Router router) except -1   # False: nobody waits for what it is to get any more
+    cdef Route _look(self, Router router, bytes subject)
     cdef bint exhausted(self) noexcept                    # asked not to wait, and has no more to expect
     cdef DueState state_at(self, int64_t now_ns, bint blocked) noexcept
     cdef int release(self, Router router) except -1       # the request leaves the queue

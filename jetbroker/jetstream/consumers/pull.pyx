@@ -31,6 +31,8 @@ from jetbroker.jetstream.models.names import random_name
 from jetbroker.tick import REST
 from jetbroker.wire.headers import header_value
 
+cdef bytes GENERATED_REPLY = b"_R_."           # of requests that came from another account
+
 
 cdef class GroupTerms:
     """What a pull request says of its priority group."""
@@ -65,11 +67,30 @@ cdef class WaitingRequest:
 
     cdef bint wanted(self, Router router) except -1:
         if self.route is None or self.route.stale:
-            self.route = router.route(PyBytes_AS_STRING(self.reply), PyBytes_GET_SIZE(self.reply))
+            self.route = self._look(router, self.reply)
             self.leads_inside = self.route.leads_inside()
-            if self.watcher is not None:
-                router.watch(self.route, self.watcher)
-        return self.route.reaches()
+        if self.asker is None:
+            return self.route.reaches()
+        if self.heard is None or self.heard.stale:
+            self.heard = self._look(self.asker, self.inbox)
+        return self.heard.reaches()
+
+    cdef bint find_asker(self, Router router) except -1:
+        cdef object found
+        if router.imports is None or not self.reply.startswith(GENERATED_REPLY):
+            return True
+        # on such a subject somebody always listens: it counts who does so in the account that asks
+        found = router.imports.asker_of(self.reply)
+        if found is None:
+            return False
+        self.asker, self.inbox = found
+        return True
+
+    cdef Route _look(self, Router router, bytes subject):
+        cdef Route route = router.route(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
+        if self.watcher is not None:
+            router.watch(route, self.watcher)
+        return route
 
     cdef bint exhausted(self) noexcept:
         return self.no_wait and (self.delivered > 0 or self.expires_ns == 0)
@@ -86,6 +107,8 @@ cdef class WaitingRequest:
     cdef int release(self, Router router) except -1:
         if self.route is not None and self.watcher is not None:
             router.unwatch(self.route, self.watcher)
+        if self.heard is not None and self.watcher is not None:
+            self.asker.unwatch(self.heard, self.watcher)
         self.watcher = None
         return 0
 
@@ -512,6 +535,8 @@ cdef class PullDelivery(Delivery):
         if self.max_waiting > 0 and self.waiting.count >= self.max_waiting:
             return None if wanted.idle_heartbeat > 0 else texts.TOO_MANY_WAITING
         request = WaitingRequest(reply, wanted, self.turn.now_ns)
+        if not request.find_asker(self.router):
+            return None
         request.terms = terms
         self.waiting.push(request)
         self.asked_for = add_int64(self.asked_for, request.left)
@@ -633,9 +658,9 @@ cdef class PullDelivery(Delivery):
             self.waiting.rotate()
             return 0
         self.waiting.pop()
-        if request.bounded and (request.bytes_left > 0 or request.left > 0):
+        if request.bounded and request.bytes_left > 0:
             self.status(request.reply, texts.status_with_rest(
-                texts.BATCH_COMPLETED, request.left, max(request.bytes_left, 0)))
+                texts.BATCH_COMPLETED, request.left, request.bytes_left))
         return 0
 
     cdef int _end_exhausted(self) except -1:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from jetbroker.forms.gotext import duration_text
+from jetbroker.forms.strconv import atoi
 from jetbroker.jetstream.models.decode import BOOL, DURATION, INT, INT64, TEXT, DecodeError, embedded_field, json_field
 from jetbroker.jetstream.models.unmarshal import unmarshal
 
-MAX_BATCH_DIGITS = 18
+MAX_BATCH_TEXT = 20  # bytes: a sign and what 64 bits hold
 MAX_PRIORITY = 9
 REMEMBERED_BODIES = 256
 REMEMBERED_BYTES = 512  # of a body: those of clients have less than 200
@@ -74,12 +75,17 @@ def _parse(body: bytes, limits: PullLimits) -> PullRequest:
         except DecodeError as error:
             raise PullRequestError(f"400 Bad Request - {error}") from error
         request.is_object = True
-    elif 0 < len(text) <= MAX_BATCH_DIGITS and text.isdigit() and int(text) > 0:
-        request.batch = int(text)
     else:
-        request.batch = 1
+        request.batch = _batch(text) if len(text) <= MAX_BATCH_TEXT else 1
     _check(request, limits)
     return request
+
+
+def _batch(text: bytes) -> int:
+    try:
+        return max(atoi(text.decode()), 1)
+    except ValueError:
+        return 1
 
 
 _remembered = lru_cache(maxsize=REMEMBERED_BODIES)(_parse)

@@ -28,7 +28,8 @@ cdef class FlowControl:
 
 @cython.final
 cdef class RateLimit:
-    """A token bucket of bytes."""
+    """A token bucket of bytes; `burst` is its size."""
+    cdef uint64_t bits_per_second
     cdef double bytes_per_ns
     cdef double burst, tokens
     cdef int64_t updated_ns

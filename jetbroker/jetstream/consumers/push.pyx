@@ -27,7 +27,6 @@ cdef int64_t INTEREST_POLL_NS = 100_000_000     # how often it is looked for a s
 cdef int64_t FIRST_WINDOW = 2 * 1024 * 1024     # nats-server's: a sixteenth of the largest
 cdef int64_t LARGEST_WINDOW = 32 * 1024 * 1024
 cdef bytes LETTERS = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-cdef double LEAST_BURST = 64 * 1024             # bytes; a slow consumer still gets messages of this size in one go
 
 
 cdef class FlowControl:
@@ -73,10 +72,11 @@ cdef class FlowControl:
 cdef class RateLimit:
     """A token bucket of bytes."""
 
-    def __init__(self, uint64_t bits_per_second, int64_t now_ns) -> None:
+    def __init__(self, uint64_t bits_per_second, int64_t burst, int64_t now_ns) -> None:
+        self.bits_per_second = bits_per_second
         self.bytes_per_ns = bits_per_second / 8e9
-        self.burst = max(bits_per_second / 8.0, LEAST_BURST)
-        self.tokens = self.burst
+        self.burst = burst
+        self.tokens = burst
         self.updated_ns = now_ns
 
     cpdef int64_t take(self, int64_t n, int64_t now_ns) noexcept:
@@ -144,10 +144,16 @@ cdef class PushDelivery(Delivery):
         self.target.set(config.deliver_subject.encode(), config.deliver_group.encode() or None)
         self.acks_on_flow = config.ack_policy == "flow_control"
         self.heartbeat_ns = max(config.idle_heartbeat, 0)
-        self.rate = RateLimit(config.rate_limit_bps, self.turn.now_ns) if config.rate_limit_bps else None
         if config.flow_control and self.flow is None:
             names = self.core.advisories
             self.flow = FlowControl(f"$JS.FC.{names.stream}.{names.consumer}.".encode())
+
+    def limit_rate(self, uint64_t bits_per_second, int64_t burst) -> None:
+        """Send no faster, once `burst` bytes are gone; 0: as fast as it goes. The bucket of the same rate is kept."""
+        if not bits_per_second:
+            self.rate = None
+        elif self.rate is None or self.rate.bits_per_second != bits_per_second:
+            self.rate = RateLimit(bits_per_second, burst, self.turn.now_ns)
 
     def receivers(self) -> list:
         """(receiver, subject) of what clients send to it."""

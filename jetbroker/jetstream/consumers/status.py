@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hashlib import sha256
 
+from jetbroker.forms.strconv import atoi
+
 _BASE62 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 ACCOUNT_HASH_BYTES = 8
 
@@ -49,6 +51,5 @@ def account_hash(account: str) -> bytes:
 
 
 def parse_sample_percent(text: str) -> int:
-    """`sample_freq` ("30" or "30%") as a percentage, 0 for none or nonsense (refused before it gets here)."""
-    digits = text.removesuffix("%")
-    return min(int(digits), 100) if digits.isdecimal() else 0
+    """`sample_freq` ("30" or "30%", checked before) as a percentage, 0 for none."""
+    return min(atoi(text.removesuffix("%")), 100) if text else 0

@@ -19,7 +19,7 @@ cdef enum EntryFlag:
 cdef struct PendingEntry:
     uint64_t seq               # stream sequence, 0: free slot
     uint64_t cseq              # consumer sequence of the first delivery
-    int64_t delivered_ns       # monotonic time of the last delivery
+    int64_t delivered_ns       # monotonic time of the last delivery, or of the last sign of progress behind it
     int64_t deadline_ns        # monotonic time of the next redelivery; of a queued one: its place in the queue
     uint32_t count             # deliveries so far
     uint32_t flags
@@ -98,7 +98,7 @@ cdef class AckTracker:
     cdef readonly int policy
     cdef readonly uint64_t delivered_cseq, delivered_seq
     cdef readonly uint64_t floor_cseq, floor_seq
-    cdef readonly uint32_t redelivered         # messages delivered more than once and not finished
+    cdef readonly uint32_t redelivered         # messages delivered more than once, or given up, and not finished
     cdef readonly PendingMap pending
     cdef readonly SequenceQueue redeliveries   # lazy: a place counts only while it is that of a queued entry
     cdef readonly SequenceQueue finished       # for the stream's retention; filled only when `report_finished`

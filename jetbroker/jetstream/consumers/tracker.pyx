@@ -331,6 +331,11 @@ cdef class SequenceQueue:
 cdef uint32_t TAKEN_OUT = 1024  # one by one; when more leave at once, it is quicker to copy what stays
 
 
+cdef inline bint is_redelivered(PendingEntry* entry) noexcept nogil:
+    """As nats-server counts: what was given up counts too, after a single delivery as well."""
+    return entry.count > 1 or (entry.flags & ENTRY_EXHAUSTED) != 0
+
+
 cdef class AckTracker:
     """Positions, pending messages and redeliveries of one consumer."""
 
@@ -394,9 +399,10 @@ cdef class AckTracker:
             kept = state.pending[seq]
             entry = self.pending.insert(seq, kept.cseq)
             entry.count = kept.count
-            self.redelivered += entry.count > 1
             if kept.exhausted:
                 self.pending.exhaust(entry)
+            self.redelivered += is_redelivered(entry)
+            if kept.exhausted:
                 continue
             # a clock that was set back or forth must neither hold messages back nor bring all of them at once
             wait = self.wait_after(entry.count)
@@ -434,7 +440,7 @@ cdef class AckTracker:
 
     cdef void _forget_above(self, uint64_t seq, PendingEntry* entry) noexcept:
         if entry.seq > seq:
-            self.redelivered -= entry.count > 1
+            self.redelivered -= is_redelivered(entry)
             self.pending.discard(entry)
 
     cdef int64_t wait_after(self, uint32_t deliveries) except? -1:
@@ -449,7 +455,7 @@ cdef class AckTracker:
         if seq <= self.delivered_seq and self.pending.find(seq) != NULL:
             # never twice in the pending list, whatever led here: its acks would find only one of the two
             entry = self.pending.find(seq)
-            self.redelivered -= entry.count > 1
+            self.redelivered -= is_redelivered(entry)
             self.pending.discard(entry)
         self.delivered_cseq += 1
         self.delivered_seq = seq
@@ -494,7 +500,7 @@ cdef class AckTracker:
 
     cdef int _count_out(self, PendingEntry* entry) except -1:
         """It is about to leave the pending ones."""
-        self.redelivered -= entry.count > 1
+        self.redelivered -= is_redelivered(entry)
         if self.report_finished:
             self.finished.push(entry.seq)
         return 0
@@ -595,6 +601,7 @@ cdef class AckTracker:
         if entry.flags & ENTRY_QUEUED:
             self.active_ns = wall_clock_ns()       # it comes again all the same
             return False
+        entry.delivered_ns = now_ns
         self._delay(entry, self.wait_after(entry.count), now_ns)
         return True
 
@@ -629,7 +636,9 @@ cdef class AckTracker:
         if self.batch is not None:
             self.batch.add(OP_EXHAUST, entry.seq, 0, 0)
         self.active_ns = wall_clock_ns()
+        self.redelivered -= is_redelivered(entry)
         self.pending.exhaust(entry)
+        self.redelivered += is_redelivered(entry)
         self._pass_over(entry.cseq)
         return 0
 
@@ -684,7 +693,7 @@ cdef class AckTracker:
     cdef int purge(self, PendingEntry* entry) except -1:
         self.purged_cseq = max(self.purged_cseq, entry.cseq)
         self.purged_lowest |= entry.cseq == self.floor_cseq + 1
-        self.redelivered -= entry.count > 1
+        self.redelivered -= is_redelivered(entry)
         if self.batch is not None:
             self.batch.add(OP_FINISH_ALL, entry.seq, entry.seq, 0)
         self.pending.discard(entry)

@@ -59,25 +59,14 @@ def default_consumer_config(
     """`config` with its defaults filled in. Raises ApiError where pedantic forbids to change a value."""
     level = consumer_level(config)  # of what was asked for, as in nats-server
     config = dataclasses.replace(config)
-    if config.max_deliver < -1 and pedantic:
-        raise api_error("pedantic", err="max_deliver must be set to -1")
-    if config.max_deliver == 0 or config.max_deliver < -1:
-        config.max_deliver = -1
-    _default_ack_policy(config, pedantic)
-    _default_max_ack_pending(config, stream, account, pedantic)
-    for name in (
-        "max_waiting",
-        "max_batch",
-        "max_expires",
-        "max_bytes",
-        "idle_heartbeat",
-        "inactive_threshold",
-        "priority_timeout",
-    ):
-        if getattr(config, name) < 0:
+    for name, lowest in _LOWEST:
+        if getattr(config, name) < lowest:
             if pedantic:
-                raise api_error("pedantic", err=f"{name} must not be negative")
-            setattr(config, name, 0)
+                raise api_error("pedantic", err=f"{name} must {f'be set to {lowest}' if lowest else 'not be negative'}")
+            setattr(config, name, lowest)
+    config.max_deliver = config.max_deliver or -1
+    _default_ack_wait(config, pedantic)
+    _default_max_ack_pending(config, stream, account, pedantic)
     if config.inactive_threshold == 0 and stream.consumer_limits.inactive_threshold > 0:
         if pedantic:
             raise api_error("pedantic", err="inactive_threshold must be set if it's configured in stream limits")
@@ -90,21 +79,33 @@ def default_consumer_config(
         config.max_batch = account.server.max_request_batch
     if config.priority_policy == "pinned_client" and config.priority_timeout == 0:
         config.priority_timeout = PIN_TIMEOUT
+    if config.ack_policy == "flow_control" and not pedantic:
+        config.flow_control = True
+        config.idle_heartbeat = FLOW_CONTROL_HEARTBEAT
     config.metadata = stored_metadata(config.metadata, level)
     return config
 
 
-def _default_ack_policy(config: ConsumerConfig, pedantic: bool) -> None:
-    if config.ack_policy == "flow_control" and config.deliver_subject:
-        config.flow_control = True
-        config.idle_heartbeat = FLOW_CONTROL_HEARTBEAT
-        return
+_LOWEST = (
+    ("max_deliver", -1),
+    ("max_waiting", 0),
+    ("max_ack_pending", -1),
+    ("max_batch", 0),
+    ("max_expires", 0),
+    ("max_bytes", 0),
+    ("idle_heartbeat", 0),
+    ("inactive_threshold", 0),
+    ("priority_timeout", 0),
+)
+
+
+def _default_ack_wait(config: ConsumerConfig, pedantic: bool) -> None:
+    if config.ack_wait == 0 and config.ack_policy in ("explicit", "all"):
+        config.ack_wait = DEFAULT_ACK_WAIT
     if config.backoff:
         if pedantic and config.ack_wait != config.backoff[0]:
             raise api_error("pedantic", err="first backoff value has to equal batch AckWait")
         config.ack_wait = config.backoff[0]
-    if config.ack_wait == 0 and config.ack_policy in ("explicit", "all"):
-        config.ack_wait = DEFAULT_ACK_WAIT
 
 
 def _default_max_ack_pending(
@@ -126,12 +127,12 @@ def _default_max_ack_pending(
 
 def check_consumer_config(config: ConsumerConfig, stream: StreamConfig, account: AccountLimits) -> Steps[None]:
     """Refuse a configuration (with its defaults) that `stream` cannot have a consumer with. Raises ApiError."""
-    if len(config.description.encode()) > limits.JS_DESCRIPTION_BYTES:
-        raise api_error("consumer_description_too_long", max=limits.JS_DESCRIPTION_BYTES)
+    _check_name(config.durable_name or config.name)
     if config.num_replicas < 0:
         raise api_error("replicas_count_cannot_be_negative")
-    _check_names(config)
     _check_acks(config)
+    if len(config.description.encode()) > limits.JS_DESCRIPTION_BYTES:
+        raise api_error("consumer_description_too_long", max=limits.JS_DESCRIPTION_BYTES)
     if config.deliver_subject:
         yield from _check_push(config, stream)
     else:
@@ -142,15 +143,17 @@ def check_consumer_config(config: ConsumerConfig, stream: StreamConfig, account:
             raise api_error("consumer_direct_requires_push")
         if config.durable_name:
             raise api_error("consumer_direct_requires_ephemeral")
-    _check_ack_flow_control(config)
     yield from _check_filters(config)
     _check_start(config)
     _check_sampling(config.sample_freq)
     if config.flow_control and config.idle_heartbeat == 0:
         raise api_error("consumer_with_flow_control_needs_heartbeats")
+    if config.durable_name and config.name and config.durable_name != config.name:
+        raise api_error("consumer_create_durable_and_name_mismatch")
     if metadata_bytes(config.metadata) > limits.JS_METADATA_BYTES:
         raise api_error("consumer_metadata_length", limit=f"{limits.JS_METADATA_BYTES // 1024}KB")
     _check_priority_groups(config)
+    _check_length_of_name(config)
 
 
 def check_workqueue_policies(config: ConsumerConfig) -> None:
@@ -217,18 +220,16 @@ _FIXED = (
 )
 
 
-def _check_names(config: ConsumerConfig) -> None:
-    if config.durable_name and config.name and config.durable_name != config.name:
-        raise api_error("consumer_create_durable_and_name_mismatch")
-    name = config.durable_name or config.name
-    if not name:
-        return
+def _check_name(name: str) -> None:
+    if name and not valid_name(name):
+        raise _refuse("consumer name can not contain '.', '*', '>', '\\', '/'")
+
+
+def _check_length_of_name(config: ConsumerConfig) -> None:
     if len(config.durable_name.encode()) > limits.JS_NAME_BYTES:
         raise api_error("consumer_name_too_long", max=limits.JS_NAME_BYTES)
-    if len(name.encode()) > limits.JS_NAME_BYTES:
+    if len(config.name.encode()) > limits.JS_NAME_BYTES:
         raise api_error("consumer_create", err="error creating store for consumer")
-    if not valid_name(name):
-        raise _refuse("consumer name can not contain '.', '*', '>', '\\', '/'")
 
 
 def _refuse(text: str) -> ApiError:
@@ -240,16 +241,18 @@ def _check_acks(config: ConsumerConfig) -> None:
         raise api_error("consumer_back_off_negative")
     if config.ack_wait < 0:
         raise api_error("consumer_ack_wait_negative")
+    if config.ack_policy == "flow_control":
+        _check_ack_flow_control(config)
     if config.max_deliver != -1 and len(config.backoff) > config.max_deliver:
         raise api_error("consumer_max_deliver_backoff")
 
 
 def _check_push(config: ConsumerConfig, stream: StreamConfig) -> Steps[None]:
     subject = config.deliver_subject.encode()
-    if not valid_stream_subject(subject):
-        raise api_error("consumer_invalid_deliver_subject")
     if wildcard(subject):
         raise api_error("consumer_deliver_to_wildcards")
+    if not valid_stream_subject(subject):
+        raise api_error("consumer_invalid_deliver_subject")
     if (yield from any_collides(subject, stream.subjects)):
         raise api_error("consumer_deliver_cycle")
     if config.max_waiting:
@@ -261,16 +264,14 @@ def _check_push(config: ConsumerConfig, stream: StreamConfig) -> Steps[None]:
 
 
 def _check_pull(config: ConsumerConfig, stream: StreamConfig, account: AccountLimits) -> None:
+    if stream.retention == "workqueue" and config.ack_policy == "none":
+        raise api_error("consumer_pull_requires_ack")
     if config.rate_limit_bps:
         raise api_error("consumer_pull_with_rate_limit")
     if config.idle_heartbeat:
         raise api_error("consumer_hb_requires_push")
-    if config.ack_policy == "flow_control":
-        raise api_error("consumer_ack_fc_requires_push")
     if config.flow_control:
         raise api_error("consumer_fc_requires_push")
-    if stream.retention == "workqueue" and config.ack_policy == "none":
-        raise api_error("consumer_pull_requires_ack")
     if 0 < config.max_expires < MILLISECOND:
         raise api_error("consumer_max_request_expires_too_small")
     if 0 < account.server.max_request_batch < config.max_batch:
@@ -278,8 +279,12 @@ def _check_pull(config: ConsumerConfig, stream: StreamConfig, account: AccountLi
 
 
 def _check_ack_flow_control(config: ConsumerConfig) -> None:
-    if config.ack_policy != "flow_control":
-        return
+    if not config.deliver_subject:
+        raise api_error("consumer_ack_fc_requires_push")
+    if not config.flow_control:
+        raise api_error("consumer_ack_fc_requires_fc")
+    if config.idle_heartbeat != FLOW_CONTROL_HEARTBEAT:
+        raise _refuse("flow control ack policy heartbeat needs to be 1s")
     if config.max_ack_pending <= 0:
         raise api_error("consumer_ack_fc_requires_max_ack_pending")
     if config.ack_wait or config.backoff:
@@ -295,12 +300,16 @@ def _check_filters(config: ConsumerConfig) -> Steps[None]:
         raise api_error("consumer_empty_filter")
     if len(config.filter_subjects) > limits.JS_SUBJECTS:
         raise _refuse("too many filter subjects")
+    valid = []
     for number, text in enumerate(filters_of(config)):
         if number % PIECE == PIECE - 1:
             yield
         if not valid_stream_subject(text.encode()):
-            raise _refuse("invalid subject")
-    yield from _check_filter_overlap(config.filter_subjects)
+            break
+        valid.append(text)
+    yield from _check_filter_overlap(valid)  # that comes first, where it is seen first
+    if len(valid) < len(filters_of(config)):
+        raise _refuse("invalid subject")
 
 
 def _check_filter_overlap(filters: list[str]) -> Steps[None]:
@@ -314,18 +323,18 @@ def _check_filter_overlap(filters: list[str]) -> Steps[None]:
 
 def _check_start(config: ConsumerConfig) -> None:
     policy = config.deliver_policy
-    called = "deliver " + policy.replace("_", " ").replace("by start", "by start")
+    called = "deliver " + policy.replace("_", " ")
     is_set = {"sequence": config.opt_start_seq > 0, "time": config.opt_start_time is not None}
-    if policy == "last_per_subject" and not filters_of(config):
-        raise _policy(called, "filter subject is not set")
-    for kind in ("sequence", "time"):
-        wanted = policy == f"by_start_{kind}"
-        if wanted and not is_set[kind]:
-            raise _policy(called, f"start {kind} is not set")
-        if is_set[kind] and not wanted:
+    wanted = policy.removeprefix("by_start_")
+    if not is_set.get(wanted, True):
+        raise _policy(called, f"start {wanted} is not set")
+    for kind in is_set:
+        if is_set[kind] and kind != wanted:
             # the doubled word is nats-server's
             start = "start start" if policy == "by_start_time" else "start"
             raise _policy(called, f"{start} {kind} is also set")
+    if policy == "last_per_subject" and not filters_of(config):
+        raise _policy(called, "filter subject is not set")
 
 
 def _policy(called: str, text: str) -> ApiError:

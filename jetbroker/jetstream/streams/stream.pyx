@@ -82,6 +82,11 @@ cdef class Stream(LogObserver):
         self._take(config, own_subjects or subject_filter(patterns_of(config)))
         log.observer = self
 
+    def largest_message(self) -> int:
+        """Bytes of the largest message that it is to take: of its own limit, else of the server's."""
+        sizes = self.config.max_msg_size, self.ingest.judge.server.max_payload, limits.MAX_PAYLOAD_BYTES
+        return next(size for size in sizes if size > 0)
+
     # --- life ---
 
     def start(self) -> None:
