@@ -185,7 +185,8 @@ cdef class Ingest(Receiver):
             self.answers.refused.append(DUPLICATE)
             return self.answers.ack(msg, asked.seq, True)
         if refusal is None:
-            refusal = self.room.check_size(msg.headers_len, msg.body_len - msg.headers_len)
+            refusal = self.room.check_size(
+                PyBytes_GET_SIZE(entry.state.subject), msg.headers_len, msg.body_len - msg.headers_len)
         return 0 if refusal is None else self.answers.refuse(msg, refusal)
 
     cdef SubjectEntry entry_of(self, RouteSlot slot, const Message* msg):
@@ -315,7 +316,7 @@ cdef class Ingest(Receiver):
         cdef uint64_t seq
         cdef uint64_t previous = entry.state.last if entry.state.count else 0
         cdef uint16_t flags = 0
-        cdef object refusal = self.room.check_size(headers_len, payload_len)
+        cdef object refusal = self.room.check_size(PyBytes_GET_SIZE(subject), headers_len, payload_len)
         try:
             if refusal is not None:
                 pass

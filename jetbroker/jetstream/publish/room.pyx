@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The room a stream has (see room.pxd)."""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport UINT64_MAX, int64_t, uint64_t
 from libc.string cimport memmove
 
 from jetbroker.clock cimport monotonic_ns
@@ -19,6 +19,7 @@ from jetbroker.jetstream.models.errors import api_error
 from jetbroker.store.log.slices import beyond_newest, next_piece
 
 cdef Py_ssize_t MAX_HEADER_BYTES = limits.JS_HEADER_BYTES
+cdef uint64_t MAX_RECORD_BYTES = limits.JS_RECORD_BYTES
 cdef uint64_t MAX_UNCOMMITTED_BYTES = limits.JS_UNCOMMITTED_BYTES
 # What one publish evicts; the rest is removed in turns.
 cdef uint64_t EVICTED_AT_ONCE = limits.JS_EVICTED_AT_ONCE
@@ -204,6 +205,7 @@ cdef class Room:
         self.log = log
         self.removal = removal
         self.max_msg_size = -1
+        self.max_record = UINT64_MAX
 
     cdef int configure(self, object config) except -1:
         in_memory = config.storage == "memory"
@@ -212,6 +214,9 @@ cdef class Room:
         self.max_per_subject = max(config.max_msgs_per_subject, 0)
         self.is_limited = self.max_msgs > 0 or self.max_bytes > 0 or self.max_per_subject > 0
         self.max_msg_size = config.max_msg_size if config.max_msg_size > 0 else -1
+        self.max_record = UINT64_MAX if in_memory else MAX_RECORD_BYTES
+        # half of a record: neither subject nor headers need to be looked at
+        self.surely_fits = min(MAX_RECORD_BYTES // 2, <uint64_t>self.max_msg_size)
         self.message_cost = 16 if in_memory else 30
         self.headers_cost = 0 if in_memory else 4
         self.discard_new = config.discard == "new"
@@ -223,11 +228,21 @@ cdef class Room:
     cdef uint64_t cost(self, Py_ssize_t subject_len, Py_ssize_t headers_len, Py_ssize_t payload_len) noexcept:
         return self.message_cost + subject_len + headers_len + payload_len + (self.headers_cost if headers_len else 0)
 
-    cdef object check_size(self, Py_ssize_t headers_len, Py_ssize_t payload_len):
-        if self.max_msg_size >= 0 and headers_len + payload_len > self.max_msg_size:
-            return api_error("stream_message_exceeds_maximum")
+    cdef object check_size(self, Py_ssize_t subject_len, Py_ssize_t headers_len, Py_ssize_t payload_len):
+        cdef object refusal
+        if headers_len + payload_len > self.surely_fits:
+            refusal = self.check_record(subject_len, headers_len, payload_len)
+            if refusal is not None:
+                return refusal
+            if 0 <= self.max_msg_size < headers_len + payload_len:
+                return api_error("stream_message_exceeds_maximum")
         if headers_len > MAX_HEADER_BYTES:
             return api_error("stream_header_exceeds_maximum")
+        return None
+
+    cdef object check_record(self, Py_ssize_t subject_len, Py_ssize_t headers_len, Py_ssize_t payload_len):
+        if self.cost(subject_len, headers_len, payload_len) > self.max_record:
+            return api_error("stream_store_failed", err="message too large")
         return None
 
     cdef object find(self, SubjectEntry entry, uint64_t size, bint rolls_up, bint alone, uint64_t messages=0,
