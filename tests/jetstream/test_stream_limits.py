@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from jetbroker import limits
 from jetbroker.jetstream.api import pages
-from tests.support.streams import StreamBench
+from jetbroker.store.log.memlog import MemoryLog
+from tests.support.streams import StreamBench, stream_config
 
 FIXED_COST = {"memory": 16, "file": 30}
 SUBJECTS = ["s.a", "s.b", "s.ccc"]
@@ -186,6 +187,19 @@ async def test_with_discard_new_a_lower_limit_per_subject_removes_messages(tmp_p
     stream.config.max_msgs_per_subject = 1
     stream.apply_config(stream.config)
     assert (stream.log.messages, stream.log.first_seq) == (2, 2)
+    await bench.close()
+
+
+async def test_streams_of_one_account_do_not_exceed_its_limit_together(tmp_path: Path) -> None:
+    bench = StreamBench(tmp_path)
+    bench.usage.limits.max_memory = 100_000
+    for name in ("S", "T", "U"):
+        bench.start_stream(stream_config(name=name, subjects=[name.lower()]), MemoryLog(bench.tick))
+    for number in range(3000):
+        bench.publish("stu"[number % 3], b"x" * 80)
+        bench.publish("s", b"x" * (number % 300))
+        assert bench.usage.used_bytes("memory") <= 100_000
+    assert bench.usage.used_bytes("memory") > 99_900
     await bench.close()
 
 

@@ -94,6 +94,11 @@ cdef class Room:
     cdef int _trim_subject(self, SubjectState state) except -1
 
 
+cdef class Credit:
+    """Bytes that surely fit into an account's storage: asked for in portions, as asking costs a walk."""
+    cdef int64_t left
+
+
 cdef class Quota:
     """The room in the account and on the server."""
     cdef object usage                  # AccountUsage
@@ -101,7 +106,7 @@ cdef class Quota:
     cdef StoreTotals totals            # of all streams of this storage
     cdef int64_t server_bytes          # their limit, -1: none
     cdef int64_t account_bytes         # the account's limit, -1: none
-    cdef int64_t account_credit        # bytes that surely fit: asked for in portions, as asking costs a walk
+    cdef Credit credit                 # of all the account's streams of this storage
 
     # Take the limits over: they have changed.
     cdef int follow(self) except -1

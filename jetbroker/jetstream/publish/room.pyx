@@ -23,7 +23,7 @@ cdef uint64_t MAX_RECORD_BYTES = limits.JS_RECORD_BYTES
 cdef uint64_t MAX_UNCOMMITTED_BYTES = limits.JS_UNCOMMITTED_BYTES
 # What one publish evicts; the rest is removed in turns.
 cdef uint64_t EVICTED_AT_ONCE = limits.JS_EVICTED_AT_ONCE
-# Bytes a stream may store before it looks at its account's usage again: by so much a limit may be overrun per stream.
+# Bytes an account may store before its usage is looked at again: by so much what is not published may overrun a limit.
 cdef int64_t MAX_ACCOUNT_CREDIT = 64 * 1024
 cdef uint64_t SLOTS_AT_ONCE = 65_536     # of a log that is walked over before anybody is served
 cdef Py_ssize_t PAIR = 2 * sizeof(uint64_t)
@@ -344,6 +344,10 @@ cdef class Room:
                                           or 0 < max_bytes < <int64_t>self.log.bytes)
 
 
+cdef class Credit:
+    """None, to begin with."""
+
+
 cdef class Quota:
     """Of one storage. `usage`: the account's."""
 
@@ -351,11 +355,12 @@ cdef class Quota:
         self.usage = usage
         self.storage = storage
         self.totals = totals
+        self.credit = usage.credits.setdefault(storage, Credit())
         self.follow()
 
     cdef int follow(self) except -1:
         self.account_bytes, self.server_bytes = self.usage.limits_of(self.storage)
-        self.account_credit = 0
+        self.credit.left = 0
         return 0
 
     cdef object server_refusal(self):
@@ -371,12 +376,12 @@ cdef class Quota:
         cdef int64_t room
         if self.account_bytes < 0:
             return True
-        if <int64_t>size > self.account_credit:
+        if <int64_t>size > self.credit.left:
             room = self.account_bytes - <int64_t>self.usage.used_bytes(self.storage)
             if <int64_t>size > room:
                 return False
-            self.account_credit = max(<int64_t>size, min(room // (len(self.usage.streams) + 1), MAX_ACCOUNT_CREDIT))
-        self.account_credit -= size
+            self.credit.left = max(<int64_t>size, min(room, MAX_ACCOUNT_CREDIT))
+        self.credit.left -= size
         return True
 
 
