@@ -145,7 +145,9 @@ def _stream_features() -> list[dict[str, Any]]:
         *({"republish": how} for how in (
             {}, {"dest": "S"}, {"src": "S", "dest": "R"}, {"src": ">", "dest": ">"}, {"dest": "r.>"},
             {"src": "a..b", "dest": "r.>"}, {"src": "a.*", "dest": "b.{{wildcard(3)}}"},
-            {"src": "y", "dest": "rr.>"})),
+            {"src": "y", "dest": "rr.>"}, {"src": "S", "dest": "a\r\nPUB b 0\r\n\r\n"}, {"src": "a b", "dest": "r s"},
+            {"src": "a..b", "dest": ""}, {"src": "a.*", "dest": "{{left(1,3)}}"},
+            {"src": "a.*", "dest": "b.{{right(1,3)}}"}, {"src": "a.*", "dest": "b.{{left(2,3)}}"})),
         *({"placement": where} for where in ({}, {"preferred": "x"}, {"cluster": "x"}, {"tags": ["a"]})),
         {"description": "x" * 4096},
         {"description": "x" * 4097},

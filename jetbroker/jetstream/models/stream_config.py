@@ -15,7 +15,7 @@ from jetbroker.jetstream.models.metadata import metadata_bytes, stored_metadata,
 from jetbroker.jetstream.models.names import valid_name, valid_stream_subject
 from jetbroker.jetstream.models.origin_config import FindStream, check_origins
 from jetbroker.jetstream.models.subject_index import PIECE, SubjectIndex, TooManySteps, any_collides
-from jetbroker.jetstream.models.transforms import transform_fault
+from jetbroker.jetstream.models.transforms import can_republish, transform_fault
 from jetbroker.turns import Steps
 from jetbroker.wire.subjects import collide, subset
 
@@ -310,7 +310,7 @@ def _check_republish(config: StreamConfig, pedantic: bool) -> Steps[None]:
     destination = republish.dest.encode()
     if destination and (yield from any_collides(destination, config.subjects)):
         raise _refuse("stream configuration for republish destination forms a cycle")
-    if transform_fault(republish.src, republish.dest)[1]:
+    if not can_republish(republish.src, republish.dest):
         route = f"from '{republish.src}' to '{republish.dest}'"
         raise _refuse(f"stream configuration for republish with transform {route} not valid")
 
