@@ -77,10 +77,14 @@ cdef class Stream(LogObserver):
         self.ingest = Ingest(host, usage, log, config, Schedules, AtomicBatches)
         self.ingest.fast_batches = FastBatches(self.ingest)
         self.expiry = Expiry(self.ingest)
-        self.direct = DirectGet(self.router, self.tick, log, self.name)
+        self.direct = self.direct_gets("")
         self.sweep = RetentionSweep()
         self._take(config, own_subjects or subject_filter(patterns_of(config)))
         log.observer = self
+
+    def direct_gets(self, str origin not None) -> DirectGet:
+        """The receiver of its direct gets, or, where it mirrors `origin`, of that one's."""
+        return DirectGet(self.router, self.tick, self.log, self.name, self.ingest.judge.server, origin)
 
     # --- life ---
 
