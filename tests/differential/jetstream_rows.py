@@ -584,7 +584,8 @@ def _request_rows() -> list[Conversation]:
                              "s.b"}, {"next_by_subj": "s.a", "seq": 2}, {"next_by_subj": "s.>", "seq": 99},
                              {"start_time": TIME}, {"start_time": "2050-01-01T00:00:00Z"}, {"start_time": "x"},
                              {"start_time": TIME, "next_by_subj": "s.b"}, {"start_time": TIME, "seq": 1}, {"batch": 0},
-                             {"batch": 1, "seq": 1}, {"max_bytes": 1, "seq": 1}, {"multi_last": ["a"]}, {"multi_last":
+                             {"batch": 1, "seq": 1}, {"max_bytes": 1, "seq": 1}, {"batch": -1, "seq": 1}, {"max_bytes":
+                             -1, "seq": 1}, {"multi_last": ["a"], "seq": 1}, {"multi_last": ["a"]}, {"multi_last":
                              [], "seq": 1}, {"up_to_seq": 1, "seq": 1}, {"no_hdr": True, "seq": 1}, {"no_hdr": True},
                              {"foo": 1}, "null", {"seq": 1, "last_by_subj": "s.a"}, {"seq": 0, "last_by_subj": "s.a"},
                              {"last_by_subj": "s.a", "next_by_subj": "s.a"}),
