@@ -394,6 +394,21 @@ async def test_a_damaged_or_torn_stream_of_chunks_is_refused(streams: Streams) -
     assert await refused(streams, b"plain text, not compressed") == "10062 restore failed: s2: corrupt input"
 
 
+async def test_a_restored_stream_says_no_more_of_its_api_level_than_before(streams: Streams) -> None:
+    """Its next update says it; whoever asks for the same stream and the same consumer again gets them as they are."""
+    dynamic = {"_nats.ver", "_nats.level"}
+    config = {"durable_name": "C", "ack_policy": "explicit"}
+    archive = archive_of([*meta_files("S"), *consumer_files("S", "C", b"")])
+    answer = await restore(streams, S, archive)
+    assert set(answer["config"]["metadata"]) == dynamic
+    asked = {"stream_name": "S", "config": config, "action": "create"}
+    for subject, body in (("STREAM.CREATE.S", S), ("CONSUMER.CREATE.S.C", asked)):
+        again = await streams.api(subject, body)
+        assert set(again["config"]["metadata"]) == dynamic
+    updated = await streams.update(**S)
+    assert set(updated["config"]["metadata"]) == dynamic | {"_nats.req.level"}
+
+
 async def test_requests_that_cannot_lead_to_a_stream_are_refused_at_once(streams: Streams) -> None:
     async def code(name: str, body: Any) -> int:
         error = (await streams.api(f"STREAM.RESTORE.{name}", body))["error"]

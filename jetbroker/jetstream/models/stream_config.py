@@ -43,11 +43,13 @@ def check_stream_config(
     *,
     pedantic: bool = False,
     creating: bool = True,
+    arriving: bool = False,
     find_stream: FindStream = lambda name: None,
 ) -> Steps[StreamConfig]:
     """`config` with its defaults filled in. Raises ApiError when it cannot be a stream's configuration.
 
-    `find_stream` gives the configurations of the account's streams.
+    `arriving`: it comes with a stream from elsewhere, and says itself which API level it needs. `find_stream` gives the
+    configurations of the account's streams.
     """
     config = dataclasses.replace(config)
     _check_texts(config)
@@ -57,7 +59,7 @@ def check_stream_config(
     _check_replicas(config)
     _check_times(config, account, pedantic)
     _check_policies(config, pedantic)
-    config.metadata = stored_metadata(config.metadata, stream_level(config))
+    config.metadata = stored_metadata(config.metadata, None if arriving else stream_level(config))
     if metadata_bytes(config.metadata) > limits.JS_METADATA_BYTES:
         raise _refuse(f"stream metadata exceeds maximum size of {limits.JS_METADATA_BYTES} bytes")
     yield from check_origins(config, find_stream, pedantic=pedantic)
