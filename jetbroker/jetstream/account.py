@@ -389,9 +389,9 @@ class JetStream:
             raise api_error("stream_invalid_config", err=OF_TEMPLATE)
         check_stream_update(old, config)
         self.usage.check_reservation(config, old)
+        self._check_consumer_limits(stream, config)
         if config.subjects != old.subjects:
             await self._check_overlap(config)
-        self._check_consumer_limits(stream, config)
         self._try_stream(config, stream.own_subjects)  # which are made, and tried, when it is applied
         try:
             await self.store.update_stream(self.account_name, config.name, config.to_json())

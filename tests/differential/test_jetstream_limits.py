@@ -107,6 +107,18 @@ OF_ACCOUNTS = [
     create("a", "A1"),
     create("a", "A1", max_bytes=3_000_000),
     create("a", "A1", max_bytes=2_000_001),
+    # two faults: the first that is looked for is told
+    *(
+        create("a", "A1", **size, **more)
+        for size in ({}, {"max_bytes": 3_000_000})
+        for more in (
+            {"subjects": ["a b"]},
+            {"subject_transform": {"src": "a..b", "dest": "c"}},
+            {"num_replicas": 3},
+            {"republish": {"src": "a1", "dest": "b..c"}},
+            {"placement": {"preferred": "x"}},
+        )
+    ),
     create("a", "A1", max_bytes=2_000_000),
     create("a", "M1", max_bytes=1_000_001, storage="memory"),
     create("a", "M1", max_bytes=1_000_000, storage="memory"),

@@ -148,10 +148,10 @@ def stream_info(js: JetStream, stream: Stream, *, state: dict[str, Any] | None =
 async def _create(js: JetStream, request: Request) -> dict[str, Any]:
     name = request.tokens[2]
     body = read_body(js, StreamConfigRequest, "StreamConfigRequest", request.body)
-    if "/" in name or "\\" in name:
-        raise api_error("stream_name_contains_path_separators")
     if body.config.name != name:
         raise api_error("stream_mismatch")
+    if "/" in name or "\\" in name:
+        raise api_error("stream_name_contains_path_separators")
     stream = await js.create_stream(body.config, pedantic=body.pedantic)
     return stream_info(js, stream) | {"did_create": True}
 
