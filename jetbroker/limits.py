@@ -138,6 +138,7 @@ JS_BATCH_LOOKED_AT = 300_000  # subjects that one batch's expectations with wild
 JS_DESCRIPTION_BYTES = 4096
 JS_METADATA_BYTES = 128 * 1024
 JS_HEADER_BYTES = 65_535
+JS_RECORD_BYTES = 32 * 1024 * 1024  # of one message of a file stream or a backup, nats-server's bound
 JS_API_QUEUE_REQUESTS = 10_000
 JS_API_QUEUE_BYTES = 128 * 1024 * 1024  # that the requests waiting in one account keep, and their answers
 JS_API_SERVER_BYTES = 512 * 1024 * 1024  # those of all accounts
@@ -265,7 +266,6 @@ DASHBOARD_NETWORKS = 4096  # whose wrong logins are remembered
 
 # --- backup and restore ---
 JS_ARCHIVE_BLOCK_BYTES = 4 * 1024 * 1024  # of messages in one block that is written, and a last message
-JS_ARCHIVE_RECORD_BYTES = 32 * 1024 * 1024  # of one message that is read, nats-server's bound
 JS_ARCHIVE_GAPS = 16_384  # gaps between sequences that take a new segment each
 JS_ARCHIVE_MEMBERS = 262_144  # files in an archive: 2 TB of messages
 JS_ARCHIVE_CONFIG_BYTES = 1024 * 1024  # of one configuration

@@ -30,7 +30,7 @@ from jetbroker.jetstream.models.consumer_config import (
 )
 from jetbroker.jetstream.models.contracts import AccountLimits, ServerLimits, ServerReservations
 from jetbroker.jetstream.models.errors import ApiError, api_error
-from jetbroker.jetstream.models.metadata import consumer_level, stored_metadata
+from jetbroker.jetstream.models.metadata import consumer_level, stored_metadata, with_level_of
 from jetbroker.jetstream.models.names import ORIGIN_POSITIONS, random_name
 from jetbroker.jetstream.models.offline import OfflineError, reason_of, stored_consumer_config, stored_stream_config
 from jetbroker.jetstream.models.origin_config import check_filters
@@ -276,6 +276,7 @@ class JetStream:
         )
         existing = self.streams.get(config.name)
         if existing is not None:
+            config.metadata = with_level_of(existing.config.metadata, config.metadata)
             if existing.config != config:
                 raise api_error("stream_name_exist")
             return existing
@@ -324,7 +325,7 @@ class JetStream:
     async def check_arrival(self, config: StreamConfig) -> StreamConfig:
         """The configuration, complete, of a stream that is to come from elsewhere. Raises ApiError."""
         config = await in_turns(
-            check_stream_config(config, self.usage.limits, pedantic=False, find_stream=self.config_of)
+            check_stream_config(config, self.usage.limits, arriving=True, find_stream=self.config_of)
         )
         self._check_tier(config)
         if config.name in self.streams:
@@ -361,7 +362,7 @@ class JetStream:
 
     async def _arrived(self, stream: Stream, staging: Staging, arrived: ArrivedConsumer) -> Consumer:
         """A consumer of a staged stream, which does nothing yet. Raises ApiError or StorageError."""
-        config = default_consumer_config(arrived.config, stream.config, self.usage.limits, pedantic=False)
+        config = default_consumer_config(arrived.config, stream.config, self.usage.limits, arriving=True)
         await in_turns(check_consumer_config(config, stream.config, self.usage.limits))
         await self._check_new_consumer(stream, config)
         config.name = arrived.name
@@ -388,9 +389,9 @@ class JetStream:
             raise api_error("stream_invalid_config", err=OF_TEMPLATE)
         check_stream_update(old, config)
         self.usage.check_reservation(config, old)
+        self._check_consumer_limits(stream, config)
         if config.subjects != old.subjects:
             await self._check_overlap(config)
-        self._check_consumer_limits(stream, config)
         self._try_stream(config, stream.own_subjects)  # which are made, and tried, when it is applied
         try:
             await self.store.update_stream(self.account_name, config.name, config.to_json())
@@ -575,6 +576,8 @@ class JetStream:
             config.deliver_policy, config.opt_start_seq = old.deliver_policy, old.opt_start_seq
             config.opt_start_time = old.opt_start_time
         config.metadata = stored_metadata(config.metadata, consumer_level(config))
+        if action == "create":
+            config.metadata = with_level_of(old.metadata, config.metadata)
         if config == old:
             return
         if action == "create":

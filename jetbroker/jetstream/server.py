@@ -220,6 +220,7 @@ class JetStreamServer:
     def _follow_limits(self) -> None:
         """Those of the server may have changed."""
         self.reservations.max_payload = self.options.max_payload
+        self.reservations.max_pending = self.options.max_pending
         wanted = self.options.jetstream
         if wanted.max_memory_store > 0:
             self.reservations.max_memory = wanted.max_memory_store
@@ -320,7 +321,9 @@ class JetStreamServer:
             disk = os.statvfs(self.options.store_path)  # what shutil gives, without its imports
             storage = int(disk.f_bavail * disk.f_frsize * DEFAULT_SHARE)
         configured = self.options.jetstream.limits
-        reservations = ServerReservations(memory, storage, max_payload=self.options.max_payload)
+        reservations = ServerReservations(
+            memory, storage, max_payload=self.options.max_payload, max_pending=self.options.max_pending
+        )
         reservations.tell_exceeded = Exceeded(self.log).tell
         reservations.limits = ServerLimits(
             max_request_batch=max(configured.max_request_batch, 0),

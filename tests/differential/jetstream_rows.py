@@ -94,6 +94,9 @@ def _stream_configs() -> list[dict[str, Any]]:
         *({"subjects": [text], "no_ack": True} for text in (">", "*.>", "$JS.>", "$SYS.>", "$JS.API.>", "a..b")),
         *({"subjects": names} for names in lists),
         {"subjects": [">", "a"], "no_ack": True},
+        *({"subjects": names} for names in (
+            ["a.>", "a.b", "$JS.x"], ["a", "b", "b", "a"], ["a.b", "c.*", "c.d", "a.*"], ["a", "$JS.x", "b", "b"],
+            ["$JS.x", "a", "a"], ["a", "b", "a..c", "b"], ["a.*", "a..c", "a.b", "a.c"])),
         *({name: value} | extra for name in numbers for value in (0, -5, 7) for extra in ({}, {"pedantic": True})),
         *({"max_age": age} for age in (-1, 1, 99_999_999, 100_000_000, SECOND, 200 * SECOND)),
         *({"duplicate_window": window} for window in (-1, 1, 100_000_000, 1000 * SECOND)),
@@ -116,6 +119,7 @@ def _stream_configs() -> list[dict[str, Any]]:
 
 
 def _stream_features() -> list[dict[str, Any]]:
+    numbers = ("max_consumers", "max_msgs", "max_bytes", "max_msgs_per_subject", "max_msg_size")
     marker = {"subject_delete_marker_ttl": SECOND}
     return [
         *({"subject_delete_marker_ttl": ttl} for ttl in (-1, 1, SECOND, 1_500_000_000)),
@@ -135,6 +139,16 @@ def _stream_features() -> list[dict[str, Any]]:
         *({"mirror": {"name": "A"}} | more for more in (
             {"subjects": ["x"]}, {"sources": [{"name": "B"}]}, {"first_seq": 5}, {"allow_atomic": True},
             {"allow_batched": True}, {"allow_msg_counter": True}, {"allow_msg_schedules": True}, marker)),
+        # two faults: the first that is looked for is told
+        *({"mirror": {"name": "A"}, "allow_msg_schedules": True} | more for more in (
+            {"subjects": ["x"]}, {"sources": [{"name": "B"}]}, {"discard": "new"}, {"pedantic": True})),
+        {"sources": [{"name": "A"}], "allow_msg_schedules": True, "discard": "new"},
+        *({"mirror": {"name": "A"}, "subjects": ["x"]} | more for more in (
+            marker, marker | {"pedantic": True}, {"placement": {"preferred": "x"}})),
+        {"subjects": ["a..b"], "placement": {"preferred": "x"}},
+        {"republish": {"src": "a", "dest": "a..b"}, "placement": {"preferred": "x"}},
+        {"placement": {"preferred": "x"}, "num_replicas": 3},
+        *({"pedantic": True, name: -5, "num_replicas": 6} for name in numbers),
         *({"sources": sources} for sources in (
             [{"name": "A"}], [{"name": "S"}], [{"name": ""}], [{"name": "a.b"}], [{"name": "A"}, {"name": "A"}],
             [{"name": "A", "external": {"api": "a.*"}}],
@@ -145,7 +159,9 @@ def _stream_features() -> list[dict[str, Any]]:
         *({"republish": how} for how in (
             {}, {"dest": "S"}, {"src": "S", "dest": "R"}, {"src": ">", "dest": ">"}, {"dest": "r.>"},
             {"src": "a..b", "dest": "r.>"}, {"src": "a.*", "dest": "b.{{wildcard(3)}}"},
-            {"src": "y", "dest": "rr.>"})),
+            {"src": "y", "dest": "rr.>"}, {"src": "S", "dest": "a\r\nPUB b 0\r\n\r\n"}, {"src": "a b", "dest": "r s"},
+            {"src": "a..b", "dest": ""}, {"src": "a.*", "dest": "{{left(1,3)}}"},
+            {"src": "a.*", "dest": "b.{{right(1,3)}}"}, {"src": "a.*", "dest": "b.{{left(2,3)}}"})),
         *({"placement": where} for where in ({}, {"preferred": "x"}, {"cluster": "x"}, {"tags": ["a"]})),
         {"description": "x" * 4096},
         {"description": "x" * 4097},
@@ -214,8 +230,16 @@ def _stream_updates() -> list[tuple[dict[str, Any], Body]]:
         {"sources": [{"name": "A"}]},
         {"allow_atomic": True},
         {"mirror": {"name": "A"}},
+        {"storage": "memory", "retention": "workqueue"},
+        *({"mirror": {"name": "A"}, "subjects": []} | more for more in (
+            {"allow_msg_counter": True}, {"persist_mode": "async"}, {"deny_delete": True})),
     ]
+    all_allowed = {"allow_msg_ttl": True, "allow_msg_schedules": True, "deny_delete": True}
     return [
+        *((S | all_allowed, S | change) for change in (
+            {}, {"deny_delete": True}, {"deny_delete": True, "mirror": {"name": "A"}, "subjects": []},
+            {"deny_delete": True, "allow_msg_ttl": True, "persist_mode": "async"},
+            {"deny_delete": True, "persist_mode": "async"})),
         (S, {"name": "S"}),
         (S, {"name": "T"}),
         (S, ""),
@@ -586,6 +610,8 @@ def _stream_rows() -> list[Conversation]:
             ),
         )
     )
+    rows += [Conversation(f"{name} is created as another stream", (Call(f"STREAM.CREATE.{name}", S),))
+             for name in ("T", "S/x", "S\\x")]
     for name in ("a_b", "S/x", "S\\x", "a*", "x" * 256, "x" * 255, "é"):
         named: tuple[Step, ...] = (create({"name": name}), Call(f"STREAM.INFO.{name}"), update({"name": name}),
                  Call(f"CONSUMER.NAMES.{name}"), Call(f"STREAM.DELETE.{name}"))
@@ -615,7 +641,8 @@ def _request_rows() -> list[Conversation]:
                              "s.b"}, {"next_by_subj": "s.a", "seq": 2}, {"next_by_subj": "s.>", "seq": 99},
                              {"start_time": TIME}, {"start_time": "2050-01-01T00:00:00Z"}, {"start_time": "x"},
                              {"start_time": TIME, "next_by_subj": "s.b"}, {"start_time": TIME, "seq": 1}, {"batch": 0},
-                             {"batch": 1, "seq": 1}, {"max_bytes": 1, "seq": 1}, {"multi_last": ["a"]}, {"multi_last":
+                             {"batch": 1, "seq": 1}, {"max_bytes": 1, "seq": 1}, {"batch": -1, "seq": 1}, {"max_bytes":
+                             -1, "seq": 1}, {"multi_last": ["a"], "seq": 1}, {"multi_last": ["a"]}, {"multi_last":
                              [], "seq": 1}, {"up_to_seq": 1, "seq": 1}, {"no_hdr": True, "seq": 1}, {"no_hdr": True},
                              {"foo": 1}, "null", {"seq": 1, "last_by_subj": "s.a"}, {"seq": 0, "last_by_subj": "s.a"},
                              {"last_by_subj": "s.a", "next_by_subj": "s.a"}),
@@ -685,7 +712,8 @@ def _other_rows() -> list[Conversation]:
             "CONSUMER.NAMES.S"), Call("CONSUMER.LIST.S"), Call("CONSUMER.NAMES.S", {"offset": 1}), Call(
             "STREAM.INFO.S"))),
         Conversation("lower consumer limits", (create(S), consumer(DURABLE | EXPLICIT | {"max_ack_pending": 100}),
-            update(S, consumer_limits={"max_ack_pending": 50}))),
+            update(S, consumer_limits={"max_ack_pending": 50}), create({"name": "T", "subjects": ["t"]}),
+            update(S, consumer_limits={"max_ack_pending": 50}, subjects=["t"]))),
         Conversation("several streams", (*(create({"name": name, "subjects": [f"{name}.>"]}) for name in "CAB"), Call(
             "STREAM.NAMES"), Call("STREAM.LIST"), Call("STREAM.NAMES", {"subject": "A.x"}), Call("STREAM.NAMES",
             {"offset": 2}), Call("STREAM.LIST", {"subject": "*.>"}))),

@@ -128,6 +128,10 @@ async def republish_destinations(probe: Probe, name: str) -> Any:
         {"src": "zz.*", "dest": "b"}, {"dest": f"re.{name}.>"}, {"src": f"{name}.a.*", "dest": "b..c"},
         {"src": "q.>", "dest": "r"}, {"src": f"{name}.a.*", "dest": f"{name}.c.{{{{wildcard(1)}}}}"},
         {"src": f"{name}.a.*", "dest": f"re.{name}.{{{{split(1,-)}}}}"},
+        {"src": f"{name}.a.*", "dest": f"re.{name}.{{{{left(1,3)}}}}"},
+        {"src": f"{name}.*.*", "dest": f"re.{name}.{{{{right(2,3)}}}}.{{{{left(1,1)}}}}"},
+        {"src": f"{name}.a.*", "dest": f"re.{name}.a b"}, {"src": f"{name}.a b", "dest": f"re.{name}.c"},
+        {"src": f"{name}.a.7", "dest": f"re.{name}.uno\r\nPUB {name}.hijack 2\r\nhi\r\n"},
     ):  # fmt: skip
         seen.append((republish, await _configure(probe, name, republish=republish)))
         for subject in ("a.7", "a.-"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -106,6 +107,18 @@ OF_ACCOUNTS = [
     create("a", "A1"),
     create("a", "A1", max_bytes=3_000_000),
     create("a", "A1", max_bytes=2_000_001),
+    # two faults: the first that is looked for is told
+    *(
+        create("a", "A1", **size, **more)
+        for size in ({}, {"max_bytes": 3_000_000})
+        for more in (
+            {"subjects": ["a b"]},
+            {"subject_transform": {"src": "a..b", "dest": "c"}},
+            {"num_replicas": 3},
+            {"republish": {"src": "a1", "dest": "b..c"}},
+            {"placement": {"preferred": "x"}},
+        )
+    ),
     create("a", "A1", max_bytes=2_000_000),
     create("a", "M1", max_bytes=1_000_001, storage="memory"),
     create("a", "M1", max_bytes=1_000_000, storage="memory"),
@@ -167,6 +180,40 @@ def test_limits_refuse_and_set(pair_of: Callable[[str], Pair]) -> None:
     rows = [*infos("abcden"), *OF_THE_SERVER, *OF_ACCOUNTS, *infos("abcden")]
     theirs, ours = (asyncio.run(in_order(server.port, rows)) for server in (pair.reference, pair.broker))
     assert_same(zip(rows, theirs, ours, strict=True))
+
+
+LARGE = "max_payload: 40M\njetstream { store_dir: STORE }\n"
+RECORD = 32 * MIB - 30 - len("f")  # of a message without headers
+
+
+async def _large(port: int) -> list[Any]:
+    """What publishes about as large as the store's records are answered."""
+    client = await nats.connect(f"nats://127.0.0.1:{port}", allow_reconnect=False)
+    header = {"A": "b"}
+    more = len("NATS/1.0\r\nA: b\r\n\r\n") + 4
+    committed = {"Nats-Batch-Id": "b", "Nats-Batch-Sequence": "1", "Nats-Batch-Commit": "1"}
+    found = []
+    try:
+        for storage in ("file", "memory"):
+            config = {"name": "L", "subjects": ["f"], "storage": storage, "allow_atomic": True, "max_msgs": 1}
+            await client.request(f"{API}STREAM.CREATE.L", json.dumps(config).encode(), timeout=30)
+            for size, headers in (
+                (RECORD, None), (RECORD + 1, None), (RECORD - more, header), (RECORD - more + 1, header),
+                (RECORD + MIB, committed), (RECORD + 1, {"Nats-Msg-Id": "1"}),
+            ):  # fmt: skip
+                answer = await client.request("f", bytes(size), timeout=60, headers=headers)
+                found.append((storage, size, headers, json.loads(answer.data)))
+            await client.request(f"{API}STREAM.DELETE.L", b"", timeout=30)
+    finally:
+        await client.close()
+    return found
+
+
+def test_messages_as_large_as_a_record(pair_of: Callable[[str], Pair]) -> None:
+    pair = pair_of(LARGE)
+    theirs, ours = (asyncio.run(_large(server.port)) for server in (pair.reference, pair.broker))
+    assert ours == theirs
+    assert sum("error" in answer for *_, answer in theirs) == 4
 
 
 @pytest.mark.parametrize("path", ["/varz", "/jsz"])

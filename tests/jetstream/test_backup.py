@@ -319,19 +319,18 @@ DAMAGED = bytearray(record("S", 1, 1, b"s.a", b"damaged"))
 DAMAGED[25] ^= 1
 # version 1; 262,145 messages are pending, all of them the same
 MANY_PENDING = bytes([22, 1, 1, 1, 0, 0, 0x81, 0x80, 0x10]) + bytes(2 * 262_145 + 2)
+FOREIGN = "10062 restore failed: unexpected content (account=$G)"
 HOSTILE: dict[str, tuple[list[Any], str]] = {
     "nothing": ([], "10062 restore failed: open meta.inf: no such file or directory"),
-    "outside": ([*meta_files("S"), ("../x", b"1")], "10062 restore failed: unexpected content"),
-    "deep outside": ([*meta_files("S"), ("msgs/../../x", b"1")], "10062 restore failed: unexpected content"),
-    "absolute": ([*meta_files("S"), ("/etc/passwd", b"1")], "10062 restore failed: unexpected content"),
-    "link": ([*meta_files("S"), member("msgs/1.blk", tarfile.SYMTYPE, "/etc/passwd")],
-             "10062 restore failed: unexpected content"),
-    "hard link": ([member("meta.inf", tarfile.LNKTYPE, "x")], "10062 restore failed: unexpected content"),
-    "folder": ([member("msgs", tarfile.DIRTYPE)], "10062 restore failed: unexpected content"),
-    "device": ([member("dev", tarfile.CHRTYPE)], "10062 restore failed: unexpected content"),
-    "consumer's long name": ([*meta_files("S"), (f"obs/{'c' * 256}/meta.inf", b"{}")],
-                             "10062 restore failed: unexpected content"),
-    "consumer's name": ([*meta_files("S"), ("obs/a b/meta.inf", b"{}")], "10062 restore failed: unexpected content"),
+    "outside": ([*meta_files("S"), ("../x", b"1")], FOREIGN),
+    "deep outside": ([*meta_files("S"), ("msgs/../../x", b"1")], FOREIGN),
+    "absolute": ([*meta_files("S"), ("/etc/passwd", b"1")], FOREIGN),
+    "link": ([*meta_files("S"), member("msgs/1.blk", tarfile.SYMTYPE, "/etc/passwd")], FOREIGN),
+    "hard link": ([member("meta.inf", tarfile.LNKTYPE, "x")], FOREIGN),
+    "folder": ([member("msgs", tarfile.DIRTYPE)], FOREIGN),
+    "device": ([member("dev", tarfile.CHRTYPE)], FOREIGN),
+    "consumer's long name": ([*meta_files("S"), (f"obs/{'c' * 256}/meta.inf", b"{}")], FOREIGN),
+    "consumer's name": ([*meta_files("S"), ("obs/a b/meta.inf", b"{}")], FOREIGN),
     "other stream": (meta_files("T"), "10062 restore failed: stream names do not match"),
     "no JSON": ([("meta.inf", b"{")], "10062 restore failed: unexpected EOF"),
     "wrong sum": ([meta_files("S")[0], ("meta.sum", b"0")],
@@ -392,6 +391,21 @@ async def test_a_damaged_or_torn_stream_of_chunks_is_refused(streams: Streams) -
     assert await refused(streams, bytes(damaged)) == "10062 restore failed: s2: corrupt input"
     assert await refused(streams, saved.archive[: len(saved.archive) // 2]) == "10062 restore failed: unexpected EOF"
     assert await refused(streams, b"plain text, not compressed") == "10062 restore failed: s2: corrupt input"
+
+
+async def test_a_restored_stream_says_no_more_of_its_api_level_than_before(streams: Streams) -> None:
+    """Its next update says it; whoever asks for the same stream and the same consumer again gets them as they are."""
+    dynamic = {"_nats.ver", "_nats.level"}
+    config = {"durable_name": "C", "ack_policy": "explicit"}
+    archive = archive_of([*meta_files("S"), *consumer_files("S", "C", b"")])
+    answer = await restore(streams, S, archive)
+    assert set(answer["config"]["metadata"]) == dynamic
+    asked = {"stream_name": "S", "config": config, "action": "create"}
+    for subject, body in (("STREAM.CREATE.S", S), ("CONSUMER.CREATE.S.C", asked)):
+        again = await streams.api(subject, body)
+        assert set(again["config"]["metadata"]) == dynamic
+    updated = await streams.update(**S)
+    assert set(updated["config"]["metadata"]) == dynamic | {"_nats.req.level"}
 
 
 async def test_requests_that_cannot_lead_to_a_stream_are_refused_at_once(streams: Streams) -> None:
@@ -458,6 +472,34 @@ async def test_very_many_small_chunks_are_bounded_as_few_large_ones(tmp_path: Pa
         inside.router.publish_bytes(restore.subject.encode(), b"answers", b"", b"x")
     assert "was sent more than it could take" in await asyncio.wait_for(inside.warnings.get(), 10)
     await inside.close()
+
+
+async def test_a_restore_that_stalls_ends_without_a_word_to_its_sender(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "JS_RESTORE_IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(limits, "JS_TRANSFERS", 1)
+    inside = Inside(tmp_path)
+    heard: list[bytes] = []
+    answered = asyncio.Event()
+
+    def take(subject: bytes, reply: bytes | None, headers: bytes, payload: bytes, origin: object) -> None:
+        heard.append(subject.split(b".STREAM.")[-1])
+        if subject == b"answers":
+            answered.set()
+
+    inside.router.subscribe(CallbackReceiver(inside.tick, take), b"$JS.EVENT.>")
+    inside.router.subscribe(CallbackReceiver(inside.tick, take), b"answers")
+    restore = Restore(inside.js, inside.checked(name="S"), {}, lambda stream: {})
+    restore.start()
+    inside.router.publish_bytes(restore.subject.encode(), b"answers", b"", archive_of(meta_files("S"))[:20])
+    await asyncio.wait_for(answered.wait(), 10)
+    assert await asyncio.wait_for(inside.warnings.get(), 10) == "restore for stream '$G > S' is stalled"
+    async with asyncio.timeout(10):
+        while inside.js.transfers.full:
+            await asyncio.sleep(0.005)
+    await inside.close()
+    assert heard == [b"RESTORE_CREATE.S", b"answers"]
 
 
 async def test_a_backup_of_what_cannot_be_read_tells_its_receiver(

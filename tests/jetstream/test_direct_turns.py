@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import json
+from collections import Counter
 from types import TracebackType
 from typing import Any
 
 import pytest
 
 from jetbroker import limits
+from jetbroker.jetstream.models.contracts import ServerReservations
 from jetbroker.jetstream.streams.direct import DirectGet
 from jetbroker.routing.router import CallbackReceiver, Router
 from jetbroker.store.log.memlog import MemoryLog
@@ -28,7 +30,8 @@ class Direct:
         self.router = Router("$G", self.tick)
         self.log: Any = MemoryLog(self.tick)
         self.heard: list[tuple[int, bytes]] = []
-        gets = DirectGet(self.router, self.tick, self.log, "S")
+        self.server = ServerReservations()
+        gets = DirectGet(self.router, self.tick, self.log, "S", self.server)
         self.router.subscribe(gets, SUBJECT)
         self.router.subscribe(gets, SUBJECT + b".>")
         self.router.subscribe(CallbackReceiver(self.tick, self._keep), b"inbox.*")
@@ -98,6 +101,21 @@ def test_a_small_request_is_answered_between_two_pieces_of_a_large_one() -> None
     assert [number for number, _ in direct.heard].index(2) < 100
     assert direct.heard[-1] == (1, b"NATS/1.0 204 EOB")
     assert len(direct.heard) == 1002
+
+
+def test_an_answer_is_no_longer_than_what_a_client_may_have_pending() -> None:
+    direct = Direct()
+    direct.server.max_pending = 6
+    for number in range(6):
+        direct.log.append_message(b"s.%d" % number, b"x")
+    direct.ask(1, seq=1, batch=10)
+    direct.ask(2, multi_last=["s.*"])
+    direct.ask(3, seq=1, batch=10, max_bytes=100)
+    direct.ask(4, seq=1, batch=10, max_bytes=-1)
+    direct.ask(5, multi_last=["s.*"], max_bytes=-1)
+    direct.loop.run()
+    answers = Counter(number for number, _ in direct.heard)
+    assert answers == {1: 2 + 1, 2: 2 + 1, 3: 6 + 1, 4: 1 + 1, 5: 1 + 1}
 
 
 def test_messages_far_apart_are_found_and_counted() -> None:

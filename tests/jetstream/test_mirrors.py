@@ -13,6 +13,8 @@ import pytest
 from tests.support import process
 from tests.support.origins import Streams, connected, flood, flood_and_kill, kill_at
 
+SECOND = 1_000_000_000
+
 
 @pytest.mark.parametrize("storage", ["file", "memory"])
 async def test_a_mirror_is_a_copy(streams: Streams, storage: str) -> None:
@@ -33,6 +35,20 @@ async def test_a_mirror_is_a_copy(streams: Streams, storage: str) -> None:
     assert await streams.content("M") == expected
     assert (await streams.api("CONSUMER.NAMES.S"))["consumers"] == []
     assert (await streams.api("STREAM.INFO.S"))["state"]["consumer_count"] == 0
+
+
+async def test_what_never_expires_stays_in_copies_that_know_no_ttl(streams: Streams) -> None:
+    await streams.create("S", subjects=["s.>"], allow_msg_ttl=True)
+    await streams.publish("s.a", "old")
+    await streams.publish("s.b", "kept", Nats_TTL="never")
+    await streams.publish("s.c", "old")
+    await streams.create("M", mirror={"name": "S"}, max_age=SECOND)
+    await streams.create("C", sources=[{"name": "S"}], max_age=SECOND)
+    for name in ("M", "C"):
+        await streams.until_last(name, 3)
+        await streams.until(name, lambda info: info["state"]["messages"] == 1)
+        assert await streams.payloads(name) == ["kept"]
+    assert (await streams.until_last("S", 3))["state"]["messages"] == 3
 
 
 @pytest.mark.parametrize(

@@ -232,6 +232,37 @@ async def test_what_takes_the_place_of_a_schedule_ends_it(tmp_path: Path) -> Non
     await bench.close()
 
 
+@pytest.mark.parametrize("storage", ["memory", "file"])
+async def test_a_schedule_stays_ended_when_the_message_in_its_place_is_gone(tmp_path: Path, storage: str) -> None:
+    bench = StreamBench(tmp_path)
+    stream = bench.open(**FIELDS | {"storage": storage})
+    at = soon(1)
+    for subject in ("ended", "made", "fires"):
+        await bench.ask(f"s.{subject}", b"", schedule(at, Nats_Schedule_Target=f"s.of.{subject}"))
+    await bench.ask("s.ended", b"plain")
+    await bench.ask(
+        "s.made", b"", header(Nats_Scheduler="s.x", Nats_Schedule_Next="purge")
+    )  # another schedule's target ends none
+    stream.delete_message(4)
+    await until(lambda: stream.log.last_seq == 7)
+    await until(lambda: time.time_ns() > ns(at[4:23] + "Z") + SECOND)
+    assert [subject for _, subject, _ in stored(stream)] == ["s.ended", "s.of.made", "s.of.fires"]
+    await bench.close()
+
+
+async def test_a_schedule_fires_when_the_message_in_its_place_is_lost(tmp_path: Path) -> None:
+    disk = FullDisk()
+    bench = StreamBench(tmp_path, disk=disk)
+    stream = bench.open(**FIELDS)
+    await bench.ask("s.a", b"x", schedule(soon(1)))
+    disk.full = True
+    assert "error" in await bench.ask("s.a", b"plain")
+    disk.full = False
+    await until(lambda: [subject for _, subject, _ in stored(stream)] == ["s.t"])
+    await stream.commit()
+    await bench.close()
+
+
 async def test_a_firing_that_cannot_be_stored_comes_when_there_is_room(tmp_path: Path) -> None:
     disk = FullDisk()
     bench = StreamBench(tmp_path, disk=disk)

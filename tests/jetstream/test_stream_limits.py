@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jetbroker import limits
 from jetbroker.jetstream.api import pages
-from tests.support.streams import StreamBench
+from jetbroker.store.log.memlog import MemoryLog
+from tests.support.streams import StreamBench, stream_config
 
 FIXED_COST = {"memory": 16, "file": 30}
 SUBJECTS = ["s.a", "s.b", "s.ccc"]
@@ -188,6 +190,19 @@ async def test_with_discard_new_a_lower_limit_per_subject_removes_messages(tmp_p
     await bench.close()
 
 
+async def test_streams_of_one_account_do_not_exceed_its_limit_together(tmp_path: Path) -> None:
+    bench = StreamBench(tmp_path)
+    bench.usage.limits.max_memory = 100_000
+    for name in ("S", "T", "U"):
+        bench.start_stream(stream_config(name=name, subjects=[name.lower()]), MemoryLog(bench.tick))
+    for number in range(3000):
+        bench.publish("stu"[number % 3], b"x" * 80)
+        bench.publish("s", b"x" * (number % 300))
+        assert bench.usage.used_bytes("memory") <= 100_000
+    assert bench.usage.used_bytes("memory") > 99_900
+    await bench.close()
+
+
 async def test_an_account_limit_refuses_what_does_not_fit(tmp_path: Path) -> None:
     bench = StreamBench(tmp_path)
     bench.usage.limits.max_memory = 1_000
@@ -201,6 +216,28 @@ async def test_an_account_limit_refuses_what_does_not_fit(tmp_path: Path) -> Non
     assert "seq" in await bench.ask("s.a", b"")
     stream.purge()
     assert "seq" in await bench.ask("s.a", b"x" * 80)
+    await bench.close()
+
+
+@pytest.mark.parametrize("storage", ["memory", "file"])
+async def test_a_file_stream_takes_no_message_that_is_larger_than_a_record(tmp_path: Path, storage: str) -> None:
+    bench = StreamBench(tmp_path)
+    stream = bench.open(storage=storage, allow_atomic=True, max_msg_size=2**31 - 1)
+    most = limits.JS_RECORD_BYTES - FIXED_COST["file"] - len("s.a")
+    committed = b"NATS/1.0\r\nNats-Batch-Id: b\r\nNats-Batch-Sequence: 1\r\nNats-Batch-Commit: 1\r\n\r\n"
+    for headers in (b"", b"NATS/1.0\r\nA: b\r\n\r\n", headers_of("id", None), committed):
+        fits = most - len(headers) - (4 if headers else 0)
+        answer = await bench.ask("s.a", bytes(fits + 1), headers)
+        code = answer.get("error", {}).get("err_code")
+        assert code == (None if storage == "memory" else 10176 if headers is committed else 10077)
+        stream.purge()
+        assert "error" not in await bench.ask("s.a", bytes(fits), headers.replace(b"id", b"ok"))
+        stream.purge()
+    stream.config.max_msg_size = 5
+    stream.apply_config(stream.config)
+    assert (await bench.ask("s.a", bytes(6)))["error"]["err_code"] == 10054
+    assert (await bench.ask("s.a", bytes(most + 1)))["error"]["err_code"] == (10077 if storage == "file" else 10054)
+    assert (await bench.ask("s.a", bytes(5)))["stream"] == "S"
     await bench.close()
 
 

@@ -75,7 +75,7 @@ class MessageDeleteRequest:
 
 @dataclass
 class MessageGetRequest:
-    """Body of STREAM.MSG.GET; the batch fields belong to direct gets and are refused here."""
+    """Body of STREAM.MSG.GET; some belong to direct gets: batches are refused here."""
 
     seq: int = json_field(UINT64)
     last_by_subj: str = json_field(TEXT)
@@ -148,10 +148,10 @@ def stream_info(js: JetStream, stream: Stream, *, state: dict[str, Any] | None =
 async def _create(js: JetStream, request: Request) -> dict[str, Any]:
     name = request.tokens[2]
     body = read_body(js, StreamConfigRequest, "StreamConfigRequest", request.body)
-    if "/" in name or "\\" in name:
-        raise api_error("stream_name_contains_path_separators")
     if body.config.name != name:
         raise api_error("stream_mismatch")
+    if "/" in name or "\\" in name:
+        raise api_error("stream_name_contains_path_separators")
     stream = await js.create_stream(body.config, pedantic=body.pedantic)
     return stream_info(js, stream) | {"did_create": True}
 
@@ -261,7 +261,7 @@ async def _message_get(js: JetStream, request: Request) -> dict[str, Any]:
     is_alone = asked.last_by_subj and asked.next_by_subj
     if not (starts or asked.next_by_subj) or starts > 1 or is_alone:
         raise api_error("bad_request")
-    if asked.batch or asked.max_bytes or asked.multi_last:
+    if (asked.batch or 0) > 0 or asked.max_bytes > 0:
         raise api_error("bad_request")
     stream = js.stream(request.tokens[3])
     seq, subject, headers, payload, time_ns = await _find_message(stream, asked)

@@ -143,7 +143,7 @@ class Arrival:
         if self._kept > limits.JS_ARCHIVE_STATES_BYTES:
             raise ArchiveError("the states of the consumers are too large")
         if member.consumer and not (valid_name(member.consumer) and len(member.consumer) <= limits.JS_NAME_BYTES):
-            raise ArchiveError("unexpected content")
+            raise documents.ForeignContentError
 
     async def _data(self, data: memoryview, turn: Turn) -> None:
         if self._member is None:

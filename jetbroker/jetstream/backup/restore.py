@@ -14,6 +14,8 @@ from jetbroker.forms.gojson import dumps
 from jetbroker.forms.gotext import format_time
 from jetbroker.forms.sizes import friendly_bytes
 from jetbroker.jetstream.account import JetStream
+from jetbroker.jetstream.backup.archive.blocks import ArchiveError
+from jetbroker.jetstream.backup.archive.documents import ForeignContentError
 from jetbroker.jetstream.backup.arrival import RESTORE_FAULTS, Arrival
 from jetbroker.jetstream.models.config import StreamConfig
 from jetbroker.jetstream.models.decode import Kind, Place, StructKind, json_field
@@ -48,7 +50,15 @@ class RestoreRequest:
 
 
 class _EndedError(Exception):
-    """The sender broke off, or does not do as agreed; the text says how."""
+    """The sender does not do as agreed; the text says how. `reply`: where it is still to be answered."""
+
+    def __init__(self, text: str, reply: bytes | None = None) -> None:
+        super().__init__(text)
+        self.reply = reply
+
+
+class _StalledError(Exception):
+    """The sender has broken off. As in nats-server, only the log says so."""
 
 
 def _weight(chunk: bytes) -> int:
@@ -119,9 +129,15 @@ class Restore:
                     await turn.rest()
             await self._arrival.complete()
             stream = await self._in_turn()
+        except _StalledError as stalled:
+            self._js.log.warn(str(stalled))
+            return
         except _EndedError as ended:
             self._js.log.warn(str(ended))
-            fault = StorageError(str(ended))
+            fault, reply = StorageError(str(ended)), ended.reply
+        except ForeignContentError as error:
+            fault = ArchiveError(f"{error} (account={self._js.account_name})")
+            self._js.log.error(f"Stream restore failed due to {fault}")
         except (*RESTORE_FAULTS, ApiError) as error:
             fault = error
         finally:
@@ -145,11 +161,11 @@ class Restore:
             async with asyncio.timeout(limits.JS_RESTORE_IDLE_SECONDS):
                 chunk, reply = await self._chunks.get()
         except TimeoutError:
-            raise _EndedError(f"restore for stream {self._who} is stalled") from None
+            raise _StalledError(f"restore for stream {self._who} is stalled") from None
         if reply is None:
             raise _EndedError(f"restore for stream {self._who} requires reply subject for each chunk")
         if self._waiting > limits.JS_RESTORE_WAITING_BYTES:
-            raise _EndedError(f"restore for stream {self._who} was sent more than it could take")
+            raise _EndedError(f"restore for stream {self._who} was sent more than it could take", reply)
         self._waiting -= _weight(chunk)
         return chunk, reply
 

@@ -28,6 +28,7 @@ class AccountUsage:
         self.streams = streams
         self.limits = limits
         self.server = server
+        self.credits: dict[str, object] = {}  # a Credit of each storage, see publish/room.pxd
 
     def consumer_count(self) -> int:
         """Consumers of all streams, those of mirrors and sources too."""

@@ -54,10 +54,18 @@ def sourcing_consumer_config(config: ConsumerConfig, stream: StreamConfig) -> Co
 
 
 def default_consumer_config(
-    config: ConsumerConfig, stream: StreamConfig, account: AccountLimits, *, pedantic: bool = False
+    config: ConsumerConfig,
+    stream: StreamConfig,
+    account: AccountLimits,
+    *,
+    pedantic: bool = False,
+    arriving: bool = False,
 ) -> ConsumerConfig:
-    """`config` with its defaults filled in. Raises ApiError where pedantic forbids to change a value."""
-    level = consumer_level(config)  # of what was asked for, as in nats-server
+    """`config` with its defaults filled in. Raises ApiError where pedantic forbids to change a value.
+
+    `arriving`: it comes with a stream from elsewhere, and says itself which API level it needs.
+    """
+    level = None if arriving else consumer_level(config)  # of what was asked for, as in nats-server
     config = dataclasses.replace(config)
     for name, lowest in _LOWEST:
         if getattr(config, name) < lowest:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from jetbroker.limits import MAX_PENDING_BYTES
+
 UNLIMITED = -1
 
 
@@ -49,9 +51,10 @@ class ServerLimits:
 class ServerReservations:
     """What all accounts of the server share. Sizes in bytes; -1: unlimited.
 
-    `max_payload`: of any message, also of one that grew here. `open_batches` and `staged_bytes`: atomic batches under
-    way and the memory their messages take. `open_fast_batches`: fast ones. `tell_exceeded` is called with a storage
-    ("file", "memory") for what is refused because that of the whole server is full.
+    `max_payload`: of any message, also of one that grew here. `max_pending`: of one answer to a direct get.
+    `open_batches` and `staged_bytes`: atomic batches under way and the memory their messages take. `open_fast_batches`:
+    fast ones. `tell_exceeded` is called with a storage ("file", "memory") for what is refused because that of the whole
+    server is full.
     """
 
     max_memory: int = UNLIMITED
@@ -60,6 +63,7 @@ class ServerReservations:
     reserved_storage: int = 0
     limits: ServerLimits = ServerLimits()
     max_payload: int = UNLIMITED
+    max_pending: int = MAX_PENDING_BYTES
     batches: BatchLimits = BatchLimits()
     open_batches: int = 0
     staged_bytes: int = 0

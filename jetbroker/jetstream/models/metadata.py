@@ -34,12 +34,17 @@ def required_level(metadata: Mapping[str, str]) -> str:
     return metadata.get(_REQUIRED_LEVEL, "")
 
 
-def stored_metadata(metadata: Mapping[str, str], level: int) -> dict[str, str]:
-    """What is kept: the client's keys without those the server owns, and the required level."""
+def stored_metadata(metadata: Mapping[str, str], level: int | None) -> dict[str, str]:
+    """What is kept: the client's keys without those the server owns, and the required level (None: what they say)."""
     own = (_SERVER_VERSION, _SERVER_LEVEL, HASH_CHAIN_HEAD)
     kept = {key: value for key, value in metadata.items() if key not in own}
-    kept[_REQUIRED_LEVEL] = str(level)
-    return kept
+    return kept if level is None else kept | {_REQUIRED_LEVEL: str(level)}
+
+
+def with_level_of(known: Mapping[str, str], metadata: Mapping[str, str]) -> dict[str, str]:
+    """`metadata` with the required level of what is known: whoever asks for the same again cannot say it."""
+    others = {key: value for key, value in metadata.items() if key != _REQUIRED_LEVEL}
+    return others | {key: value for key, value in known.items() if key == _REQUIRED_LEVEL}
 
 
 def shown_metadata(metadata: Mapping[str, str], version: str) -> dict[str, str]:

@@ -34,6 +34,8 @@ def check_origins(config: StreamConfig, find_stream: FindStream, *, pedantic: bo
     if config.mirror is not None:
         yield from _check_mirror(config, config.mirror)
         _check_local_mirror(config, config.mirror, find_stream, pedantic)
+    if config.sources and config.allow_msg_schedules:
+        raise api_error("source_with_msg_schedules")
     seen: set[str] = set()
     consumers: set[tuple[str, str]] = set()
     for source in config.sources:
@@ -70,6 +72,8 @@ def _check_mirror(config: StreamConfig, mirror: StreamSource) -> Steps[None]:
     ):
         if refused:
             raise api_error(error)
+    if config.subject_delete_marker_ttl:
+        raise _refuse("subject delete markers forbidden on mirrors")
     sources = [transform.src for transform in mirror.subject_transforms]
     for number, transform in enumerate(mirror.subject_transforms):
         in_source, fault = transform_fault(transform.src, transform.dest)

@@ -15,7 +15,7 @@ from jetbroker.jetstream.models.metadata import metadata_bytes, stored_metadata,
 from jetbroker.jetstream.models.names import valid_name, valid_stream_subject
 from jetbroker.jetstream.models.origin_config import FindStream, check_origins
 from jetbroker.jetstream.models.subject_index import PIECE, SubjectIndex, TooManySteps, any_collides
-from jetbroker.jetstream.models.transforms import transform_fault
+from jetbroker.jetstream.models.transforms import can_republish, transform_fault
 from jetbroker.turns import Steps
 from jetbroker.wire.subjects import collide, subset
 
@@ -43,40 +43,41 @@ def check_stream_config(
     *,
     pedantic: bool = False,
     creating: bool = True,
+    arriving: bool = False,
     find_stream: FindStream = lambda name: None,
 ) -> Steps[StreamConfig]:
     """`config` with its defaults filled in. Raises ApiError when it cannot be a stream's configuration.
 
-    `find_stream` gives the configurations of the account's streams.
+    `arriving`: it comes with a stream from elsewhere, and says itself which API level it needs. `find_stream` gives the
+    configurations of the account's streams.
     """
     config = dataclasses.replace(config)
     _check_texts(config)
+    _check_replicas(config)
     _default_limits(config, pedantic)
     if config.first_seq > limits.STREAM_SKIP_SEQUENCE:
         raise _refuse(f"first sequence can not be larger than {limits.STREAM_SKIP_SEQUENCE}")
-    _check_replicas(config)
     _check_times(config, account, pedantic)
     _check_policies(config, pedantic)
-    config.metadata = stored_metadata(config.metadata, stream_level(config))
+    config.metadata = stored_metadata(config.metadata, None if arriving else stream_level(config))
     if metadata_bytes(config.metadata) > limits.JS_METADATA_BYTES:
         raise _refuse(f"stream metadata exceeds maximum size of {limits.JS_METADATA_BYTES} bytes")
     yield from check_origins(config, find_stream, pedantic=pedantic)
     yield from _check_subjects(config)
+    _check_max_bytes(config, account)
     _check_transforms(config)
     yield from _check_republish(config, pedantic)
+    _check_placement(config)
     if creating and config.num_replicas > 1:
         raise api_error("stream_replicas_not_supported")
-    _check_max_bytes(config, account)
     return config
 
 
 def check_stream_update(old: StreamConfig, new: StreamConfig) -> None:
     """Refuse what an update may not change; `new` has been through check_stream_config. Seals `new` when asked."""
-    text = next((text for text, forbidden in _FORBIDDEN_CHANGES if forbidden(old, new)), "")
-    if text:
-        raise _refuse(text)
-    if new.mirror is not None and new.mirror != old.mirror:
-        raise api_error("stream_mirror_not_updatable")
+    for error, text, forbidden in _FORBIDDEN_CHANGES:
+        if forbidden(old, new):
+            raise api_error(error, err=text)
     if new.sealed:
         new.max_age = 0
         new.discard = "new"
@@ -84,26 +85,31 @@ def check_stream_update(old: StreamConfig, new: StreamConfig) -> None:
         new.allow_rollup_hdrs = False
 
 
+_INVALID = "stream_invalid_config"
 _CHANGE = "stream configuration update can not "
-_FORBIDDEN_CHANGES: tuple[tuple[str, Callable[[StreamConfig, StreamConfig], bool]], ...] = (
+_FORBIDDEN_CHANGES: tuple[tuple[str, str, Callable[[StreamConfig, StreamConfig], bool]], ...] = (
+    (_INVALID, _CHANGE + "change storage type", lambda old, new: old.storage != new.storage),
     (
+        _INVALID,
         _CHANGE + "change retention policy to/from workqueue",
         lambda old, new: old.retention != new.retention and "workqueue" in (old.retention, new.retention),
     ),
-    (_CHANGE + "change storage type", lambda old, new: old.storage != new.storage),
-    (_CHANGE + "unseal a sealed stream", lambda old, new: old.sealed and not new.sealed),
-    (_CHANGE + "cancel deny message deletes", lambda old, new: old.deny_delete and not new.deny_delete),
-    (_CHANGE + "cancel deny purge", lambda old, new: old.deny_purge and not new.deny_purge),
+    (_INVALID, _CHANGE + "unseal a sealed stream", lambda old, new: old.sealed and not new.sealed),
+    (_INVALID, _CHANGE + "cancel deny message deletes", lambda old, new: old.deny_delete and not new.deny_delete),
+    (_INVALID, _CHANGE + "cancel deny purge", lambda old, new: old.deny_purge and not new.deny_purge),
+    ("stream_mirror_not_updatable", "", lambda old, new: new.mirror is not None and new.mirror != old.mirror),
+    (_INVALID, "message TTL status can not be disabled", lambda old, new: old.allow_msg_ttl and not new.allow_msg_ttl),
     (
+        _INVALID,
         _CHANGE + "change message counter setting",
         lambda old, new: old.allow_msg_counter != new.allow_msg_counter,
     ),
-    (_CHANGE + "change persist mode", lambda old, new: old.persist_mode != new.persist_mode),
-    ("message TTL status can not be disabled", lambda old, new: old.allow_msg_ttl and not new.allow_msg_ttl),
     (
+        _INVALID,
         "message schedules can not be disabled",
         lambda old, new: old.allow_msg_schedules and not new.allow_msg_schedules,
     ),
+    (_INVALID, _CHANGE + "change persist mode", lambda old, new: old.persist_mode != new.persist_mode),
 )
 
 
@@ -183,11 +189,6 @@ def _check_policies(config: StreamConfig, pedantic: bool) -> None:
             raise _refuse("async persist mode is not supported on replicated streams")
         if config.allow_atomic:
             raise _refuse("async persist mode is not supported with atomic batch publish")
-    if config.placement is not None:
-        if config.placement.preferred:
-            raise _refuse("preferred server not permitted in placement")
-        if config.placement == Placement():
-            config.placement = None
 
 
 def _check_delete_markers(config: StreamConfig, pedantic: bool) -> None:
@@ -198,8 +199,6 @@ def _check_delete_markers(config: StreamConfig, pedantic: bool) -> None:
         raise _refuse("subject delete marker TTL must not be negative")
     if ttl < SECOND:
         raise _refuse("subject delete marker TTL must be at least 1 second")
-    if config.mirror is not None:
-        raise _refuse("subject delete markers forbidden on mirrors")
     if pedantic:
         if not config.allow_msg_ttl:
             raise _refuse("subject delete marker cannot be set if message TTLs are disabled")
@@ -226,10 +225,6 @@ def _check_counter(config: StreamConfig) -> None:
 def _check_schedules(config: StreamConfig, pedantic: bool) -> None:
     if not config.allow_msg_schedules:
         return
-    if config.mirror is not None:
-        raise api_error("mirror_with_msg_schedules")
-    if config.sources:
-        raise api_error("source_with_msg_schedules")
     if config.discard == "new":
         raise _refuse("message scheduling cannot use discard new")
     if pedantic and not config.allow_rollup_hdrs:
@@ -247,43 +242,62 @@ def _check_subjects(config: StreamConfig) -> Steps[None]:
         config.subjects = [config.name]
     if len(config.subjects) > limits.JS_SUBJECTS:
         raise _refuse("too many subjects")
+    fault, sound = "", len(config.subjects)
     for number, subject in enumerate(map(str.encode, config.subjects)):
         if number % PIECE == PIECE - 1:
             yield
-        if not valid_stream_subject(subject):
-            raise _refuse("invalid subject")
-        if not config.no_ack:
-            _check_reserved(subject)
-    yield from _check_mutual_overlap(config)
+        fault = _fault_of(subject, config.no_ack)
+        if fault:
+            sound = number
+            break
+    overlapping = yield from _first_overlap(config.subjects, sound)
+    if overlapping is not None:
+        raise _refuse('subject "{}" overlaps with "{}"'.format(*overlapping))
+    if fault:
+        raise _refuse(fault)
 
 
-def _check_reserved(subject: bytes) -> None:
+def _fault_of(subject: bytes, no_ack: bool) -> str:
+    if not valid_stream_subject(subject):
+        return "invalid subject"
+    if no_ack:
+        return ""
     if subject == b">":
-        raise _refuse("capturing all subjects requires no-ack to be true")
+        return "capturing all subjects requires no-ack to be true"
     if subject[:1] not in b"$*":
-        return
+        return ""
     is_api = any(collide(subject, space) for space in (b"$JS.>", b"$JSC.>", b"$NRG.>"))
     if is_api and not subset(subject, b"$JS.EVENT.>"):
-        raise _refuse("subjects that overlap with jetstream api require no-ack to be true")
+        return "subjects that overlap with jetstream api require no-ack to be true"
     if collide(subject, b"$SYS.>") and not subset(subject, b"$SYS.ACCOUNT.>"):
-        raise _refuse("subjects that overlap with system api require no-ack to be true")
+        return "subjects that overlap with system api require no-ack to be true"
+    return ""
 
 
-def _check_mutual_overlap(config: StreamConfig) -> Steps[None]:
-    """Refuse the first pair that overlaps; in bounded time, a configuration may list very many subjects."""
+def _first_overlap(subjects: list[str], sound: int) -> Steps[tuple[str, str] | None]:
+    """The first of `subjects[:sound]` that overlaps with one behind it, and the first of those.
+
+    In bounded time, a configuration may list very many subjects.
+    """
     index = SubjectIndex(limits.JS_OVERLAP_STEPS)
     positions: dict[str, int] = {}
+    first, pair = sound, None
     try:
-        for position, subject in enumerate(config.subjects):
+        for position, subject in enumerate(subjects):
+            if position >= sound and not valid_stream_subject(subject.encode()):
+                continue
             found = yield from index.overlapping(subject.encode())
-            if found:
-                first = min(found, key=positions.__getitem__)
-                raise _refuse(f'subject "{first}" overlaps with "{subject}"')
-            yield from index.add(subject, [subject])
-            positions[subject] = position
+            earliest = min(map(positions.__getitem__, found), default=first)
+            if earliest < first:
+                first, pair = earliest, (subjects[earliest], subject)
+            if position < first:  # what stands behind a pair makes none that comes before it
+                yield from index.add(subject, [subject])
+                positions[subject] = position
     except TooManySteps:
-        raise _refuse("too many subjects to compare") from None
+        if pair is None:
+            raise _refuse("too many subjects to compare") from None
     yield from index.clear()
+    return pair
 
 
 def _check_transforms(config: StreamConfig) -> None:
@@ -310,9 +324,17 @@ def _check_republish(config: StreamConfig, pedantic: bool) -> Steps[None]:
     destination = republish.dest.encode()
     if destination and (yield from any_collides(destination, config.subjects)):
         raise _refuse("stream configuration for republish destination forms a cycle")
-    if transform_fault(republish.src, republish.dest)[1]:
+    if not can_republish(republish.src, republish.dest):
         route = f"from '{republish.src}' to '{republish.dest}'"
         raise _refuse(f"stream configuration for republish with transform {route} not valid")
+
+
+def _check_placement(config: StreamConfig) -> None:
+    if config.placement is not None:
+        if config.placement.preferred:
+            raise _refuse("preferred server not permitted in placement")
+        if config.placement == Placement():
+            config.placement = None
 
 
 def _check_max_bytes(config: StreamConfig, account: AccountLimits) -> None:

@@ -2,7 +2,7 @@
 
 from jetbroker import limits
 from jetbroker.jetstream.models.names import valid_stream_subject
-from jetbroker.routing.placeholders import TransformError, check_mapping
+from jetbroker.routing.placeholders import TransformError, check_mapping, compile_steps
 
 
 def transform_fault(src: str, dest: str) -> tuple[bool, str]:
@@ -16,3 +16,16 @@ def transform_fault(src: str, dest: str) -> tuple[bool, str]:
     except TransformError as error:
         return False, str(error)
     return False, ""
+
+
+def can_republish(src: str, dest: str) -> bool:
+    """Is it a transform? What its results are is looked at before they are published."""
+    if not dest:
+        return True
+    if max(src.count("."), dest.count(".")) >= limits.JS_SUBJECT_TOKENS:
+        return False
+    try:
+        compile_steps(src.encode(), dest.encode(), False)
+    except TransformError:
+        return False
+    return True

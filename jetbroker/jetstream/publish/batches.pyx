@@ -135,6 +135,9 @@ cdef class AtomicBatches:
         if seq - ends_before > <uint64_t>self.server.batches.messages:
             self._abandon(batch, "large")
             return api_error("atomic_publish_too_large_batch", size=self.server.batches.messages)
+        if self.ingest.room.check_record(len(subject), len(headers), len(payload)) is not None:
+            self._abandon(batch, "incomplete")
+            return api_error("atomic_publish_incomplete_batch")
         if not ends_before:
             if batch.size + size > MAX_BATCH_BYTES or self.server.staged_bytes + size > MAX_STAGED_BYTES:
                 self._abandon(batch, "large")

@@ -17,7 +17,7 @@ from jetbroker.jetstream.publish.judge cimport (
 )
 from jetbroker.jetstream.publish.pub_acks cimport Answers
 from jetbroker.jetstream.publish.headers cimport (
-    PublishHeaders, Text, batch_reply, has_schedule_headers, scan_publish_headers, without_status,
+    PublishHeaders, Text, batch_reply, has_header, has_schedule_headers, scan_publish_headers, without_status,
 )
 from jetbroker.jetstream.publish.republish cimport Republisher
 from jetbroker.jetstream.publish.room cimport Evictions, Interest, Quota, Removal, Room, Uncommitted
@@ -185,7 +185,8 @@ cdef class Ingest(Receiver):
             self.answers.refused.append(DUPLICATE)
             return self.answers.ack(msg, asked.seq, True)
         if refusal is None:
-            refusal = self.room.check_size(msg.headers_len, msg.body_len - msg.headers_len)
+            refusal = self.room.check_size(
+                PyBytes_GET_SIZE(entry.state.subject), msg.headers_len, msg.body_len - msg.headers_len)
         return 0 if refusal is None else self.answers.refuse(msg, refusal)
 
     cdef SubjectEntry entry_of(self, RouteSlot slot, const Message* msg):
@@ -315,7 +316,7 @@ cdef class Ingest(Receiver):
         cdef uint64_t seq
         cdef uint64_t previous = entry.state.last if entry.state.count else 0
         cdef uint16_t flags = 0
-        cdef object refusal = self.room.check_size(headers_len, payload_len)
+        cdef object refusal = self.room.check_size(PyBytes_GET_SIZE(subject), headers_len, payload_len)
         try:
             if refusal is not None:
                 pass
@@ -367,6 +368,9 @@ cdef class Ingest(Receiver):
         self.uncommitted.accepted += headers_len + payload_len + PyBytes_GET_SIZE(entry.state.subject)
         if self.republisher is not None:
             self.republish(entry, seq, previous, headers, headers_len, payload, payload_len)
+        if self.schedules is not None and previous and not (
+                headers_len and has_header(headers, headers_len, b"Nats-Scheduler", 14)):
+            self.schedules.end(entry.state.subject, seq)
         if self.on_first_message is not None:
             self.on_first_message()
         return 0
@@ -377,7 +381,7 @@ cdef class Ingest(Receiver):
             if stored.ttl > 0:
                 self.ttls.add(stored.seq, expiry_ns(max(now_ns, self.log.last_time_ns), stored.ttl))
             if stored.flags & FLAG_SCHEDULE:
-                self.schedules.add(stored.seq, stored.headers, now_ns, stored.prepared)
+                self.schedules.add(stored.entry.state.subject, stored.seq, stored.headers, now_ns, stored.prepared)
         if stored.roll_up != ROLL_UP_NOTHING:
             self.roll_up(stored.entry.state, stored.roll_up == ROLL_UP_SUBJECT, stored.seq)
         return 0 if stored.ends is None else self.end_schedule(stored.ends, stored.seq)

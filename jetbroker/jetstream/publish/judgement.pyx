@@ -46,7 +46,9 @@ cdef class Judgement:
         cdef Judge judge = self.ingest.judge
         cdef bytes subject = asked.entry.state.subject
         cdef uint64_t size
-        cdef object refusal
+        cdef object refusal = self.ingest.room.check_record(len(subject), len(asked.headers), asked.payload_len)
+        if refusal is not None:
+            return refusal
         if len(asked.headers) > MAX_HEADER_BYTES:
             return api_error("stream_header_exceeds_maximum")
         refusal = (judge.features(asked) or self._judge_ttl(asked) or self._judge_id(asked, now)
@@ -85,7 +87,7 @@ cdef class Judgement:
         cdef object refusal = self.ingest.judge.counter(asked, self.totals)
         if refusal is not None or not self.ingest.judge.counts:
             return refusal
-        return self.ingest.room.check_size(len(asked.headers), asked.payload_len)
+        return self.ingest.room.check_size(len(asked.entry.state.subject), len(asked.headers), asked.payload_len)
 
     cdef object _judge_expectations(self, Candidate asked):
         cdef Text last_sequence = asked.found.expected_last_sequence

@@ -65,6 +65,8 @@ cdef class Room:
     cdef int64_t max_bytes
     cdef int64_t max_per_subject
     cdef int64_t max_msg_size          # -1: unlimited
+    cdef int64_t surely_fits           # no message of so many bytes is too large
+    cdef uint64_t max_record           # what a message may add to the stream's bytes
     cdef uint32_t message_cost         # how a stored message counts against max_bytes beside its own bytes
     cdef uint32_t headers_cost         # and one with headers
     cdef bint is_limited               # by any of the first three
@@ -75,7 +77,9 @@ cdef class Room:
     # What a message adds to the stream's bytes.
     cdef uint64_t cost(self, Py_ssize_t subject_len, Py_ssize_t headers_len, Py_ssize_t payload_len) noexcept
     # ApiError of a message that is too large, None: it is not.
-    cdef object check_size(self, Py_ssize_t headers_len, Py_ssize_t payload_len)
+    cdef object check_size(self, Py_ssize_t subject_len, Py_ssize_t headers_len, Py_ssize_t payload_len)
+    # The same, but whatever the stream's configuration says.
+    cdef object check_record(self, Py_ssize_t subject_len, Py_ssize_t headers_len, Py_ssize_t payload_len)
     # Discard new: None when there is room for `size` bytes on top of `messages` and `size_before` of the same batch,
     # `of_subject` of them of this subject. A message that comes alone finds room in its own full subject.
     cdef object find(self, SubjectEntry entry, uint64_t size, bint rolls_up, bint alone, uint64_t messages=*,
@@ -90,6 +94,11 @@ cdef class Room:
     cdef int _trim_subject(self, SubjectState state) except -1
 
 
+cdef class Credit:
+    """Bytes that surely fit into an account's storage: asked for in portions, as asking costs a walk."""
+    cdef int64_t left
+
+
 cdef class Quota:
     """The room in the account and on the server."""
     cdef object usage                  # AccountUsage
@@ -97,7 +106,7 @@ cdef class Quota:
     cdef StoreTotals totals            # of all streams of this storage
     cdef int64_t server_bytes          # their limit, -1: none
     cdef int64_t account_bytes         # the account's limit, -1: none
-    cdef int64_t account_credit        # bytes that surely fit: asked for in portions, as asking costs a walk
+    cdef Credit credit                 # of all the account's streams of this storage
 
     # Take the limits over: they have changed.
     cdef int follow(self) except -1

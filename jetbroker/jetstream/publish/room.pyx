@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The room a stream has (see room.pxd)."""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport UINT64_MAX, int64_t, uint64_t
 from libc.string cimport memmove
 
 from jetbroker.clock cimport monotonic_ns
@@ -19,10 +19,11 @@ from jetbroker.jetstream.models.errors import api_error
 from jetbroker.store.log.slices import beyond_newest, next_piece
 
 cdef Py_ssize_t MAX_HEADER_BYTES = limits.JS_HEADER_BYTES
+cdef uint64_t MAX_RECORD_BYTES = limits.JS_RECORD_BYTES
 cdef uint64_t MAX_UNCOMMITTED_BYTES = limits.JS_UNCOMMITTED_BYTES
 # What one publish evicts; the rest is removed in turns.
 cdef uint64_t EVICTED_AT_ONCE = limits.JS_EVICTED_AT_ONCE
-# Bytes a stream may store before it looks at its account's usage again: by so much a limit may be overrun per stream.
+# Bytes an account may store before its usage is looked at again: by so much what is not published may overrun a limit.
 cdef int64_t MAX_ACCOUNT_CREDIT = 64 * 1024
 cdef uint64_t SLOTS_AT_ONCE = 65_536     # of a log that is walked over before anybody is served
 cdef Py_ssize_t PAIR = 2 * sizeof(uint64_t)
@@ -204,6 +205,7 @@ cdef class Room:
         self.log = log
         self.removal = removal
         self.max_msg_size = -1
+        self.max_record = UINT64_MAX
 
     cdef int configure(self, object config) except -1:
         in_memory = config.storage == "memory"
@@ -212,6 +214,9 @@ cdef class Room:
         self.max_per_subject = max(config.max_msgs_per_subject, 0)
         self.is_limited = self.max_msgs > 0 or self.max_bytes > 0 or self.max_per_subject > 0
         self.max_msg_size = config.max_msg_size if config.max_msg_size > 0 else -1
+        self.max_record = UINT64_MAX if in_memory else MAX_RECORD_BYTES
+        # half of a record: neither subject nor headers need to be looked at
+        self.surely_fits = min(MAX_RECORD_BYTES // 2, <uint64_t>self.max_msg_size)
         self.message_cost = 16 if in_memory else 30
         self.headers_cost = 0 if in_memory else 4
         self.discard_new = config.discard == "new"
@@ -223,11 +228,21 @@ cdef class Room:
     cdef uint64_t cost(self, Py_ssize_t subject_len, Py_ssize_t headers_len, Py_ssize_t payload_len) noexcept:
         return self.message_cost + subject_len + headers_len + payload_len + (self.headers_cost if headers_len else 0)
 
-    cdef object check_size(self, Py_ssize_t headers_len, Py_ssize_t payload_len):
-        if self.max_msg_size >= 0 and headers_len + payload_len > self.max_msg_size:
-            return api_error("stream_message_exceeds_maximum")
+    cdef object check_size(self, Py_ssize_t subject_len, Py_ssize_t headers_len, Py_ssize_t payload_len):
+        cdef object refusal
+        if headers_len + payload_len > self.surely_fits:
+            refusal = self.check_record(subject_len, headers_len, payload_len)
+            if refusal is not None:
+                return refusal
+            if 0 <= self.max_msg_size < headers_len + payload_len:
+                return api_error("stream_message_exceeds_maximum")
         if headers_len > MAX_HEADER_BYTES:
             return api_error("stream_header_exceeds_maximum")
+        return None
+
+    cdef object check_record(self, Py_ssize_t subject_len, Py_ssize_t headers_len, Py_ssize_t payload_len):
+        if self.cost(subject_len, headers_len, payload_len) > self.max_record:
+            return api_error("stream_store_failed", err="message too large")
         return None
 
     cdef object find(self, SubjectEntry entry, uint64_t size, bint rolls_up, bint alone, uint64_t messages=0,
@@ -329,6 +344,10 @@ cdef class Room:
                                           or 0 < max_bytes < <int64_t>self.log.bytes)
 
 
+cdef class Credit:
+    """None, to begin with."""
+
+
 cdef class Quota:
     """Of one storage. `usage`: the account's."""
 
@@ -336,11 +355,12 @@ cdef class Quota:
         self.usage = usage
         self.storage = storage
         self.totals = totals
+        self.credit = usage.credits.setdefault(storage, Credit())
         self.follow()
 
     cdef int follow(self) except -1:
         self.account_bytes, self.server_bytes = self.usage.limits_of(self.storage)
-        self.account_credit = 0
+        self.credit.left = 0
         return 0
 
     cdef object server_refusal(self):
@@ -356,12 +376,12 @@ cdef class Quota:
         cdef int64_t room
         if self.account_bytes < 0:
             return True
-        if <int64_t>size > self.account_credit:
+        if <int64_t>size > self.credit.left:
             room = self.account_bytes - <int64_t>self.usage.used_bytes(self.storage)
             if <int64_t>size > room:
                 return False
-            self.account_credit = max(<int64_t>size, min(room // (len(self.usage.streams) + 1), MAX_ACCOUNT_CREDIT))
-        self.account_credit -= size
+            self.credit.left = max(<int64_t>size, min(room, MAX_ACCOUNT_CREDIT))
+        self.credit.left -= size
         return True
 
 

@@ -6,6 +6,7 @@ each has fired last is not stored: the last message it has made says so, and whe
 stored anything later.
 """
 import heapq
+from collections import deque
 from functools import partial
 
 from libc.stdint cimport int64_t, uint64_t
@@ -66,11 +67,13 @@ cdef class Schedules(Worker):
     cdef readonly object rules         # of the stream's configuration
     cdef bint running
     cdef WallTimer timer
-    cdef dict due                      # sequence of the schedule -> when, ns
-    cdef list heap                     # (when, sequence); valid when `due` says the same
+    cdef dict due                      # subject -> (when its schedule is due, ns; sequence of the schedule)
+    cdef list heap                     # (when, sequence, subject); valid when `due` says the same
     cdef dict judged                   # sequence of the schedule -> up to where nothing has taken its place
     cdef Py_ssize_t void               # schedules that were found void
-    cdef list unconfirmed              # (sequence of the message made, of its schedule, when) not committed yet
+    # (sequence of a message that a schedule has made or that has ended it, its subject, when it was due before that and
+    # its sequence), for messages that are not committed yet
+    cdef object unconfirmed
     cdef FlaggedWalk unread            # schedules stored before the start and not found yet; None: there are none
     cdef int64_t retry_ns              # a read was refused: the log is not read on before
     cdef int64_t stored_before_ns      # time of the last message at the start
@@ -84,7 +87,7 @@ cdef class Schedules(Worker):
         self.due = {}
         self.heap = []
         self.judged = {}
-        self.unconfirmed = []
+        self.unconfirmed = deque()
 
     def __len__(self) -> int:
         return len(self.due)
@@ -115,7 +118,7 @@ cdef class Schedules(Worker):
         """The stream is deleted: the timer, which is stopped, refers to nothing of it."""
         self.timer.task = <TickTask?>REST
 
-    def add(self, uint64_t seq, bytes headers not None, int64_t now, prepared) -> None:
+    def add(self, bytes subject not None, uint64_t seq, bytes headers not None, int64_t now, prepared) -> None:
         """Message seq, just stored, is a schedule; `prepared`: what `prepare` has said of its headers, or None."""
         try:
             if prepared is not None and prepared.rules is self.rules:
@@ -124,28 +127,38 @@ cdef class Schedules(Worker):
                 pattern, _ = read_pattern(headers)
                 when = pattern.first(now) if pattern is not None else None
             if when is not None:
-                self._put(seq, when)
+                self._put(subject, seq, when)
         except Exception as error:
             self._make_void(seq, error)
         self._watch()
 
+    def end(self, bytes subject not None, uint64_t seq) -> None:
+        """Message seq, just stored, takes the place of the schedule on its subject, whatever becomes of it later."""
+        entry = self.due.pop(subject, None)
+        if entry is not None:
+            when, schedule = entry
+            self._note(seq, subject, when, schedule)
+
+    cdef int _note(self, uint64_t seq, bytes subject, object when, uint64_t schedule) except -1:
+        """Message seq is not committed: without it, the schedule is due as before."""
+        while self.unconfirmed and self.unconfirmed[0][0] <= self.log.committed:
+            self.unconfirmed.popleft()
+        self.unconfirmed.append((seq, subject, when, schedule))
+        return 0
+
     def look_again(self, uint64_t first_lost, list restored not None) -> None:
         """A write has failed: sequences from first_lost on are given out again, removals of `restored` were undone."""
-        for seq in [seq for seq in self.due if seq >= first_lost]:
-            del self.due[seq]
+        self.due = {subject: entry for subject, entry in self.due.items() if entry[1] < first_lost}
         self.stored_before_ns = wall_clock_ns()
         self.judged.clear()
-        unconfirmed = self.unconfirmed
-        self.unconfirmed = []
-        for made, seq, when in unconfirmed:
-            if made >= first_lost:
-                if seq < first_lost:
-                    self._put(seq, when)   # what it made is gone
-            else:
-                self.unconfirmed.append((made, seq, when))
+        for by, subject, when, seq in reversed(self.unconfirmed):
+            if by >= first_lost > seq:
+                self._put(subject, seq, when)
+        self.unconfirmed = deque([entry for entry in self.unconfirmed if entry[0] < first_lost])
+        known = {seq for _, seq in self.due.values()}
         try:
             for seq in restored:
-                if seq not in self.due:
+                if seq not in known:
                     self._restore(seq)
         except StorageError as error:
             self.unread = FlaggedWalk(self.log, FLAG_SCHEDULE)  # they are found again when they can be read
@@ -154,7 +167,6 @@ cdef class Schedules(Worker):
 
     cdef int _make_void(self, uint64_t seq, object why) except -1:
         """It never fires. The log tells of the first one of a stream."""
-        self.due.pop(seq, None)
         self.void += 1
         if self.void == 1:
             self._warn(f"the schedule at sequence {seq} is void: {why!r}")
@@ -167,14 +179,20 @@ cdef class Schedules(Worker):
 
     # --- the heap ---
 
-    cdef int _put(self, uint64_t seq, object when) except -1:
+    cdef int _put(self, bytes subject, uint64_t seq, object when) except -1:
         if len(self.heap) > 2 * <Py_ssize_t>self.log.messages + SPARE_ENTRIES:
-            self.due = {kept: at for kept, at in self.due.items() if is_stored(self.log, kept)}
-            self.heap = [(at, kept) for kept, at in self.due.items()]
+            self.due = {kept: entry for kept, entry in self.due.items() if is_stored(self.log, entry[1])}
+            self.heap = [(*entry, kept) for kept, entry in self.due.items()]
             heapq.heapify(self.heap)
-        self.due[seq] = when
-        heapq.heappush(self.heap, (when, seq))
+        if self._known(subject) <= seq:
+            self.due[subject] = (when, seq)
+            heapq.heappush(self.heap, (when, seq, subject))
         return 0
+
+    cdef uint64_t _known(self, bytes subject) except? 0:
+        """The sequence of the schedule that waits on this subject, 0: none is known."""
+        entry = self.due.get(subject)
+        return 0 if entry is None else entry[1]
 
     cdef int _watch(self) except -1:
         """Have the timer run for what is due next."""
@@ -200,15 +218,14 @@ cdef class Schedules(Worker):
         cdef StreamConsumer consumer
         cdef uint64_t last_seq = self.log.last_seq
         cdef int64_t now = wall_clock_ns()
-        self.unconfirmed = [entry for entry in self.unconfirmed if entry[0] > self.log.committed]
         while self.heap and self.heap[0][0] <= now and monotonic_ns() < until_ns:
-            when, seq = heapq.heappop(self.heap)
-            if self.due.get(seq) == when:
-                del self.due[seq]
+            when, seq, subject = heapq.heappop(self.heap)
+            if self.due.get(subject) == (when, seq):
+                del self.due[subject]
                 try:
-                    self._fire(seq, when, now)
+                    self._fire(subject, seq, when, now)
                 except StorageError:
-                    self._put(seq, now + REFUSED_NS)
+                    self._put(subject, seq, now + REFUSED_NS)
                 except Exception as error:
                     self._make_void(seq, error)
         if self.log.last_seq != last_seq:
@@ -218,18 +235,17 @@ cdef class Schedules(Worker):
 
     # --- firing ---
 
-    cdef int _fire(self, uint64_t seq, object when, object now) except -1:
+    cdef int _fire(self, bytes subject, uint64_t seq, object when, object now) except -1:
         """Store what the schedule makes."""
         cdef StoredMessage stored
         cdef uint64_t made
         if self.log.read(seq, &stored) != READ_OK or not stored.headers_len:
             return 0
-        subject = stored.subject[:stored.subject_len]
         schedule = block = stored.headers[:stored.headers_len]
         payload = stored.payload[:stored.payload_len]
         standing = self._standing(seq, subject)
         if standing != STANDS:
-            return self._put(seq, when) if standing == UNKNOWN else 0
+            return self._put(subject, seq, when) if standing == UNKNOWN else 0
         pattern, fault = read_pattern(schedule)
         target = header_text(schedule, b"Nats-Schedule-Target")
         if pattern is None or not target:
@@ -237,7 +253,7 @@ cdef class Schedules(Worker):
         if pattern.repeats and when <= stored.time_ns:
             # it was prepared before that time, and stored after it
             when = pattern.first(stored.time_ns)
-            return self._put(seq, when) if when is not None else 0
+            return self._put(subject, seq, when) if when is not None else 0
         following = pattern.following(when, now)
         source = header_text(schedule, b"Nats-Schedule-Source")
         if source:
@@ -248,11 +264,11 @@ cdef class Schedules(Worker):
         text = pattern.text(following) if following is not None else ""
         made = self.ingest.store_generated(target, generated_block(block, schedule, subject, text), payload)
         if made:
-            self.unconfirmed.append((made, seq, when))
+            self._note(made, subject, when, seq)
             if following is not None:
-                self._put(seq, following)
+                self._put(subject, seq, following)
         else:
-            self._put(seq, now + (SECOND_NS if self.log.failed is not None else REFUSED_NS))
+            self._put(subject, seq, now + (SECOND_NS if self.log.failed is not None else REFUSED_NS))
         return 0
 
     cdef Standing _standing(self, uint64_t seq, bytes subject) except *:
@@ -291,7 +307,8 @@ cdef class Schedules(Worker):
             left = SLOTS_AT_ONCE
             at = self.unread.start
             try:
-                if self.unread.find(&left, &message) and message.seq not in self.due:
+                if self.unread.find(&left, &message) and (
+                        self._known(message.subject[:message.subject_len]) < message.seq):
                     at = message.seq
                     self._restore(at)
             except StorageError as error:
@@ -348,7 +365,7 @@ cdef class Schedules(Worker):
                 if when is not None and when <= self.stored_before_ns:
                     when = pattern.first(self.stored_before_ns)
         if when is not None:
-            self._put(seq, when)
+            self._put(subject, seq, when)
 
     cdef object _told_by_target(self, bytes subject, bytes target, uint64_t seq):
         """What the last message says that this schedule has made: PURGE or a time in ns; None: it is not there."""

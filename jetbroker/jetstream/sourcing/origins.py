@@ -328,7 +328,7 @@ class Origin:
         if self._direct or not self.stream.config.mirror_direct or self.name or not valid_name(self.source.name):
             return
         host = self.host
-        gets = DirectGet(host.router, host.tick, self.stream.log, self.stream.name, self.source.name)
+        gets = self.stream.direct_gets(self.source.name)
         prefix = f"$JS.API.DIRECT.GET.{self.source.name}".encode()
         self._direct = [host.router.subscribe(gets, target, DIRECT_QUEUE) for target in (prefix, prefix + b".>")]
         self._direct_gets = gets

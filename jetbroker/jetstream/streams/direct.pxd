@@ -22,7 +22,7 @@ cdef class DirectRequest:
     cdef readonly object up_to_time_ns
     cdef readonly bint no_hdr
 
-    # Is there anything in it beside no_hdr?
+    # Does it ask for certain messages?
     cdef bint asks(self) noexcept
 
 
@@ -74,6 +74,7 @@ cdef class DirectGet(Receiver):
     cdef Router router
     cdef SegmentedLog log
     cdef bytes name
+    cdef object server                 # ServerReservations
     cdef Py_ssize_t prefix_len         # of "$JS.API.DIRECT.GET.<stream>"
     cdef dict clients                  # cid -> deque[DirectJob]
     cdef object in_turn                # deque of the keys of `clients`

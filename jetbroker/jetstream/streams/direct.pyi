@@ -1,5 +1,6 @@
 from typing import Any
 
+from jetbroker.jetstream.models.contracts import ServerReservations
 from jetbroker.routing.router import Router
 from jetbroker.routing.subscription import Receiver
 from jetbroker.tick import Tick
@@ -31,5 +32,7 @@ class DirectRequest:
     def no_hdr(self) -> bool: ...
 
 class DirectGet(Receiver):
-    def __init__(self, router: Router, tick: Tick, log: Any, name: str, origin: str = "") -> None: ...
+    def __init__(
+        self, router: Router, tick: Tick, log: Any, name: str, server: ServerReservations, origin: str = ""
+    ) -> None: ...
     def forget(self) -> None: ...

@@ -54,7 +54,7 @@ cdef class DirectRequest:
     """Asks for nothing yet."""
 
     cdef bint asks(self) noexcept:
-        return (self.seq != 0 or self.batch != 0 or self.max_bytes != 0 or self.up_to_seq != 0
+        return (self.seq != 0 or self.batch != 0 or self.up_to_seq != 0
                 or self.last_by_subject is not None or self.next_by_subject is not None
                 or self.start_time_ns is not None or self.up_to_time_ns is not None or self.multi_last is not None)
 
@@ -158,7 +158,6 @@ cdef object _time(object value):
         raise DirectError(MALFORMED) from None
 
 
-cdef int64_t DEFAULT_MAX_BYTES = limits.MAX_PENDING_BYTES
 cdef int64_t BYTES_PER_TICK = limits.JS_DIRECT_BYTES_PER_TICK
 cdef int64_t MAX_WAITING = limits.JS_DIRECT_REQUESTS
 cdef int64_t MAX_WAITING_BYTES = limits.JS_DIRECT_REQUEST_BYTES
@@ -188,11 +187,12 @@ cdef class DirectGet(Receiver):
     """The receiver behind a stream's `$JS.API.DIRECT.GET` subscriptions; those of `origin` when it is a mirror of that."""
 
     def __init__(self, Router router not None, Tick tick not None, SegmentedLog log not None, str name not None,
-                 str origin="") -> None:
+                 object server not None, str origin="") -> None:
         self.router = router
         self.tick = tick
         self.log = log
         self.name = name.encode()
+        self.server = server
         self.prefix_len = len(PREFIX) + len(origin.encode() or self.name)
         self.clients = {}
         self.in_turn = deque()
@@ -322,7 +322,8 @@ cdef class DirectGet(Receiver):
         cdef uint64_t seq
         job.bare = request.no_hdr
         job.wanted = job.left = request.batch
-        job.bytes_left = request.max_bytes if request.max_bytes > 0 else DEFAULT_MAX_BYTES
+        if request.batch or request.multi_last is not None:
+            job.bytes_left = request.max_bytes or self.server.max_pending
         if request.multi_last is not None:
             job.next_seq = request.seq
             job.up_to = request.up_to_seq

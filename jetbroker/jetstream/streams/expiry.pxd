@@ -18,6 +18,7 @@ cdef class Expiry(TickTask):
     cdef WallTimer timer
     cdef int64_t max_age_ns
     cdef bint allow_ttl
+    cdef bint singly                   # messages may say that max_age is not for them: sourced ones, too
     cdef int64_t marker_seconds        # 0: no delete markers
     cdef bytes marker_headers
     cdef uint64_t age_cursor           # what is stored below is exempt from max_age

@@ -41,6 +41,7 @@ cdef class Expiry(TickTask):
     cdef int configure(self, object config) except -1:
         self.max_age_ns = config.max_age
         self.allow_ttl = config.allow_msg_ttl
+        self.singly = self.allow_ttl or config.mirror is not None or bool(config.sources)
         self.marker_seconds = config.subject_delete_marker_ttl // SECOND_NS if not config.sealed else 0
         self.age_cursor = 0
         if self.marker_seconds:
@@ -87,7 +88,7 @@ cdef class Expiry(TickTask):
         if self.retry_ns and self.unread is not None:
             return self.retry_ns       # the log has to be read on
         if self.max_age_ns > 0:
-            if not self.allow_ttl:
+            if not self.singly:
                 aged = self.log.time_of(self.log.first_seq) if self.log.messages else 0
             else:
                 result = self.log.next_message(None, self.age_cursor, self.log.last_seq, &message)
@@ -196,7 +197,7 @@ cdef class Expiry(TickTask):
         """What is older than max_age."""
         cdef uint64_t keep_from
         cdef int64_t until = monotonic_ns() + WORK_NS
-        if self.allow_ttl:
+        if self.singly:
             return self._expire_aged_singly(now)
         keep_from = self.log.seq_at_time(now - self.max_age_ns + 1)
         while self.log.messages and self.log.first_seq < keep_from and monotonic_ns() < until:

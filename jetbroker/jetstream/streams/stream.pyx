@@ -77,7 +77,7 @@ cdef class Stream(LogObserver):
         self.ingest = Ingest(host, usage, log, config, Schedules, AtomicBatches)
         self.ingest.fast_batches = FastBatches(self.ingest)
         self.expiry = Expiry(self.ingest)
-        self.direct = DirectGet(self.router, self.tick, log, self.name)
+        self.direct = self.direct_gets("")
         self.sweep = RetentionSweep()
         self._take(config, own_subjects or subject_filter(patterns_of(config)))
         log.observer = self
@@ -86,6 +86,10 @@ cdef class Stream(LogObserver):
         """Bytes of the largest message that it is to take: of its own limit, else of the server's."""
         sizes = self.config.max_msg_size, self.ingest.judge.server.max_payload, limits.MAX_PAYLOAD_BYTES
         return next(size for size in sizes if size > 0)
+
+    def direct_gets(self, str origin not None) -> DirectGet:
+        """The receiver of its direct gets, or, where it mirrors `origin`, of that one's."""
+        return DirectGet(self.router, self.tick, self.log, self.name, self.ingest.judge.server, origin)
 
     # --- life ---
 

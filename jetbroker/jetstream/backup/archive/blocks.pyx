@@ -47,7 +47,7 @@ cdef uint32_t HAS_HEADERS = 0x80000000
 cdef uint64_t ERASED = <uint64_t>1 << 63
 cdef uint64_t TOMBSTONE = <uint64_t>1 << 62
 cdef Py_ssize_t BLOCK_BYTES = limits.JS_ARCHIVE_BLOCK_BYTES
-cdef uint32_t RECORD_BYTES = limits.JS_ARCHIVE_RECORD_BYTES
+cdef uint32_t RECORD_BYTES = limits.JS_RECORD_BYTES
 cdef Py_ssize_t GAPS = limits.JS_ARCHIVE_GAPS
 cdef uint64_t EMPTY_SLOTS = limits.STREAM_EMPTY_SLOTS
 

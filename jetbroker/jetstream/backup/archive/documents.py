@@ -23,6 +23,13 @@ _CONSUMERS = "obs"
 _BLOCK = ".blk"
 
 
+class ForeignContentError(ArchiveError):
+    """There is something in the archive that none of a stream has."""
+
+    def __init__(self) -> None:
+        super().__init__("unexpected content")
+
+
 class Member(NamedTuple):
     """What a file in an archive is: a block of messages, or a document of the stream (`consumer` "") or a consumer."""
 
@@ -46,7 +53,7 @@ def member_of(name: str) -> Member | None:
     path = posixpath.normpath(name)
     parts = path.split("/")
     if path.startswith("/") or parts[0] == ".." or "\0" in path:
-        raise ArchiveError("unexpected content")
+        raise ForeignContentError
     if parts in ([META], [SUM], [ERRORS]):
         return Member(None, "", parts[0])
     if parts == [_MESSAGES, INDEX]:

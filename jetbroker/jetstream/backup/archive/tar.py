@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from jetbroker import limits
 from jetbroker.jetstream.backup.archive.blocks import ArchiveError
+from jetbroker.jetstream.backup.archive.documents import ForeignContentError
 
 BLOCK = tarfile.BLOCKSIZE
 END = bytes(2 * BLOCK)
@@ -115,7 +116,7 @@ class TarReader:
             self._wanted = info.size + -info.size % BLOCK
             return
         if info.type not in _PLAIN:
-            raise ArchiveError("unexpected content")
+            raise ForeignContentError
         yield from self._begun(info)
 
     def _begun(self, info: tarfile.TarInfo) -> Iterator[Begin | End]:
