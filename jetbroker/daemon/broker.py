@@ -175,7 +175,6 @@ class Broker:
             self.info,
             self.log,
             self._links_changed,
-            self.listeners.websocket_urls,
         )
         if self.options.leafnodes.port:
             self.listeners.links = self.leafnodes.hub.accept_websocket

@@ -53,7 +53,7 @@ class Hub:
         self._server = await loop.create_server(self._accept, sock=sock, backlog=limits.LISTEN_BACKLOG)
         block.port = self.port = int(sock.getsockname()[1])
         self.log.info(f"Listening for leafnode connections on {joined(host, self.port)}")
-        address = self.greeting.listens(self.port)
+        address = self.greeting.listens(self.port, self.log)
         if block.advertise:
             self.log.info(f"Advertise address for leafnode is set to {address}")
         blocks = [block.tls, *(remote.tls for remote in block.remotes)]

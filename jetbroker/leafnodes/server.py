@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 class Leafnodes:
     """Made when a configuration has leafnodes.
 
-    `changed` is called when links came or went; `websocket_urls` gives host:port of the open WebSocket
-    port, if there is one.
+    `changed` is called when links came or went.
     """
 
     def __init__(
@@ -42,11 +41,10 @@ class Leafnodes:
         info: ServerInfo,
         log: Logger,
         changed: Callable[[], None],
-        websocket_urls: Callable[[], list[str]],
     ) -> None:
         self.options = options
         self.log = log
-        self.greeting = Greeting(options, info, websocket_urls)
+        self.greeting = Greeting(options, info)
         self.leafs = Leafs(options, tick, accounts, self.greeting, clients.next_cid, log, changed)
         self.shared = Shared(tick, self.leafs, clients.shared.turn)
         self.leafs.shared = self.shared
