@@ -176,6 +176,8 @@ class Broker:
             self.log,
             self._links_changed,
         )
+        if self.resolver is not None:
+            self.leafnodes.leafs.read_in = self.resolver.find
         if self.options.leafnodes.port:
             self.listeners.links = self.leafnodes.hub.accept_websocket
         await self.leafnodes.start()

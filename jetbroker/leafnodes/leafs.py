@@ -26,7 +26,7 @@ from jetbroker.connections.halves import Shared
 from jetbroker.connections.tls_queue import TlsQueue
 from jetbroker.connections.trace import tracer_of
 from jetbroker.connections.unauthenticated import Unauthenticated
-from jetbroker.errors import LoginRefused, ProtocolError
+from jetbroker.errors import ConfigError, LoginRefused, ProtocolError
 from jetbroker.forms.gotext import quoted
 from jetbroker.leafnodes import rules
 from jetbroker.leafnodes.greeting import Greeting
@@ -98,6 +98,7 @@ class Leafs:
         self.closed = ClosedConnections(0)
         self.closed_traffic: dict[str, Traffic] = {}  # of links that are gone, by account
         self.witness = Witness()
+        self.read_in: Callable[[str], object] | None = None  # accounts of operator mode; it raises ConfigError
         self._tick = tick
         self._loop = tick.loop
         self._next_cid = next_cid
@@ -139,6 +140,14 @@ class Leafs:
             account = link.remote.account
             if account is not None and self.accounts.get(account.name) is not account:
                 link.close("Missing Account")
+
+    def find_account(self, name: str) -> Account:
+        """An account by its name, though nobody may have used it yet. Raises ConfigError."""
+        if name not in self.accounts and self.read_in is not None:
+            self.read_in(name)
+        if name not in self.accounts:
+            raise ConfigError("account missing")
+        return self.accounts[name]
 
     def _follow_mappings(self, account: Account) -> None:
         """What is mapped is wanted by its first name, whoever listens behind that."""
