@@ -120,9 +120,10 @@ async def test_a_certificate_names_the_user(kinds: tuple[str, str], made: Certif
     tls += "verify_and_map: true }"
     known = made.ca.sign("edge", emails=["edge@example.com"], usage="client")
     login = 'authorization { users: [ {user: "other@example.com"}, {user: "edge@example.com", account: A} ] }'
-    url = "nats-leaf://127.0.0.1:{leaf_port}"
+    url = "nats-leaf://ann@127.0.0.1:{leaf_port}"
     with Pair(kinds, tmp_path, hub(tls, login), spoke(showing(made, known), url)) as pair:
         await talk(pair)
+        pair.hub.wait_for('[WRN] User "ann" found in connect proto, but user required from cert')
 
 
 # --- what goes wrong ---
