@@ -566,7 +566,12 @@ class Leafs:
         else:
             configured = peer.dialled.options
             found = rules.of_solicited(
-                peer.imports, peer.exports, configured.deny_imports, configured.deny_exports, peer.domains
+                peer.imports,
+                peer.exports,
+                configured.deny_imports,
+                configured.deny_exports,
+                peer.domains,
+                is_hub=configured.hub,
             )
         is_system = peer.account is not None and peer.account.is_system
         if peer.is_spoke or is_system:

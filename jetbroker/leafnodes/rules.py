@@ -77,14 +77,20 @@ def of_solicited(
     deny_imports: Iterable[str],
     deny_exports: Iterable[str],
     domains: Domains,
+    *,
+    is_hub: bool,
 ) -> Rules:
-    """On the side that dialled: what the other one's INFO allows, less what the remote's configuration denies."""
+    """On the side that dialled: what the other one's INFO allows, less what the remote's configuration denies.
+
+    A hub that dialled lets in no more than it sends, but for what JetStream keeps at home.
+    """
+    accepts = _with_denied(exports, deny_exports) if is_hub else None
     return Rules(
         _both(
             _with_denied(exports, (*deny_exports, *domains.both, *domains.outgoing)),
             _with_denied(imports, (*deny_imports, *domains.both)),
         ),
-        None,
+        None if accepts is None else Permissions(PermissionsOptions(publish=accepts)),
     )
 
 
