@@ -35,6 +35,11 @@ def reachable(host: str) -> str:
     return _REACHABLE.get(host, host)
 
 
+def is_any(host: str) -> bool:
+    """Does who listens there listen on all addresses?"""
+    return host in _ANY
+
+
 def is_host(host: str) -> bool:
     """Whether a resolver can be asked for it: none knows an empty label, or one of more than 63 bytes (RFC 1035)."""
     try:
@@ -66,7 +71,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     opened = _opened.pop((host, port), None)
     if opened is not None:
         return opened
-    if host in _ANY and socket.has_ipv6:
+    if is_any(host) and socket.has_ipv6:
         try:
             return _bound(socket.AF_INET6, ("::", port), both=True)
         except OSError as error:

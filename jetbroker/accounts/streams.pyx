@@ -120,6 +120,10 @@ cdef class LinkShadow(LinkReceiver):
         local.subject_len = PyBytes_GET_SIZE(shown)
         return (<LinkReceiver>self.shadow.original.receiver).send_traced(&local, subject, queues, trace)
 
+    cdef bint withholds(self, bytes queue, const char* subject, Py_ssize_t n) except -1:
+        cdef bytes local = self.shadow.local_subject(subject, n)
+        return self.link().withholds(queue, PyBytes_AS_STRING(local), PyBytes_GET_SIZE(local))
+
 
 def add_shadow(Router exporter not None, Subscription original not None, bytes subject not None,
                object stream, str importer not None) -> Shadow:

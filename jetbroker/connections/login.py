@@ -182,7 +182,7 @@ class Logins:
     def _room_for(self, client: ClientProtocol, login: Login) -> Account:
         """The account a client comes into. Raises ProtocolError when that has as many as it may."""
         account = self.accounts[login.account]
-        others = account.connections - (client.connected and client.account is account)
+        others = account.links + account.connections - (client.connected and client.account is account)
         if 0 <= self.options.limits_of(account.name).max_connections <= others:
             if not client.connected:
                 self._note(client, account, login, full=True)
@@ -341,7 +341,7 @@ class Logins:
             client.close("Client Closed")
         elif renewal is Renewal.REFUSED:
             self._end(client, verdict)
-        elif 0 <= self.options.limits_of(account.name).max_connections <= counts[name]:
+        elif 0 <= self.options.limits_of(account.name).max_connections <= account.links + counts[name]:
             client.fail(account_full())
         else:
             counts[name] += 1

@@ -359,7 +359,7 @@ _ALERTS = {
 _UNKNOWN_AUTHORITY = (2, 18, 19, 20, 21)  # OpenSSL's X509_V_ERR_*: there is no way to an authority
 _NOT_IN_TIME = (9, 10)
 _WRONG_PURPOSE = 26
-_WRONG_NAME = (62, 64)  # a host's, an address
+WRONG_NAME = (62, 64)  # a host's, an address
 
 
 def is_plain_http(error: Exception) -> bool:
@@ -396,7 +396,7 @@ def refusal_text(error: ssl.SSLCertVerificationError, connection: ssl.SSLObject,
     shown = _peer_certificates(connection)
     text, told = _verify_text(error), ""
     with contextlib.suppress(*UNREADABLE):  # OpenSSL reads more than `cryptography` does
-        if error.verify_code in _WRONG_NAME and shown:
+        if error.verify_code in WRONG_NAME and shown:
             text = _mismatch_text(_parsed(shown[0]), name)
         told = "; ".join(
             f"{subject_text(_parsed(der).subject)} SHA-256: {hashlib.sha256(der).hexdigest()}" for der in shown

@@ -33,7 +33,7 @@ class TokenClients:
         count = 0
         for client in self._of(now.name):
             most = logins.options.limits_of(client.account.name).max_connections
-            if 0 <= most <= count:
+            if 0 <= most <= client.account.links + count:
                 client.fail(account_full())
                 continue
             count += 1

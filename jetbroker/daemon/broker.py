@@ -175,8 +175,9 @@ class Broker:
             self.info,
             self.log,
             self._links_changed,
-            self.listeners.websocket_urls,
         )
+        if self.resolver is not None:
+            self.leafnodes.leafs.read_in = self.resolver.find
         if self.options.leafnodes.port:
             self.listeners.links = self.leafnodes.hub.accept_websocket
         await self.leafnodes.start()

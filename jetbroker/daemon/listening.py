@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jetbroker.addresses import joined, reachable
 from jetbroker.config import checks
-from jetbroker.config.advertise import advertised
 from jetbroker.config.options import RANDOM_PORT, Options, TlsOptions
 from jetbroker.connections.clients import Clients
 from jetbroker.connections.info import ServerInfo
@@ -96,15 +95,6 @@ class Listeners:
             address = joined(reachable(options.websocket.host), self._websockets.port)
             found["websocket"] = [f"{self._websockets.scheme}://{address}"]
         return found
-
-    def websocket_urls(self) -> list[str]:
-        """host:port of the WebSocket port, when it is open."""
-        if self._websockets is None:
-            return []
-        block = self._options.websocket
-        if block.advertise:
-            return [joined(*advertised(block.advertise, self._websockets.port))]
-        return [joined(reachable(block.host or self._options.host), self._websockets.port)]
 
     def close(self) -> None:
         """Accept no more."""

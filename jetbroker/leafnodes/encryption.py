@@ -12,7 +12,7 @@ from typing import cast
 
 from jetbroker import limits
 from jetbroker.addresses import of_socket
-from jetbroker.connections.tls import facts, failure_text, refusal_text
+from jetbroker.connections.tls import WRONG_NAME, facts, failure_text, refusal_text
 from jetbroker.connections.tls_layer import TlsBuffers, TlsLayer
 from jetbroker.connections.tls_queue import TlsQueue
 from jetbroker.leafnodes.link import Link
@@ -25,7 +25,7 @@ _NOT_PINNED = "certificate not pinned"
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What a handshake has to be like. `name`: of the server that was dialled, its certificate has to fit; None: we
-    are the server. `first`: it comes before INFO.
+    are the server. `first`: it comes before INFO. `misnamed` is told when the certificate is of another name.
     """
 
     context: ssl.SSLContext
@@ -33,6 +33,7 @@ class Terms:
     pinned: frozenset[str] = frozenset()
     name: str | None = None
     first: bool = False
+    misnamed: Callable[[], None] | None = None
 
 
 class Encryption:
@@ -120,6 +121,8 @@ class Handshake(asyncio.BufferedProtocol):
             text, usual = failure_text(error, f"{ours}->{theirs}")
             if self._layer is not None and isinstance(error, ssl.SSLCertVerificationError):
                 text = refusal_text(error, self._layer.ssl, self._terms.name or "")
+                if self._terms.misnamed is not None and error.verify_code in WRONG_NAME:
+                    self._terms.misnamed()
             if usual:
                 self._shared.debug(link, f"TLS leafnode handshake error: {text}")
             else:

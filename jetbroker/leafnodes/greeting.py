@@ -1,34 +1,29 @@
 """The INFO lines that links get from us, and what CONNECT says of this server."""
 
-import socket
-from collections.abc import Callable
 from typing import Any
 
 from jetbroker import NATS_VERSION
 from jetbroker.accounts.account import Account
-from jetbroker.addresses import joined
+from jetbroker.addresses import is_any, joined
 from jetbroker.config.advertise import advertised
 from jetbroker.config.options import Options, PermissionsOptions
 from jetbroker.connections.info import ServerInfo
 from jetbroker.forms.api_level import API_LEVEL
+from jetbroker.forms.gotext import quoted
 from jetbroker.leafnodes.handshake import info_line, rules_as_json
+from jetbroker.leafnodes.interfaces import own_address
 from jetbroker.leafnodes.link import Link
+from jetbroker.logs.logger import Logger
 
 PROTOCOL = 3  # what servers of 2.14 announce to each other
-_ANY = ("", "0.0.0.0", "::")
 
 
 class Greeting:
-    """What this server says of itself on links.
+    """What this server says of itself on links."""
 
-    `websocket_urls` gives host:port of each WebSocket port that is open. `port` is the one that is listened on, known
-    once the listener is open.
-    """
-
-    def __init__(self, options: Options, info: ServerInfo, websocket_urls: Callable[[], list[str]]) -> None:
+    def __init__(self, options: Options, info: ServerInfo) -> None:
         self.options = options
         self._info = info
-        self._websocket_urls = websocket_urls
         self._fields: dict[str, Any] = {}
 
     @property
@@ -36,16 +31,21 @@ class Greeting:
         """Ours: links within a cluster are loops."""
         return self._info.cluster
 
-    def listens(self, port: int) -> str:
-        """The listener is open, at this port: the address that other servers are told. Raises ConfigError."""
+    def listens(self, port: int, log: Logger) -> str:
+        """The listener is open, at this port: the address that other servers are told. Raises ConfigError.
+
+        It is told whatever `no_advertise` says: by it a spoke knows this port from one for clients.
+        """
         leaf = self.options.leafnodes
-        host = _reachable(leaf.host)
+        host = leaf.host
         if leaf.advertise:
             host, port = advertised(leaf.advertise, port)
+        elif is_any(host):
+            host = own_address() or host
+            if is_any(host):
+                log.error(f"Could not find any non-local IP for leafnode's listen specification {quoted(host)}")
         address = joined(host, port)
-        self._fields = {"host": host, "port": port, "ip": address}
-        if not leaf.no_advertise:
-            self._fields["leafnode_urls"] = [address]
+        self._fields = {"host": host, "port": port, "ip": address, "leafnode_urls": [address]}
         return address
 
     def first(self, link: Link) -> bytes:
@@ -100,19 +100,4 @@ class Greeting:
             fields["tls_required"] = True
             if options.leafnodes.tls.verify:
                 fields["tls_verify"] = True
-        urls = self._websocket_urls()
-        if urls:
-            fields["ws_connect_urls"] = urls
         return fields
-
-
-def _reachable(host: str) -> str:
-    """An address that others can dial where we listen on all of them."""
-    if host not in _ANY:
-        return host
-    try:
-        found = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)
-    except OSError:
-        return host or "0.0.0.0"
-    addresses = [str(entry[4][0]) for entry in found if not str(entry[4][0]).startswith(("127.", "::1", "fe80:"))]
-    return addresses[0] if addresses else host or "0.0.0.0"

@@ -13,7 +13,7 @@ from jetbroker.forms.gojson import dumps
 
 INFO_ORDER = (
     "server_id server_name version proto go host port headers auth_required tls_required tls_verify max_payload "
-    "jetstream ip client_id nonce cluster domain ws_connect_urls ldm compression connect_info remote_account "
+    "jetstream ip client_id nonce cluster domain ldm compression connect_info remote_account "
     "acc_is_sys api_lvl import export info_on_connect leafnode_urls"
 ).split()
 CONNECT_ORDER = (

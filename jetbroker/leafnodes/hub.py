@@ -5,12 +5,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jetbroker import limits
+from jetbroker.accounts.account import Account
 from jetbroker.addresses import bound_socket, joined, split
-from jetbroker.auth.authenticator import LEAFNODE, LEAFNODE_WEBSOCKET, WEBSOCKET, Claim, Verdict
+from jetbroker.auth.authenticator import LEAFNODE, LEAFNODE_WEBSOCKET, WEBSOCKET, Claim, Login, Verdict
 from jetbroker.auth.leaf_logins import LeafLogins, accused
 from jetbroker.config.options import RANDOM_PORT, Options
 from jetbroker.connections.identity import REDACTED
-from jetbroker.errors import LoginRefused, ProtocolError
+from jetbroker.errors import ConfigError, LoginRefused, ProtocolError
 from jetbroker.forms.gotext import quoted
 from jetbroker.forms.versions import is_at_least
 from jetbroker.leafnodes.greeting import Greeting
@@ -53,7 +54,7 @@ class Hub:
         self._server = await loop.create_server(self._accept, sock=sock, backlog=limits.LISTEN_BACKLOG)
         block.port = self.port = int(sock.getsockname()[1])
         self.log.info(f"Listening for leafnode connections on {joined(host, self.port)}")
-        address = self.greeting.listens(self.port)
+        address = self.greeting.listens(self.port, self.log)
         if block.advertise:
             self.log.info(f"Advertise address for leafnode is set to {address}")
         blocks = [block.tls, *(remote.tls for remote in block.remotes)]
@@ -125,14 +126,17 @@ class Hub:
         tell = self.log.error if verdict.loud else self.log.debug
         for line in verdict.told:
             tell(f"{self.leafs.who(link)} - {line}")
+        if verdict.who and said.user:
+            self.log.warn(f"User {quoted(said.user)} found in connect proto, but user required from cert")
         login = verdict.login
-        if login is None or said.names_account:
+        account = None if login is None or said.names_account else self._account_of(login, said)
+        if login is None or account is None:
             peer = link.remote  # for who hears of it
             peer.user = said.nkey or said.user or (REDACTED if said.token else None)
             peer.server, peer.version = said.server, said.version
             raise LoginRefused(verdict.reason, accused(self._claim(link, said), verdict))
         peer = link.remote
-        peer.account = self.leafs.accounts[login.account]
+        peer.account = account
         self.leafs.check_room(peer.account)
         peer.login = login
         named = login.nkey or login.user if login.token is None else login.token.claims.subject
@@ -147,6 +151,15 @@ class Hub:
         peer.is_spoke = said.is_hub
         link.headers = said.headers and not self.options.no_header_support
         self.leafs.finish(link)
+
+    def _account_of(self, login: Login, said: LinkConnect) -> Account | None:
+        """None: the login is good, but nobody can use its account."""
+        try:
+            return self.leafs.find_account(login.account)
+        except ConfigError as error:
+            who = f"authentication of user {quoted(said.user)} failed"
+            self.log.error(f"{who}, unable to lookup account {quoted(login.account)}: {error}")
+            return None
 
     def _check_server(self, link: Link, said: LinkConnect) -> None:
         """Raises ProtocolError for who came by mistake, and for a server that we cannot link to."""

@@ -26,7 +26,7 @@ from jetbroker.connections.halves import Shared
 from jetbroker.connections.tls_queue import TlsQueue
 from jetbroker.connections.trace import tracer_of
 from jetbroker.connections.unauthenticated import Unauthenticated
-from jetbroker.errors import LoginRefused, ProtocolError
+from jetbroker.errors import ConfigError, LoginRefused, ProtocolError
 from jetbroker.forms.gotext import quoted
 from jetbroker.leafnodes import rules
 from jetbroker.leafnodes.greeting import Greeting
@@ -98,6 +98,7 @@ class Leafs:
         self.closed = ClosedConnections(0)
         self.closed_traffic: dict[str, Traffic] = {}  # of links that are gone, by account
         self.witness = Witness()
+        self.read_in: Callable[[str], object] | None = None  # accounts of operator mode; it raises ConfigError
         self._tick = tick
         self._loop = tick.loop
         self._next_cid = next_cid
@@ -140,6 +141,14 @@ class Leafs:
             if account is not None and self.accounts.get(account.name) is not account:
                 link.close("Missing Account")
 
+    def find_account(self, name: str) -> Account:
+        """An account by its name, though nobody may have used it yet. Raises ConfigError."""
+        if name not in self.accounts and self.read_in is not None:
+            self.read_in(name)
+        if name not in self.accounts:
+            raise ConfigError("account missing")
+        return self.accounts[name]
+
     def _follow_mappings(self, account: Account) -> None:
         """What is mapped is wanted by its first name, whoever listens behind that."""
         ledger, known = self._ledgers[account.name], self._mapped[account.name]
@@ -165,10 +174,6 @@ class Leafs:
         upgrade = link.remote.upgrade
         proxied = f"{upgrade.client_ip}/" if upgrade is not None and upgrade.client_ip else ""
         return f"{proxied}{link.peer} - {kind}:{link.cid}"
-
-    def of_account(self, account: Account) -> int:
-        """How many links an account has."""
-        return sum(link.remote.account is account for link in self.live.values())
 
     @property
     def encryption(self) -> "Encryption":
@@ -243,6 +248,7 @@ class Leafs:
             self.closed.add_link(link, reason)
             self.witness.left(link, reason)
             if was_live:
+                peer.account.links -= 1
                 self._changed()
 
     def link_keeps(self, link: Link, size: int) -> None:
@@ -430,6 +436,7 @@ class Leafs:
             self.log.debug(f"{self.who(link)} - {line}")
         replaced = self._duplicate(link, account)
         self.live[link.cid] = link
+        account.links += 1
         peer.stage = Stage.LIVE
         if replaced is not None:
             text = "Duplicate Remote LeafNode Connection"
@@ -501,7 +508,7 @@ class Leafs:
 
     def check_room(self, account: Account) -> None:
         """Raises ProtocolError when the account has as many links as it may."""
-        if 0 <= self.options.limits_of(account.name).max_leafnodes <= self.of_account(account):
+        if 0 <= self.options.limits_of(account.name).max_leafnodes <= account.links:
             raise ProtocolError("maximum account active connections exceeded", "Maximum Account Connections Exceeded")
 
     def _bound(self, link: Link, account: Account) -> None:
@@ -559,7 +566,12 @@ class Leafs:
         else:
             configured = peer.dialled.options
             found = rules.of_solicited(
-                peer.imports, peer.exports, configured.deny_imports, configured.deny_exports, peer.domains
+                peer.imports,
+                peer.exports,
+                configured.deny_imports,
+                configured.deny_exports,
+                peer.domains,
+                is_hub=configured.hub,
             )
         is_system = peer.account is not None and peer.account.is_system
         if peer.is_spoke or is_system:

@@ -17,6 +17,7 @@ cdef class LinkOutput(LinkReceiver):
     cdef ConnectionOutput output
     cdef LinkInterest told             # what it is told of has to go out before a message does; None: not live
     cdef Permissions allowed           # what may be sent, and asked for; None: everything
+    cdef Permissions denied            # to queue groups, by their names; None: nothing
     cdef Responses responses           # replies that the other side may answer, None: it needs no leave
     cdef readonly bint isolated        # it is not told of what comes from other links
     cdef frozenset imported            # what it is told of, whatever is allowed

@@ -172,6 +172,12 @@ cdef class LinkOutput(LinkReceiver):
         trace.sent(output.protocol, hop, error)
         return answer
 
+    cdef bint withholds(self, bytes queue, const char* subject, Py_ssize_t n) except -1:
+        cdef uint64_t units = self.denied.units
+        cdef bint verdict = self.denied.denies(subject, n, queue)
+        charge_publisher(self.denied.units - units)
+        return verdict
+
     cdef bint is_behind(self, object waiter) except -1:
         return self.output.is_behind(waiter)
 
@@ -371,6 +377,8 @@ cdef class Link(Connection):
         cdef LinkOutput receiver = self.receiver
         self.last_route = None
         receiver.allowed = rules.link
+        receiver.denied = rules.groups
+        receiver.withholding = rules.groups is not None
         receiver.imported = rules.imported
         self.accepts = rules.accepts
         receiver.responses = None

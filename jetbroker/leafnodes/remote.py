@@ -1,7 +1,9 @@
 """The links that this server dials: one for each configured remote, again and again for as long as it is configured."""
 
 import asyncio
+import os
 import random
+import socket
 from collections.abc import Callable
 from functools import partial
 from ipaddress import ip_address
@@ -12,7 +14,7 @@ from jetbroker.addresses import joined, of_socket
 from jetbroker.auth.authenticator import WEBSOCKET
 from jetbroker.auth.credentials import CredentialsError, signed_by_file, signed_by_seed
 from jetbroker.config.options import LeafRemote, LeafUrl, Options
-from jetbroker.errors import ProtocolError
+from jetbroker.errors import ConfigError, ProtocolError
 from jetbroker.forms.gotext import quoted
 from jetbroker.forms.gourl import parse_url
 from jetbroker.leafnodes.greeting import Greeting
@@ -26,6 +28,12 @@ if TYPE_CHECKING:
     from jetbroker.connections.tls_layer import TlsLayer
     from jetbroker.connections.upgrade import Upgrade
     from jetbroker.leafnodes.encryption import Handshake
+
+_NO_NAME = (socket.EAI_NONAME, socket.EAI_NODATA)
+
+
+class DialError(Exception):
+    """There is no connection; the text says why, as Go's dialler does."""
 
 
 class Remote:
@@ -42,11 +50,12 @@ class Remote:
         self.delay = 0.0
         self.link: Link | None = None
         self._urls = list(options.urls)
-        self._configured = list(options.urls)
         if not options.no_randomize:
-            random.shuffle(self._configured)
-            self._urls = list(self._configured)
+            random.shuffle(self._urls)
         self._current: LeafUrl | None = None
+        self._name = ""  # by which addresses are known in certificates
+        for url in self._urls:
+            self._keep_name(url)
         self._login: tuple[str, str | None] | None = None  # the last user and password that a URL had
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
@@ -86,15 +95,16 @@ class Remote:
         pause = self.server.leafnodes.reconnect or limits.LEAF_RECONNECT_SECONDS
         while True:
             url = self._next_url()
-            address = joined(url.host, url.port)
-            self.log.debug(f'Trying to connect as leafnode to remote server on "{address}"')
             try:
                 await self._connect(url)
                 return
-            except (OSError, TimeoutError, UnicodeError) as error:  # the last one: no name of a host
+            except ConfigError as error:
+                what = f"Unable to lookup account {self.options.account} for solicited leafnode connection"
+                self.log.error(f"{what}: {error}")
+            except DialError as error:
                 attempts += 1
-                what = f'Error trying to connect as leafnode to remote server "{address}" (attempt {attempts})'
-                self._tell_failure(is_first, attempts)(f"{what}: {_why(address, error)}")
+                what = f'remote server "{joined(url.host, url.port)}" (attempt {attempts})'
+                self._tell_failure(is_first, attempts)(f"Error trying to connect as leafnode to {what}: {error}")
             await asyncio.sleep(pause + random.uniform(0.0, pause))
 
     def _tell_failure(self, is_first: bool, attempts: int) -> Callable[[str], None]:
@@ -103,33 +113,37 @@ class Remote:
         return self.log.error if attempts == 1 or attempts % max(every, 1) == 0 else self.log.debug
 
     def _next_url(self) -> LeafUrl:
-        """The one that was tried last goes behind the others."""
-        url = self._urls.pop(0)
-        self._urls.append(url)
-        self._current = url
+        """The one that was tried last goes behind the others; a list that was told anew may begin with it."""
+        if self._urls[0] == self._current:
+            self._urls.append(self._urls.pop(0))
+        url = self._current = self._urls[0]
         if url.user is not None:
             self._login = (url.user, url.password)
         return url
 
     async def _connect(self, url: LeafUrl) -> None:
-        """Raises OSError and TimeoutError."""
-        loop = asyncio.get_running_loop()
-        seconds = self.options.dial_timeout or self.server.leafnodes.dial_timeout or limits.LEAF_DIAL_SECONDS
-        account = self.leafs.accounts.get(self.options.account)
-        if account is None:
-            raise OSError(f"unable to lookup account {self.options.account}")
+        """Raises DialError; ConfigError when the account cannot be had."""
+        host = await _address_of(url.host)
+        address, at = joined(host, url.port), joined(url.host, url.port)
+        shown = "" if address == at else f" ({address})"
+        self.log.debug(f'Trying to connect as leafnode to remote server on "{at}"{shown}')
+        account = self.leafs.find_account(self.options.account)
         peer = Peer(dialled=self, account=account, stage=Stage.INFO_DUE, is_spoke=not self.options.hub)
         peer.isolated = self.options.isolate_leafnode_interest or self.server.leafnodes.isolate_leafnode_interest
         self._lost.clear()
         link = self._dialled = self.leafs.new_link(peer)
         if url.is_websocket:
             link.kind = WEBSOCKET
-        dialling = loop.create_task(loop.create_connection(lambda: self._protocol(link, url), url.host, url.port))
+        loop = asyncio.get_running_loop()
+        dialling = loop.create_task(loop.create_connection(lambda: self._protocol(link, url), host, url.port))
+        seconds = self.options.dial_timeout or self.server.leafnodes.dial_timeout or limits.LEAF_DIAL_SECONDS
         try:
             await asyncio.wait([dialling], timeout=seconds)
             if self.link is not link and not dialling.done():
                 raise TimeoutError
             await dialling  # a busy loop may hear of it late: the link has begun to speak, and stays
+        except OSError as error:
+            raise DialError(f"dial tcp {address}: {_why(error)}") from error
         finally:
             dialling.cancel()
 
@@ -178,14 +192,15 @@ class Remote:
         """Other addresses of the same cluster are tried, too."""
         if self.options.ignore_discovered_servers:
             return
-        over_websocket = self._configured[0].is_websocket
-        over_tls = any(url.scheme == "wss" for url in self._configured)
+        configured = self.options.urls
+        over_websocket = configured[0].is_websocket
+        over_tls = any(url.scheme == "wss" for url in configured)
         scheme, found = ("nats-leaf", info.urls)
         if over_websocket:
             scheme, found = ("wss" if over_tls else "ws", info.websocket_urls)
         if not found:
             return
-        known = {(url.host, url.port) for url in self._configured}
+        known = {(url.host, url.port) for url in configured}
         more = []
         for text in found[: limits.LEAF_URLS]:
             try:
@@ -197,7 +212,9 @@ class Remote:
             host = url.host.strip("[]")
             if host and url.port.isdecimal() and 0 < int(url.port) < 65536 and (host, int(url.port)) not in known:
                 more.append(LeafUrl(scheme=scheme, host=host, port=int(url.port)))
-        self._urls = more + self._configured
+        for other in more:
+            self._keep_name(other)
+        self._urls = more + configured
 
     # --- CONNECT ---
 
@@ -258,18 +275,26 @@ class Remote:
             return None
         seconds = (tls.timeout if tls is not None else 0.0) or limits.TLS_TIMEOUT_SECONDS
         pinned = frozenset() if own is None else own.pinned_certs
-        return Handshake(
-            shared, link, Terms(context, seconds, pinned, self._tls_name(), self._begins_with_tls), done, failed
-        )
+        terms = Terms(context, seconds, pinned, self._tls_name(), self._begins_with_tls, self._misnamed)
+        return Handshake(shared, link, terms, done, failed)
+
+    def _keep_name(self, url: LeafUrl) -> None:
+        if not self._name and not _is_address(url.host):
+            self._name = url.host
 
     def _tls_name(self) -> str:
-        """Of the server that was dialled; addresses that were discovered go by the name that is configured."""
-        hosts = [url.host for url in (self._current, *self._configured) if url is not None]
-        return next((host for host in hosts if not _is_address(host)), hosts[0])
+        """Of the server that was dialled; an address goes by the name that is kept, until a certificate differs."""
+        host = "" if self._current is None else self._current.host
+        return self._name if self._name and _is_address(host) else host
+
+    def _misnamed(self) -> None:
+        """The server that was dialled has another name than this one."""
+        if self._tls_name() == self._name:
+            self._name = ""
 
     @property
     def _wants_tls(self) -> bool:
-        return self.options.tls is not None or any(url.scheme in ("tls", "wss") for url in self._configured)
+        return self.options.tls is not None or any(url.scheme in ("tls", "wss") for url in self.options.urls)
 
     @property
     def _begins_with_tls(self) -> bool:
@@ -342,13 +367,24 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _why(address: str, error: Exception) -> str:
-    """As Go's dialler tells it."""
+async def _address_of(host: str) -> str:
+    """One of those that it has, by chance. However long that takes: nobody waits for it. Raises DialError."""
+    if _is_address(host):
+        return host
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise DialError(f"lookup for host {quoted(host)}: lookup {host}: {_no_address(error)}") from error
+    return str(random.choice(found)[4][0])
+
+
+def _no_address(error: OSError | UnicodeError) -> str:
+    if isinstance(error, UnicodeError) or error.errno in _NO_NAME or not error.strerror:
+        return "no such host"
+    return error.strerror.lower()
+
+
+def _why(error: OSError) -> str:
     if isinstance(error, TimeoutError):
-        return f"dial tcp {address}: i/o timeout"
-    if isinstance(error, OSError) and error.strerror:
-        text = error.strerror.lower()
-        return (
-            f"dial tcp {address}: connect: {'connection refused' if 'refused' in text or error.errno == 111 else text}"
-        )
-    return str(error)
+        return "i/o timeout"
+    return f"connect: {os.strerror(error.errno).lower() if error.errno else error}"

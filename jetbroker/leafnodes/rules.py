@@ -30,12 +30,13 @@ class Rules:
     """`link.publish`: what may be sent over it; `link.subscribe`: what may be asked for. None: everything.
 
     `accepts` judges what arrives, as something that is published; None: by `link.subscribe` on a spoke, not at all on
-    a hub. `imported` is what a hub tells of whatever is allowed, as of what is mapped: a spoke without JetStream may
-    ask for it.
+    a hub. `groups` denies queue groups behind the link what others there may get; None: nothing. `imported` is what a
+    hub tells of whatever is allowed, as of what is mapped: a spoke without JetStream may ask for it.
     """
 
     link: Permissions | None
     accepts: Permissions | None
+    groups: Permissions | None = None
     imported: frozenset[bytes] = frozenset()
 
 
@@ -59,12 +60,14 @@ def of_accepted(user: PermissionsOptions | None, denied: Iterable[str], domains:
     accepts = None
     if user.publish is not None or user.responses is not None:
         accepts = Permissions(PermissionsOptions(publish=user.publish, responses=user.responses))
+    asked, groups = _without_groups(user.subscribe)
     return Rules(
         _both(
-            _with_denied(user.subscribe, (*denied, *domains.both, *domains.outgoing)),
+            _with_denied(asked, (*denied, *domains.both, *domains.outgoing)),
             _with_denied(user.publish, domains.both),
         ),
         accepts,
+        groups,
     )
 
 
@@ -74,14 +77,20 @@ def of_solicited(
     deny_imports: Iterable[str],
     deny_exports: Iterable[str],
     domains: Domains,
+    *,
+    is_hub: bool,
 ) -> Rules:
-    """On the side that dialled: what the other one's INFO allows, less what the remote's configuration denies."""
+    """On the side that dialled: what the other one's INFO allows, less what the remote's configuration denies.
+
+    A hub that dialled lets in no more than it sends, but for what JetStream keeps at home.
+    """
+    accepts = _with_denied(exports, deny_exports) if is_hub else None
     return Rules(
         _both(
             _with_denied(exports, (*deny_exports, *domains.both, *domains.outgoing)),
             _with_denied(imports, (*deny_imports, *domains.both)),
         ),
-        None,
+        None if accepts is None else Permissions(PermissionsOptions(publish=accepts)),
     )
 
 
@@ -145,6 +154,16 @@ def domains_of(
 def with_imports(rules: Rules, *, has_jetstream: bool) -> Rules:
     """Of a hub, in an account that is not the system account."""
     return replace(rules, imported=_IMPORTED if has_jetstream else _IMPORTED - {b"$JS.API.>"})
+
+
+def _without_groups(rules: SubjectPermissions | None) -> tuple[SubjectPermissions | None, Permissions | None]:
+    """Denies that name a queue say nothing of what is sent: they stand alone, for the groups behind the link."""
+    denied = [] if rules is None else [entry for entry in rules.deny if len(entry.split()) > 1]
+    if rules is None or not denied:
+        return rules, None
+    others = [entry for entry in rules.deny if entry not in denied]
+    groups = Permissions(PermissionsOptions(subscribe=SubjectPermissions(deny=denied)))
+    return SubjectPermissions(allow=rules.allow, deny=others), groups
 
 
 def _with_denied(rules: SubjectPermissions | None, denied: Iterable[str]) -> SubjectPermissions | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from jetbroker.accounts.account import Account
 from jetbroker.auth.authenticator import Authenticator
+from jetbroker.auth.credentials import CredentialsError, is_restricted
 from jetbroker.auth.leaf_logins import LeafLogins
 from jetbroker.config.leaf_reload import ChangedRemote, LeafChanges
 from jetbroker.config.options import SYSTEM_ACCOUNT, LeafRemote, Options
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
 class Leafnodes:
     """Made when a configuration has leafnodes.
 
-    `changed` is called when links came or went; `websocket_urls` gives host:port of the open WebSocket
-    port, if there is one.
+    `changed` is called when links came or went.
     """
 
     def __init__(
@@ -42,11 +42,10 @@ class Leafnodes:
         info: ServerInfo,
         log: Logger,
         changed: Callable[[], None],
-        websocket_urls: Callable[[], list[str]],
     ) -> None:
         self.options = options
         self.log = log
-        self.greeting = Greeting(options, info, websocket_urls)
+        self.greeting = Greeting(options, info)
         self.leafs = Leafs(options, tick, accounts, self.greeting, clients.next_cid, log, changed)
         self.shared = Shared(tick, self.leafs, clients.shared.turn)
         self.leafs.shared = self.shared
@@ -71,11 +70,23 @@ class Leafnodes:
     def _add(self, options: LeafRemote) -> None:
         remote = Remote(options, self.options, self.leafs, self.log)
         self.remotes.append(remote)
-        if options.account == (self.options.system_account or SYSTEM_ACCOUNT):
+        is_system = options.account == (self.options.system_account or SYSTEM_ACCOUNT)
+        if is_system:
             for what, denied in (("export", options.deny_exports), ("import", options.deny_imports)):
                 if denied:
                     self.log.info(f"Remote for System Account uses restricted {what} permissions")
+        if options.credentials:
+            account = "System Account" if is_system else f"Account {options.account}"
+            self._check_credentials(options.credentials, account)
         remote.start()
+
+    def _check_credentials(self, path: str, account: str) -> None:
+        try:
+            if is_restricted(path):
+                file = f"credentials file {quoted(path)} with restricted permissions"
+                self.log.info(f"LeafNode Remote for {account} uses {file}")
+        except CredentialsError as error:
+            self.log.error(str(error))
 
     def close(self) -> None:
         """Accept no more; links that are there stay until the end."""

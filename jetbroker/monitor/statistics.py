@@ -14,7 +14,7 @@ async def of_server(sources: Sources, servers: int) -> dict[str, Any]:
     figures = await varz(sources)
     found = {name: figures[name] for name in ("start", "mem", "cores", "cpu", "connections", "total_connections")}
     found |= {
-        "active_accounts": sum(used(sources, account) for account in sources.accounts.values()),
+        "active_accounts": sum(used(account) for account in sources.accounts.values()),
         "subscriptions": figures["subscriptions"],
         "sent": {"msgs": figures["out_msgs"], "bytes": figures["out_bytes"]},
         "sent_to_clients": {"msgs": figures["out_client_msgs"], "bytes": figures["out_client_bytes"]},
@@ -36,14 +36,9 @@ async def of_server(sources: Sources, servers: int) -> dict[str, Any]:
     return found | {"gomaxprocs": figures["gomaxprocs"]}
 
 
-def links_of(sources: Sources, account: Account) -> int:
-    """How many links an account has."""
-    return 0 if sources.leafnodes is None else sources.leafnodes.leafs.of_account(account)
-
-
-def used(sources: Sources, account: Account) -> bool:
+def used(account: Account) -> bool:
     """Is anybody of this account here?"""
-    return account.connections > 0 or links_of(sources, account) > 0
+    return account.connections > 0 or account.links > 0
 
 
 async def of_accounts(sources: Sources, accounts: Iterable[Account]) -> list[dict[str, Any]]:
@@ -54,7 +49,7 @@ async def of_accounts(sources: Sources, accounts: Iterable[Account]) -> list[dic
 
 def account_row(sources: Sources, account: Account, moved: Moved) -> dict[str, Any]:
     """An account's connections, and what has gone over them."""
-    links = links_of(sources, account)
+    links = account.links
     total, over_links = moved.total, moved.links
     return {
         "acc": account.name,

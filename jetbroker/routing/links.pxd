@@ -14,6 +14,7 @@ cdef class LinkReceiver(Receiver):
     cdef public object cluster         # name of the peer's cluster: its links do not get each other's messages; or None
     cdef public bint is_spoke          # this server is the spoke of the link, the other one the hub
     cdef readonly bint ended           # its owner says so: no queue group chooses it any more
+    cdef bint withholding              # some queue groups behind it may not get all that others may
 
     # The link that is meant: itself, or the one that this stands for in another account's router.
     cdef LinkReceiver link(self)
@@ -23,6 +24,8 @@ cdef class LinkReceiver(Receiver):
     cdef int send(self, const Message* msg, bytes subject, list queues) except -1
     # The same for a message that is traced. The server at the other end gets it also when it is only traced.
     cdef int send_traced(self, const Message* msg, bytes subject, list queues, object trace) except -1
+    # Must this queue group not get the subject, although others behind the link may? Asked where it is `withholding`.
+    cdef bint withholds(self, bytes queue, const char* subject, Py_ssize_t n) except -1
 
 
 cdef class Links:
@@ -57,6 +60,9 @@ cdef class LinkMember:
     """A link's subscription as a member of a queue group; its weight may change."""
     cdef Subscription sub
     cdef LinkTarget target
+
+    # See LinkReceiver.withholds; `subject` as of its send.
+    cdef bint is_denied(self, const Message* msg, bytes subject) except -1
 
 
 cdef class LinkGroup:

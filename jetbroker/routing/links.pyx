@@ -1,8 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """What routing knows of links (see links.pxd)."""
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint64_t
 
-from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
+from jetbroker.routing.subscription cimport WITHHELD, Receiver, RouteSlot, Subscription
 from jetbroker.wire.message cimport Message
 
 cdef enum:
@@ -18,12 +19,19 @@ cdef class LinkReceiver(Receiver):
 
     cdef int deliver(self, Subscription sub, RouteSlot slot, const Message* msg) except -1:
         """For one subscription, when no other one of the link can match."""
-        return self.send(msg, None, None if sub.queue is None else [sub.queue])
+        if sub.queue is None:
+            return self.send(msg, None, None)
+        if self.link().withholding and self.withholds(sub.queue, msg.subject, msg.subject_len):
+            return WITHHELD
+        return self.send(msg, None, [sub.queue])
 
     cdef int send(self, const Message* msg, bytes subject, list queues) except -1:
         raise NotImplementedError(type(self).__name__)
 
     cdef int send_traced(self, const Message* msg, bytes subject, list queues, object trace) except -1:
+        raise NotImplementedError(type(self).__name__)
+
+    cdef bint withholds(self, bytes queue, const char* subject, Py_ssize_t n) except -1:
         raise NotImplementedError(type(self).__name__)
 
 
@@ -71,6 +79,12 @@ cdef class LinkTarget:
 
 cdef class LinkMember:
     """A link's subscription as a member of a queue group."""
+
+    cdef bint is_denied(self, const Message* msg, bytes subject) except -1:
+        cdef LinkReceiver receiver = self.target.receiver
+        if subject is None:
+            return receiver.withholds(self.sub.queue, msg.subject, msg.subject_len)
+        return receiver.withholds(self.sub.queue, PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
 
 
 cdef class LinkGroup:

@@ -341,10 +341,14 @@ cdef class Router:
                 if taken > 0:
                     continue
             member = group.draw(source, self._random())
-            if member is not None:
-                if chosen is None:
-                    chosen = {}
-                chosen.setdefault(member.target, []).append(group.queue)
+            if member is None:
+                continue
+            if member.target.link.withholding and member.is_denied(msg, subject):
+                answer = together(answer, WITHHELD)
+                continue
+            if chosen is None:
+                chosen = {}
+            chosen.setdefault(member.target, []).append(group.queue)
         for target in links.targets:
             if chosen is not None:
                 queues = <list>chosen.get(target)

@@ -31,6 +31,9 @@ cdef class TracedLink(LinkReceiver):
         charge_publisher(EVENT_UNITS)
         return self.original.send_traced(msg, subject, queues, self.trace)
 
+    cdef bint withholds(self, bytes queue, const char* subject, Py_ssize_t n) except -1:
+        return self.original.withholds(queue, subject, n)
+
 
 cdef int wrap(list slots, object trace) except -1:
     cdef RouteSlot slot

@@ -46,6 +46,18 @@ PERMISSIONS = [
         "a queue denied", [HELLO, leaf("LS+ a.b q 1", until=END)], user='permissions: { subscribe: {deny: "a.>"} }'
     ),
     Conversation(
+        "denied to one queue group alone",
+        [
+            HELLO,
+            leaf("LS+ broad.* workers 1", "LS+ broad.* auditors 1"),
+            leaf("LS+ exact.secret workers 1", "LS+ exact.secret auditors 1", "LS+ alone workers 1"),
+            client("PUB broad.secret 1", "a", "PUB broad.public 1", "b", "PUB exact.secret 1", "c", "PUB alone 1", "d"),
+            leaf("LS+ exact.secret", "LS- exact.secret auditors"),
+            client("PUB exact.secret 1", "e", "SUB r 1", "PUB alone r 1", "f"),
+        ],
+        user='permissions: { subscribe: {deny: ["broad.secret workers", "exact.secret workers", "alone *"]} }',
+    ),
+    Conversation(
         "a wildcard denied",
         [HELLO, leaf("LS+ a.>"), leaf("LS+ a.*.c"), client("PUB a.b 2", "hi")],
         user='permissions: { subscribe: {deny: "a.>"} }',

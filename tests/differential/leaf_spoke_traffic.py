@@ -99,6 +99,16 @@ INTEREST = [
         remote='deny_exports: [foo, "a.*"]',
     ),
     Conversation(
+        "denied exports of a hub of its own",
+        [*UP, client("SUB > 1"), hub("LMSG open 1", "x"), hub("LMSG shut 1", "y", until=END)],
+        remote="hub: true, deny_exports: [shut]",
+    ),
+    Conversation(
+        "denied exports of a hub of its own, told later",
+        [*UP[:1], second(export={"deny": ["shut"]}), client("SUB > 1"), hub("LMSG shut 1", "y", until=END)],
+        remote="hub: true",
+    ),
+    Conversation(
         "both denies and permissions",
         [
             *UP[:1],

@@ -14,12 +14,13 @@ from jetbroker.errors import ProtocolError
 from jetbroker.leafnodes.events import LinkEvents
 from jetbroker.leafnodes.interest import Ledger
 from jetbroker.leafnodes.link import Link
+from jetbroker.leafnodes.rules import Domains, Rules, of_accepted
 from jetbroker.tracing.trace import MessageTrace
 from tests.support.inprocess import FakeClient, FakeTransport, World
 
 BLOCK = b"NATS/1.0\r\nA: b\r\n\r\n"
 ACK = b"$JS.ACK.S.C.1.1.1.1.0"
-OPEN = SimpleNamespace(link=None, accepts=None, imported=frozenset())
+OPEN = Rules(None, None)
 
 
 class LinkServer(LinkEvents):
@@ -92,7 +93,7 @@ class SlowTransport(FakeTransport):
 class End:
     """One server's end of a link, with clients of its own."""
 
-    def __init__(self, name: str, *, spoke: bool, rules: Any = OPEN, max_subscriptions: int = 0) -> None:
+    def __init__(self, name: str, *, spoke: bool, rules: Rules = OPEN, max_subscriptions: int = 0) -> None:
         self.world = World()
         self.spoke = spoke
         self.rules = rules
@@ -139,7 +140,7 @@ class End:
 class Pair:
     """A hub and a spoke."""
 
-    def __init__(self, hub_rules: Any = OPEN, spoke_rules: Any = OPEN) -> None:
+    def __init__(self, hub_rules: Rules = OPEN, spoke_rules: Rules = OPEN) -> None:
         self.hub = End("hub", spoke=False, rules=hub_rules)
         self.spoke = End("spoke", spoke=True, rules=spoke_rules)
         self.hub.begin()
@@ -167,7 +168,7 @@ def rules(
     subscribe: dict[str, list[str]] | None = None,
     accepts: dict[str, list[str]] | None = None,
     responses: bool = False,
-) -> Any:
+) -> Rules:
     def listed(given: dict[str, list[str]] | None) -> SubjectPermissions | None:
         return None if given is None else SubjectPermissions(**given)
 
@@ -176,7 +177,7 @@ def rules(
     if accepts is not None:
         answers = ResponsePermissions() if responses else None
         judge = Permissions(PermissionsOptions(publish=listed(accepts), responses=answers))
-    return SimpleNamespace(link=link, accepts=judge, imported=frozenset())
+    return Rules(link, judge)
 
 
 @pytest.fixture
@@ -341,6 +342,27 @@ def test_interest_is_refused_and_told_of_by_permissions() -> None:
     assert hub.hear(b"LS+ secret\r\n") == b"-ERR 'Permissions Violation for Subscription to 'secret''\r\n"
     assert hub.server.told[-1] == ("violation", "Subscription", b"secret")
     assert hub.link.closed
+
+
+def test_what_is_denied_to_a_queue_group_others_get() -> None:
+    user = PermissionsOptions(subscribe=SubjectPermissions(deny=["shut workers", "half.shut workers"]))
+    hub = End("hub", spoke=False, rules=of_accepted(user, (), Domains()))
+    hub.begin()
+    hub.hear(b"LS+ shut workers 1\r\nLS+ half.* workers 1\r\nLS+ half.* others 1\r\n")
+    assert not hub.link.closed
+    hub.said()
+    talker = hub.client()
+    for asked, subject, told in (
+        (b"", b"shut", b""),
+        (b"", b"half.shut", b"LMSG half.shut | others 1\r\nx\r\n"),
+        (b"", b"half.open", b"LMSG half.open | workers others 1\r\nx\r\n"),
+        (b"LS+ >\r\n", b"shut", b"LMSG shut 1\r\nx\r\n"),
+        (b"", b"half.open", b"LMSG half.open | workers others 1\r\nx\r\n"),
+        (b"LS- half.* others\r\n", b"half.shut", b"LMSG half.shut 1\r\nx\r\n"),
+    ):
+        hub.hear(asked)
+        talker.say(b"PUB " + subject + b" 1\r\nx\r\n")
+        assert hub.said() == told
 
 
 def test_a_hub_cuts_off_who_sends_what_it_may_not() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 
 import pytest
 
+from tests.support import jwts
 from tests.support.daemon import CONNECT, Daemon, Raw
 from tests.support.leaf_peer import Listener
 from tests.support.pairs import JETBROKER, NATS_SERVER, server
@@ -63,6 +65,82 @@ def test_the_spoke_cannot_remove_the_account_of_a_remote(tmp_path: Path) -> None
         connection.close()
         listener.accept().close()  # it is dialled again: nothing has changed
     listener.close()
+
+
+@pytest.mark.parametrize("kind", [JETBROKER, NATS_SERVER])
+def test_an_account_of_operator_mode_is_read_for_its_remote(kind: str, tmp_path: Path) -> None:
+    listener, account = Listener(), jwts.Account("A")
+    config = tmp_path / "conf"
+    config.write_text(operated(listener.port, account, [account]))
+    with server(kind, config) as spoke:
+        connection = listener.accept()
+        spoke.wait_for(f"Leafnode connection created for account: {account.key.public}/A")
+        connection.close()
+    listener.close()
+
+
+@pytest.mark.parametrize("kind", [JETBROKER, NATS_SERVER])
+def test_a_remote_asks_for_its_missing_account_again_and_again(kind: str, tmp_path: Path) -> None:
+    listener, account = Listener(), jwts.Account("A")
+    config = tmp_path / "conf"
+    config.write_text(operated(listener.port, account, []))
+    refusal = f"[ERR] Unable to lookup account {account.key.public} for solicited leafnode connection: account missing"
+    with server(kind, config) as spoke:
+        spoke.wait_until(lambda log: sum(refusal in line for line in log) >= 2, "two attempts")
+    listener.close()
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("kind", [JETBROKER, NATS_SERVER])
+def test_the_account_of_a_hubs_own_login_is_read_when_a_link_comes(kind: str, is_known: bool, tmp_path: Path) -> None:
+    account = jwts.Account("A")
+    key = account.key.public
+    config = tmp_path / "conf"
+    config.write_text(
+        jwts.configuration(jwts.Operator(), [account] if is_known else [])
+        + f'leafnodes {{ listen: "127.0.0.1:-1", authorization {{ user: a, password: p, account: "{key}" }} }}\n'
+    )
+    with server(kind, config) as hub:
+        port = int(hub.wait_for("Listening for leafnode connections").rpartition(":")[2])
+        with Raw(port) as leaf:
+            leaf.send(b'CONNECT {"user":"a","pass":"p","name":"a","version":"2.14.5"}\r\n')
+            if is_known:
+                assert f'"remote_account":"{key}"'.encode() in leaf.exchange(b"")
+            else:
+                assert b"Authorization Violation" in leaf.to_end()
+                why = f'authentication of user "a" failed, unable to lookup account "{key}": account missing'
+                hub.wait_for(f"[ERR] {why}")
+
+
+@pytest.mark.parametrize("kind", [JETBROKER, NATS_SERVER])
+def test_links_are_counted_among_the_connections_of_an_account(kind: str, tmp_path: Path) -> None:
+    config = tmp_path / "conf"
+    config.write_text(
+        jwts.configuration(jwts.Operator(), [account := jwts.Account("A", limits=jwts.account_limits(conn=1))])
+        + 'leafnodes { listen: "127.0.0.1:-1" }\n'
+    )
+    with server(kind, config) as hub:
+        port = int(hub.wait_for("Listening for leafnode connections").rpartition(":")[2])
+        with Raw(port) as leaf, hub.open() as client:
+            leaf.send(login(account.user(), leaf.info))
+            leaf.exchange(b"")
+            client.send(login(account.user(), client.info))
+            assert b"maximum account active connections exceeded" in client.to_end()
+
+
+def operated(port: int, of_remote: jwts.Account, known: list[jwts.Account]) -> str:
+    """A spoke in operator mode."""
+    remote = f'url: "nats-leaf://127.0.0.1:{port}", account: "{of_remote.key.public}"'
+    return (
+        jwts.configuration(jwts.Operator(), known) + f'leafnodes {{ reconnect: "50ms", remotes: [ {{ {remote} }} ] }}\n'
+    )
+
+
+def login(user: jwts.User, info: bytes) -> bytes:
+    """A CONNECT of this user, who signs the nonce of an INFO."""
+    nonce = json.loads(info.removeprefix(b"INFO "))["nonce"]
+    said = {"jwt": user.token(), "sig": user.key.signature(nonce), "name": "l", "version": "2.14.5"}
+    return b"CONNECT %b\r\n" % json.dumps(said).encode()
 
 
 def test_an_account_without_a_right_to_links(tmp_path: Path) -> None:

@@ -38,8 +38,8 @@ def hub(tls: str, login: str = LOGIN, more: str = ACCOUNTS) -> str:
     return f'leafnodes {{ listen: "127.0.0.1:{{leaf_port}}", {login}\n{tls} }}\n{more}'
 
 
-def spoke(tls: str = "", url: str = "nats-leaf://leaf:secret@127.0.0.1:{leaf_port}") -> str:
-    return f'leafnodes {{ reconnect: "30s", remotes: [ {{ url: "{url}"\n{tls} }} ] }}\n'
+def spoke(tls: str = "", url: str = "nats-leaf://leaf:secret@127.0.0.1:{leaf_port}", reconnect: str = "30s") -> str:
+    return f'leafnodes {{ reconnect: "{reconnect}", remotes: [ {{ urls: ["{url}"]\n{tls} }} ] }}\n'
 
 
 def trusting(made: Certificates, more: str = "") -> str:
@@ -100,6 +100,10 @@ WAYS: dict[str, Callable[[Certificates], tuple[str, str]]] = {
         hub(made.tls_block('min_version: "1.3"', server=made.ca.sign("named", dns=["localhost"]))),
         spoke(trusting(made, 'min_version: "1.3"'), "tls://leaf:secret@localhost:{leaf_port}"),
     ),
+    "an address that has no name": lambda made: (
+        hub(made.tls_block(server=made.ca.sign("address", ips=["127.0.0.1"]))),
+        spoke(trusting(made), 'tls://localhost:1", "tls://leaf:secret@127.0.0.1:{leaf_port}', "100ms"),
+    ),
 }
 
 
@@ -116,9 +120,10 @@ async def test_a_certificate_names_the_user(kinds: tuple[str, str], made: Certif
     tls += "verify_and_map: true }"
     known = made.ca.sign("edge", emails=["edge@example.com"], usage="client")
     login = 'authorization { users: [ {user: "other@example.com"}, {user: "edge@example.com", account: A} ] }'
-    url = "nats-leaf://127.0.0.1:{leaf_port}"
+    url = "nats-leaf://ann@127.0.0.1:{leaf_port}"
     with Pair(kinds, tmp_path, hub(tls, login), spoke(showing(made, known), url)) as pair:
         await talk(pair)
+        pair.hub.wait_for('[WRN] User "ann" found in connect proto, but user required from cert')
 
 
 # --- what goes wrong ---

@@ -6,7 +6,9 @@ import signal
 import time
 from pathlib import Path
 
+from tests.support import jwts
 from tests.support.daemon import CONNECT, Daemon, Raw
+from tests.support.pairs import JETBROKER, NATS_SERVER, server
 
 HUB = 'leafnodes { listen: "127.0.0.1:-1" }\n'
 SPOKE = 'max_payload: %d\nleafnodes { reconnect: "100ms", remotes: [ {url: "nats-leaf://127.0.0.1:%d"} ] }\n'
@@ -46,3 +48,41 @@ def test_links_that_begin_after_a_reload_take_larger_messages(tmp_path: Path) ->
                 giver.exchange(b"PUB large 5000\r\n" + bytes(5000) + b"\r\n")
                 heard += taker.exchange(b"")
             assert b"MSG large 1 5000\r\n" in heard
+
+
+def told_of_credentials(kind: str, folder: Path, files: dict[str, str]) -> list[str]:
+    """What the log says when a start, then a reload finds a remote with each of these files."""
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name).write_text(content)
+    remotes = [
+        f'{{ url: "nats-leaf://127.0.0.1:{number}", account: {account}, credentials: "{folder / name}" }}'
+        for number, (name, account) in enumerate([(name, "A") for name in (*files, "nofile")] + [("limited", "SYS")], 1)
+    ]
+    config = folder / "conf"
+    text = "accounts {{ A {{}}, SYS {{}} }}\nsystem_account: SYS\nleafnodes {{ remotes: [ {} ] }}\n"
+    config.write_text(text.format(", ".join(remotes)))
+    with server(kind, config) as spoke:
+        spoke.wait_for("Server is ready")
+        config.write_text(text.format(", ".join([*remotes, remotes[-1].replace("127.0.0.1", "127.0.0.2")])))
+        spoke.send(signal.SIGHUP)
+        spoke.wait_for("Reloaded server configuration")
+        lines = [line.partition("] ")[2] for line in spoke.log if "LeafNode Remote " in line]
+    return [line[line.index("[") :].replace(str(folder), "FOLDER") for line in lines]
+
+
+def test_the_credentials_of_remotes_are_looked_at_as_by_nats_server(tmp_path: Path) -> None:
+    account = jwts.Account("A")
+    good, limited = account.user().creds(), account.user(nats={"pub": {"deny": ["a"]}}).creds()
+    token, _, seed = good.partition("\n\n")
+    files = {
+        "good": good,
+        "limited": limited,
+        "answers": account.user(nats={"resp": {"max": 1}}).creds(),
+        "half": token,
+        "seed": token + "\n\n" + seed.replace("\nSU", "\nSX"),
+        "token": good.replace("\ney", "\nxy", 1),
+    }
+    ours, theirs = (told_of_credentials(kind, tmp_path / kind, files) for kind in (JETBROKER, NATS_SERVER))
+    assert ours == theirs
+    assert len(ours) == 8

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 import pytest
 
 from jetbroker.auth.permissions import Permissions
 from jetbroker.config.options import PermissionsOptions, SubjectPermissions
+from jetbroker.leafnodes.rules import Rules
 from tests.leafnodes.test_link import End
 
 COUNT = 2000
@@ -86,6 +86,6 @@ def test_new_rules_are_followed_in_turns_though_each_subject_is_judged_by_many()
     judge = Permissions(PermissionsOptions(subscribe=denied))
     walked: list[object] = []
     hub.world.loop.create_task = walked.append  # type: ignore[attr-defined]
-    hub.link.apply_rules(SimpleNamespace(link=judge, accepts=None, imported=frozenset()))
+    hub.link.apply_rules(Rules(judge, None))
     assert len(walked) == 1, "all of it was looked at at once"
     walked[0].close()  # type: ignore[attr-defined]

@@ -112,7 +112,7 @@ class World:
         self.server = FakeServer()
         self.shared = Shared(self.tick, self.server)
         self.router = Router("$G", self.tick)
-        self.account = SimpleNamespace(name="$G", router=self.router, is_system=False, connections=0)
+        self.account = SimpleNamespace(name="$G", router=self.router, is_system=False, connections=0, links=0)
         self._cid = 0
 
     def client(
