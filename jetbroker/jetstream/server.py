@@ -277,13 +277,16 @@ class JetStreamServer:
         from jetbroker.jetstream.api.dispatch import Api
         from jetbroker.jetstream.api.system import SystemApi
 
+        def has_links() -> bool:
+            return account.links > 0
+
         if account.is_system:
-            return SystemApi(jetstream, self.purge)
+            return SystemApi(jetstream, has_links, self.purge)
         if not self.options.jetstream.tech_preview_api:
-            return Api(jetstream)
+            return Api(jetstream, has_links)
         from jetbroker.jetstream.api.preview import PreviewApi
 
-        return PreviewApi(jetstream)
+        return PreviewApi(jetstream, has_links)
 
     async def _start_waiting(self, store: Store) -> None:
         await asyncio.to_thread(load_engine)  # the sockets have their turns meanwhile

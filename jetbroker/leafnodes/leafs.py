@@ -166,10 +166,6 @@ class Leafs:
         proxied = f"{upgrade.client_ip}/" if upgrade is not None and upgrade.client_ip else ""
         return f"{proxied}{link.peer} - {kind}:{link.cid}"
 
-    def of_account(self, account: Account) -> int:
-        """How many links an account has."""
-        return sum(link.remote.account is account for link in self.live.values())
-
     @property
     def encryption(self) -> "Encryption":
         """Handshakes of TLS; most brokers do without."""
@@ -243,6 +239,7 @@ class Leafs:
             self.closed.add_link(link, reason)
             self.witness.left(link, reason)
             if was_live:
+                peer.account.links -= 1
                 self._changed()
 
     def link_keeps(self, link: Link, size: int) -> None:
@@ -430,6 +427,7 @@ class Leafs:
             self.log.debug(f"{self.who(link)} - {line}")
         replaced = self._duplicate(link, account)
         self.live[link.cid] = link
+        account.links += 1
         peer.stage = Stage.LIVE
         if replaced is not None:
             text = "Duplicate Remote LeafNode Connection"
@@ -501,7 +499,7 @@ class Leafs:
 
     def check_room(self, account: Account) -> None:
         """Raises ProtocolError when the account has as many links as it may."""
-        if 0 <= self.options.limits_of(account.name).max_leafnodes <= self.of_account(account):
+        if 0 <= self.options.limits_of(account.name).max_leafnodes <= account.links:
             raise ProtocolError("maximum account active connections exceeded", "Maximum Account Connections Exceeded")
 
     def _bound(self, link: Link, account: Account) -> None:

@@ -61,7 +61,7 @@ async def statz(sources: Sources, options: AccountStatzOptions) -> dict[str, Any
     """Figures of the accounts that are named, else of all; those that nobody uses only where that is asked for."""
     wanted = dict.fromkeys(options.accounts) or sources.accounts
     named = [sources.accounts[name] for name in wanted if name in sources.accounts]
-    shown = [account for account in named if options.include_unused or statistics.used(sources, account)]
+    shown = [account for account in named if options.include_unused or statistics.used(account)]
     rows = await statistics.of_accounts(sources, shown)
     return {"server_id": sources.server_id, "now": now_text(), "account_statz": rows}
 
@@ -82,7 +82,7 @@ async def account_info(sources: Sources, name: str) -> dict[str, Any]:
         "expired": known is not None and known.expired,
         "complete": all(entry.account in sources.accounts for entry in configured.imports),
         "jetstream_enabled": jetstream is not None and jetstream.enabled,
-        "leafnode_connections": statistics.links_of(sources, account),
+        "leafnode_connections": account.links,
         "client_connections": account.connections,
         "subscriptions": account.router.subscriptions,
         "mappings": dict([room.take(row) async for row in paced(_mappings(sources, account, configured))]),

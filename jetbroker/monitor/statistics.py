@@ -14,7 +14,7 @@ async def of_server(sources: Sources, servers: int) -> dict[str, Any]:
     figures = await varz(sources)
     found = {name: figures[name] for name in ("start", "mem", "cores", "cpu", "connections", "total_connections")}
     found |= {
-        "active_accounts": sum(used(sources, account) for account in sources.accounts.values()),
+        "active_accounts": sum(used(account) for account in sources.accounts.values()),
         "subscriptions": figures["subscriptions"],
         "sent": {"msgs": figures["out_msgs"], "bytes": figures["out_bytes"]},
         "sent_to_clients": {"msgs": figures["out_client_msgs"], "bytes": figures["out_client_bytes"]},
@@ -36,32 +36,26 @@ async def of_server(sources: Sources, servers: int) -> dict[str, Any]:
     return found | {"gomaxprocs": figures["gomaxprocs"]}
 
 
-def links_of(sources: Sources, account: Account) -> int:
-    """How many links an account has."""
-    return 0 if sources.leafnodes is None else sources.leafnodes.leafs.of_account(account)
-
-
-def used(sources: Sources, account: Account) -> bool:
+def used(account: Account) -> bool:
     """Is anybody of this account here?"""
-    return account.connections > 0 or links_of(sources, account) > 0
+    return account.connections > 0 or account.links > 0
 
 
 async def of_accounts(sources: Sources, accounts: Iterable[Account]) -> list[dict[str, Any]]:
     """A row of STATZ for each of them."""
     traffic = await by_account(sources)
-    return [account_row(sources, account, traffic[account.name]) async for account in paced(accounts)]
+    return [account_row(account, traffic[account.name]) async for account in paced(accounts)]
 
 
-def account_row(sources: Sources, account: Account, moved: Moved) -> dict[str, Any]:
+def account_row(account: Account, moved: Moved) -> dict[str, Any]:
     """An account's connections, and what has gone over them."""
-    links = links_of(sources, account)
     total, over_links = moved.total, moved.links
     return {
         "acc": account.name,
         "name": account.tag or account.name,
         "conns": account.connections,
-        "leafnodes": links,
-        "total_conns": account.connections + links,
+        "leafnodes": account.links,
+        "total_conns": account.connections + account.links,
         "num_subscriptions": account.router.subscriptions,
         "sent": _figures(total.out_msgs, total.out_bytes, _pair(over_links.out_msgs, over_links.out_bytes)),
         "received": _figures(total.in_msgs, total.in_bytes, _pair(over_links.in_msgs, over_links.in_bytes)),

@@ -216,7 +216,7 @@ class SystemServices:
             asked = options.read_account(body, of)
         except options.RefusedOptions:
             return None
-        if account is None or asked != of or not statistics.used(sources, account):
+        if account is None or asked != of or not statistics.used(account):
             return None
         (row,) = await statistics.of_accounts(sources, [account])
         return self.events.connections(row)

@@ -59,5 +59,5 @@ def _expect_body(request: Request) -> None:
 
 ENDPOINTS = (
     Endpoint("STREAM.SNAPSHOT", 3, 3, "stream_snapshot", _snapshot),
-    Endpoint("STREAM.RESTORE", 3, 3, "stream_restore", _restore, {"deliver_subject": ""}),
+    Endpoint("STREAM.RESTORE", 3, 3, "stream_restore", _restore, {"deliver_subject": ""}, answers_always=True),
 )

@@ -61,7 +61,7 @@ class Endpoint:
     `least` and `most` bound the tokens of the subject; `kind` is the reply's type without `_response`; `zeros` are
     the fields an error reply carries beside the error. `is_info`: runs in the second lane. `is_quiet`: a good answer
     is not audited. `is_cluster`: needs a cluster, whatever is asked. `of_consumer`: the answer is a consumer's own, so
-    it is neither counted nor audited.
+    it is neither counted nor audited. `answers_always`: also where another server may have the account's JetStream.
     """
 
     name: str
@@ -74,6 +74,7 @@ class Endpoint:
     is_quiet: bool = False
     is_cluster: bool = False
     of_consumer: bool = False
+    answers_always: bool = False
 
 
 def read_body(js: JetStream, cls: type[T], go_name: str, body: bytes) -> T:
