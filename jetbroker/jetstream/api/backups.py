@@ -23,7 +23,7 @@ async def _snapshot(js: JetStream, request: Request) -> Later:
     if not valid_literal(asked.deliver_subject.encode()):
         raise api_error("snapshot_deliver_subject_invalid")
     answer: dict[str, Any] = {}
-    prepared = Snapshot(js, stream, asked, client_fields(js.host, request.origin)).prepare(answer)
+    prepared = Snapshot(js, stream, asked, client_fields(js.host, request)).prepare(answer)
     return Later(answer, prepared, "stream_snapshot")
 
 
@@ -43,7 +43,7 @@ async def _restore(js: JetStream, request: Request) -> dict[str, Any]:
         raise api_error("stream_restore", err="memory streams have no archive")
     if js.transfers.full:
         raise api_error("stream_restore", err="too many backups and restores under way")
-    restore = Restore(js, config, client_fields(js.host, request.origin), lambda stream: stream_info(js, stream))
+    restore = Restore(js, config, client_fields(js.host, request), lambda stream: stream_info(js, stream))
     restore.start()
     return {"deliver_subject": restore.subject}
 
