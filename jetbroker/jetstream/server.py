@@ -365,9 +365,15 @@ class JetStreamServer:
         self.log.info("-------------------------------------------")
         self.log.debug("  Exports:")
         self.log.debug("     $JS.API.>")
-        system = self.options.system_account or SYSTEM_ACCOUNT
-        if any(remote.account == system for remote in self.options.leafnodes.remotes):
+        if self._shares_system_account():
             self.log.info("Standalone server started in clustered mode do not support extending domains")
+
+    def _shares_system_account(self) -> bool:
+        """Does the first link of the system account carry what the servers of a cluster would tell each other?"""
+        system = self.options.system_account or SYSTEM_ACCOUNT
+        shared = (remote for remote in self.options.leafnodes.remotes if remote.account == system)
+        first = next(shared, None)
+        return first is not None and not any(denied.startswith("$NRG.") for denied in first.deny_imports)
 
 
 def _shipping_task(store: str, wanted: ShipOptions) -> "Task":
