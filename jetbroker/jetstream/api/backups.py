@@ -19,7 +19,7 @@ async def _snapshot(js: JetStream, request: Request) -> Later:
 
     _expect_body(request)
     stream = js.stream(request.tokens[2])
-    asked = read_body(js, SnapshotRequest, "JSApiStreamSnapshotRequest", request.body)
+    asked = read_body(js, SnapshotRequest, "JSApiStreamSnapshotRequest", request)
     if not valid_literal(asked.deliver_subject.encode()):
         raise api_error("snapshot_deliver_subject_invalid")
     answer: dict[str, Any] = {}
@@ -31,7 +31,7 @@ async def _restore(js: JetStream, request: Request) -> dict[str, Any]:
     from jetbroker.jetstream.backup.restore import Restore, RestoreRequest
 
     _expect_body(request)
-    asked = read_body(js, RestoreRequest, "JSApiStreamRestoreRequest", request.body)
+    asked = read_body(js, RestoreRequest, "JSApiStreamRestoreRequest", request)
     name = request.tokens[2]
     asked.config.name = asked.config.name or name
     if asked.config.name != name:

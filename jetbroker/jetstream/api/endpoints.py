@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from jetbroker import limits
 from jetbroker.forms.gojson import fast_value
 from jetbroker.jetstream.account import JetStream
 from jetbroker.jetstream.models.contracts import Origin
@@ -77,17 +78,26 @@ class Endpoint:
     answers_always: bool = False
 
 
-def read_body(js: JetStream, cls: type[T], go_name: str, body: bytes) -> T:
-    """The body as a `cls`. Raises ApiError 10025."""
+def read_body(js: JetStream, cls: type[T], go_name: str, request: Request) -> T:
+    """The body as a `cls`; the log tells of unknown fields, also where they are taken. Raises ApiError 10025."""
     try:
-        return decode(cls, go_name, body, strict=js.strict)
+        return decode(cls, go_name, request.body)
     except DecodeError as error:
-        raise api_error("invalid_json", err=str(error)) from None
+        fault = str(error)
+    js.log.warn_seldom(
+        f"Invalid JetStream request '{js.account_name} > {request.subject}': {fault[: limits.JS_LOGGED_CHARS]}"
+    )
+    try:
+        if not js.strict:
+            return decode(cls, go_name, request.body, strict=False)
+    except DecodeError as error:
+        fault = str(error)
+    raise api_error("invalid_json", err=fault)
 
 
-def read_optional_body(js: JetStream, cls: type[T], go_name: str, body: bytes) -> T:
+def read_optional_body(js: JetStream, cls: type[T], go_name: str, request: Request) -> T:
     """As read_body, but what looks like neither an object nor an array counts as no body at all."""
-    return read_body(js, cls, go_name, body if body.lstrip()[:1] in (b"{", b"[") else b"")
+    return read_body(js, cls, go_name, request) if request.body.lstrip()[:1] in (b"{", b"[") else cls()
 
 
 def expect_no_body(body: bytes) -> None:
