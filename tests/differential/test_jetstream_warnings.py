@@ -85,6 +85,18 @@ async def copy(port: int) -> None:
     await client.close()
 
 
+async def ack_what_is_not_there(port: int) -> None:
+    client = await nats.connect(f"nats://127.0.0.1:{port}", user="b", password="p")
+    await api(client, "STREAM.CREATE.S", {"name": "S", "subjects": ["s"]})
+    config = {"durable_name": "C", "ack_policy": "explicit"}
+    await api(client, "CONSUMER.CREATE.S.C", {"stream_name": "S", "config": config})
+    await client.request("s", b"", timeout=20)
+    for sequence in (1, 2, 9):
+        await client.publish(f"$JS.ACK.S.C.1.{sequence}.1.0.0", b"+ACK")
+    await client.flush()
+    await client.close()
+
+
 def warnings(server: Daemon) -> set[str]:
     return {found[1] for line in server.log if (found := LINE.search(line)) is not None}
 
@@ -125,6 +137,17 @@ def test_of_copies(commands: list[tuple[str, ...]], tmp_path: Path) -> None:
                 server.wait_for(f"[WRN] {line}")
             server.stop()
             assert warnings(server) == set(expected)
+
+
+def test_of_acks(commands: list[tuple[str, ...]], tmp_path: Path) -> None:
+    for command in commands:
+        with Daemon("-c", str(conf(tmp_path / command[-1].rpartition("/")[2])), command=command) as server:
+            asyncio.run(ack_what_is_not_there(server.port))
+            for sequence in (2, 9):
+                where = f"ACK sequence {sequence} past last stream sequence of 1"
+                server.wait_for(f"[WRN] JetStream consumer 'B > S > C' {where}")
+            server.stop()
+            assert len(warnings(server)) == 2
 
 
 def conf(folder: Path, strict: str = "") -> Path:

@@ -155,7 +155,7 @@ async def test_a_destination_that_is_no_subject_is_left_out(bench: StreamBench) 
     await bench.settle()
     await asyncio.sleep(0)
     assert [subject for subject, _, _ in found] == [b"re.a.b.x"]
-    assert len(bench.warnings) == 1 and "'re..x'" in bench.warnings[0]
+    assert len(bench.warnings) == 1 and '"re..x"' in bench.warnings[0]
 
 
 async def test_no_subject_is_without_its_stream_while_that_is_changed(bench: StreamBench) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jetbroker import limits
 from jetbroker.jetstream.api import pages
 from tests.support.streams import StreamBench
 
@@ -185,6 +186,19 @@ async def test_with_discard_new_a_lower_limit_per_subject_removes_messages(tmp_p
     stream.config.max_msgs_per_subject = 1
     stream.apply_config(stream.config)
     assert (stream.log.messages, stream.log.first_seq) == (2, 2)
+    await bench.close()
+
+
+async def test_publishes_that_the_disk_does_not_keep_up_with_are_refused_and_told(tmp_path: Path) -> None:
+    bench = StreamBench(tmp_path)
+    bench.open(storage="file")
+    piece = 8 * 1024 * 1024
+    for _ in range(limits.JS_UNCOMMITTED_BYTES // piece):
+        bench.publish("s.a", b"x" * piece)
+    assert (await bench.ask("s.a", b"x"))["error"]["err_code"] == 10167
+    assert bench.warnings == [
+        "Dropping messages due to excessive stream ingest rate on '$G' > 'S': IPQ size limit reached"
+    ]
     await bench.close()
 
 
