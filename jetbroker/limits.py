@@ -167,6 +167,7 @@ JS_EVICTED_AT_ONCE = 1024  # a millisecond; a large message may take the place o
 JS_REPLACED_AT_ONCE = 1024  # messages of a stream whose roll-ups are not done in turns: a millisecond
 JS_DEDUP_START_NS = 1_000_000_000  # of one stream's start, to read its duplicate window; the rest is read in turns
 JS_ORIGIN_ANSWER_BYTES = 256 * 1024  # to a request for a consumer; nats-server's metadata may have half of it
+JS_LOGGED_CHARS = 1024  # of what is wrong with a request
 JS_ORIGIN_ERROR_CHARS = 1024  # of an origin's error, kept and shown
 JS_ORIGIN_FLOW_REQUESTS = 64  # of one origin, that wait for a commit; a consumer has one of them out
 JS_CYCLE_STEPS = 10_000  # of streams and origins in the search for cycles: a few milliseconds
@@ -210,6 +211,7 @@ STORAGE_PROBE_BYTES = 1024 * 1024  # that a file must have room for before a ful
 STORAGE_REPORT_SECONDS = 10.0  # what fails and works by turns is told no more often
 
 # --- logs ---
+SELDOM_WARNINGS = 256  # different ones a second that whoever asks or publishes can cause
 SYSLOG_CONNECT_SECONDS = 3.0  # at the start; later attempts wait for nothing
 SYSLOG_RETRY_SECONDS = 1.0  # between two attempts to reach a receiver that went away
 SYSLOG_PENDING_BYTES = 1024 * 1024  # of lines that a receiver has not taken yet; more are lost

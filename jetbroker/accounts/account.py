@@ -31,7 +31,7 @@ class Account:
         self.is_system = is_system
         self.jetstream_options = jetstream
         self.connections = 0  # of clients
-        self.links = 0
+        self.links = 0  # to other servers
         self.slow_consumers = 0  # connections that were cut off
         self.tag = ""  # the name its token gives it
         self.services: tuple[bytes, ...] = ()  # local subjects of the services it imports

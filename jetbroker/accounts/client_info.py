@@ -93,12 +93,11 @@ class ClientInfo:
 
 
 def _token_facts(login: Login | None) -> dict[str, Any]:
-    """Of a user of operator mode: his token, unless having it is all it takes to be him."""
+    """Who vouches for a user; of operator mode also his token, unless having it is all it takes to be him."""
     if login is None or login.token is None:
-        return {}
+        return {"issuer_key": "" if login is None else login.issuer}
     claims = login.token.claims
-    issuer = claims.issuer if claims.issuer_account else login.account
-    return {"jwt": login.token.shown, "issuer_key": issuer, "name_tag": claims.name, "tags": list(claims.tags)}
+    return {"jwt": login.token.shown, "issuer_key": login.issuer, "name_tag": claims.name, "tags": list(claims.tags)}
 
 
 def _text(subject: bytes) -> str:

@@ -55,6 +55,13 @@ class Login:
     by_token: bool = False
     token: "UserToken | None" = None
 
+    @property
+    def issuer(self) -> str:
+        """Who vouches for its key: the key that signed its token, else its account; "" without a key."""
+        if self.token is not None and self.token.claims.issuer_account:
+            return self.token.claims.issuer
+        return self.account if self.nkey or self.token is not None else ""
+
     def allows(self, kind: str) -> bool:
         """May this user come over this kind of connection?"""
         return not self.connection_types or CONNECTION_TYPES[kind] in self.connection_types

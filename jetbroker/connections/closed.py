@@ -134,11 +134,8 @@ def subscription_record(sub: Subscription) -> SubscriptionRecord:
 
 
 def issuer_of(login: Login | None) -> str:
-    """Who vouches for the key of a login: the key that signed its token, else its account; "" without a key."""
-    if login is None or not (login.nkey or login.token):
-        return ""
-    signed = login.token is not None and login.token.claims.issuer_account
-    return login.token.claims.issuer if signed and login.token is not None else login.account
+    """Who vouches for the key of a login; "" without a key."""
+    return "" if login is None else login.issuer
 
 
 def token_of(login: Login | None) -> "UserToken | None":

@@ -158,10 +158,11 @@ class Broker:
             self.jetstream.start_waiting()
 
     def _map_default_domains(self) -> None:
-        """Without JetStream here: what an account asks of JetStream goes to a domain."""
+        """Without JetStream here: what an account asks of JetStream goes to a domain, unless its token gives it one."""
         for name, domain in self.options.leafnodes.default_js_domain.items():
-            if name in self.accounts:
-                self.accounts[name].router.domain = domain_mappings(domain="", default=domain)
+            account, configured = self.accounts.get(name), self.options.accounts.get(name)
+            if account is not None and account.router.domain is None and not (configured and configured.jetstream):
+                account.router.domain = domain_mappings(domain="", default=domain)
 
     async def start_leafnodes(self) -> None:
         """Listen for links, and dial. Raises JetbrokerError or OSError."""
@@ -257,7 +258,9 @@ class Broker:
         self.apply_accounts(graph, only)
         if self.jetstream is not None:
             self.jetstream.follow_new()
-            self.follow_interest()
+        elif not self.options.jetstream.enabled:
+            self._map_default_domains()
+        self.follow_interest()
 
     def _token_changed(self, before: "KnownAccount", now: "KnownAccount") -> None:
         self._token_clients().account_changed(before, now)

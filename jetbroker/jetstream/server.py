@@ -278,13 +278,16 @@ class JetStreamServer:
         from jetbroker.jetstream.api.dispatch import Api
         from jetbroker.jetstream.api.system import SystemApi
 
+        def has_links() -> bool:
+            return account.links > 0
+
         if account.is_system:
-            return SystemApi(jetstream, self.purge)
+            return SystemApi(jetstream, has_links, self.purge)
         if not self.options.jetstream.tech_preview_api:
-            return Api(jetstream)
+            return Api(jetstream, has_links)
         from jetbroker.jetstream.api.preview import PreviewApi
 
-        return PreviewApi(jetstream)
+        return PreviewApi(jetstream, has_links)
 
     async def _start_waiting(self, store: Store) -> None:
         await asyncio.to_thread(load_engine)  # the sockets have their turns meanwhile
@@ -365,9 +368,15 @@ class JetStreamServer:
         self.log.info("-------------------------------------------")
         self.log.debug("  Exports:")
         self.log.debug("     $JS.API.>")
-        system = self.options.system_account or SYSTEM_ACCOUNT
-        if any(remote.account == system for remote in self.options.leafnodes.remotes):
+        if self._shares_system_account():
             self.log.info("Standalone server started in clustered mode do not support extending domains")
+
+    def _shares_system_account(self) -> bool:
+        """Does the first link of the system account carry what the servers of a cluster would tell each other?"""
+        system = self.options.system_account or SYSTEM_ACCOUNT
+        shared = (remote for remote in self.options.leafnodes.remotes if remote.account == system)
+        first = next(shared, None)
+        return first is not None and not any(denied.startswith("$NRG.") for denied in first.deny_imports)
 
 
 def _shipping_task(store: str, wanted: ShipOptions) -> "Task":

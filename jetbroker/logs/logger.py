@@ -12,6 +12,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from jetbroker import limits
 from jetbroker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Logger:
         self._utc = False
         self._second = -1
         self._second_text = ""
+        self._warned: set[str] = set()  # in this second
+        self._warned_in = 0
         self._set_labels()
         if options is not None:
             self.configure(options)
@@ -112,6 +115,16 @@ class Logger:
     def warn(self, text: str) -> None:
         """Something to look at; the broker goes on as asked."""
         self._write("WRN", text)
+
+    def warn_seldom(self, text: str) -> None:
+        """A warning that clients can cause as often as they like: each text once a second, as nats-server writes it."""
+        second = int(time.monotonic())
+        if second != self._warned_in:
+            self._warned_in = second
+            self._warned.clear()
+        if text not in self._warned and len(self._warned) < limits.SELDOM_WARNINGS:
+            self._warned.add(text)
+            self.warn(text)
 
     def error(self, text: str) -> None:
         """Something failed; the broker goes on."""

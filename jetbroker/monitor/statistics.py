@@ -44,19 +44,18 @@ def used(account: Account) -> bool:
 async def of_accounts(sources: Sources, accounts: Iterable[Account]) -> list[dict[str, Any]]:
     """A row of STATZ for each of them."""
     traffic = await by_account(sources)
-    return [account_row(sources, account, traffic[account.name]) async for account in paced(accounts)]
+    return [account_row(account, traffic[account.name]) async for account in paced(accounts)]
 
 
-def account_row(sources: Sources, account: Account, moved: Moved) -> dict[str, Any]:
+def account_row(account: Account, moved: Moved) -> dict[str, Any]:
     """An account's connections, and what has gone over them."""
-    links = account.links
     total, over_links = moved.total, moved.links
     return {
         "acc": account.name,
         "name": account.tag or account.name,
         "conns": account.connections,
-        "leafnodes": links,
-        "total_conns": account.connections + links,
+        "leafnodes": account.links,
+        "total_conns": account.connections + account.links,
         "num_subscriptions": account.router.subscriptions,
         "sent": _figures(total.out_msgs, total.out_bytes, _pair(over_links.out_msgs, over_links.out_bytes)),
         "received": _figures(total.in_msgs, total.in_bytes, _pair(over_links.in_msgs, over_links.in_bytes)),

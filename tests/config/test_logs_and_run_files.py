@@ -40,6 +40,21 @@ def test_lines(tmp_path: Path) -> None:
     log.close()
 
 
+def test_a_warning_that_clients_cause_is_written_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, now = tmp_path / "log", [1000.0]
+    monkeypatch.setattr("jetbroker.logs.logger.time.monotonic", lambda: now[0])
+    log = Logger(Options(log_file=str(path), logtime=False))
+    for text in ("a", "a", "b"):
+        log.warn_seldom(text)
+    now[0] += 1
+    log.warn_seldom("a")
+    assert [line.split()[-1] for line in path.read_text().splitlines()] == ["a", "b", "a"]
+    for number in range(2 * limits.SELDOM_WARNINGS):
+        log.warn_seldom(str(number))
+    assert len(path.read_text().splitlines()) == 2 + limits.SELDOM_WARNINGS
+    log.close()
+
+
 def test_levels_and_time_can_be_switched_off(tmp_path: Path) -> None:
     path = tmp_path / "log"
     log = Logger(Options(log_file=str(path), logtime=False))

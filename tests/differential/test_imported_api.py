@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,8 @@ from tests.differential.conftest import Pair
 from tests.differential.test_system_services import answer_to
 from tests.support import process
 from tests.support.jetstream_probe import Probe
+from tests.support.nkeys import UserKey
+from tests.support.process import free_port
 from tests.support.sharing import Client
 
 pytestmark = pytest.mark.differential
@@ -28,6 +31,23 @@ IMPORTS = {
 }
 SUBJECTS = "$JS.API.INFO $JS.API.STREAM.NAMES $JS.API.CONSUMER.NAMES.S $JS.API.STREAM.INFO.S x.info J.API.INFO".split()
 EXPORTS = ", ".join(f'{{service: "$JS.API.{name}"}}' for name in (">", "INFO", "STREAM.NAMES"))
+
+AUDITED = """
+server_name: same
+jetstream { store_dir: "STORE" }
+websocket { listen: "127.0.0.1:WEBSOCKET", no_tls: true }
+accounts {
+  J { jetstream: enabled, exports: [{service: "$JS.API.>"}], users: [{user: j, password: p}, {nkey: NKEY}] }
+  X { imports: [{service: {account: J, subject: "$JS.API.>"}}], exports: [{service: "$JS.API.>"}],
+      users: [{user: x, password: p}] }
+  SHARED { imports: [{service: {account: J, subject: "$JS.API.>"}, share: true}], exports: [{service: "$JS.API.>"}],
+      users: [{user: s, password: p}, {nkey: SHAREDKEY}] }
+  FAR { imports: [{service: {account: X, subject: "$JS.API.>"}}], users: [{user: f, password: p}] }
+  FARSHARED { imports: [{service: {account: SHARED, subject: "$JS.API.>"}, share: true}],
+      users: [{user: g, password: p}] }
+}
+"""
+VARYING = ("start", "id", "rtt")
 
 
 def config(folder: Path) -> Path:
@@ -109,3 +129,39 @@ def test_one_answer_comes_from_where_nats_server_takes_it(tmp_path: Path) -> Non
                 client.close()
         found.append(rows)
     assert found[1] == found[0]
+
+
+async def audited(websocket: int, port: int, keys: list[UserKey]) -> list[Any]:
+    """How audits describe each of these, who say of themselves that they are somebody else."""
+    logins: list[dict[str, Any]] = [{"user": name, "password": "p"} for name in "jxsfg"]
+    logins += [{"nkeys_seed_str": key.seed} for key in keys]
+    urls = [f"nats://127.0.0.1:{port}"] * len(logins) + [f"ws://127.0.0.1:{websocket}"]
+    listener = await nats.connect(urls[0], user="j", password="p")
+    audits = await listener.subscribe("$JS.EVENT.ADVISORY.API")
+    await listener.flush()
+    found = []
+    for url, login in zip(urls, [*logins, logins[0]], strict=True):
+        client = await nats.connect(url, name="n", **login)
+        forged = {"Nats-Request-Info": json.dumps({"acc": "SHARED", "user": "another", "name": "another"})}
+        await client.request("$JS.API.STREAM.DELETE.NONE", b"", timeout=20, headers=forged)
+        told = json.loads((await audits.next_msg(timeout=20)).data)["client"]
+        found.append({name: value for name, value in told.items() if name not in VARYING})
+        await client.close()
+    await listener.close()
+    return found
+
+
+def test_audits_tell_of_a_requestor_what_his_import_shares(tmp_path: Path) -> None:
+    pytest.importorskip("nkeys")
+    if process.find_nats_server() is None:
+        pytest.skip("nats-server is neither on the PATH nor in ~/go/bin")
+    keys, found = [UserKey(), UserKey()], []
+    for make, name in ((process.nats_server, "theirs"), (process.jetbroker, "ours")):
+        folder, websocket = tmp_path / name, free_port()
+        folder.mkdir()
+        text = AUDITED.replace("STORE", str(folder)).replace("WEBSOCKET", str(websocket))
+        (folder / "conf").write_text(text.replace("SHAREDKEY", keys[1].public).replace("NKEY", keys[0].public))
+        with make("-c", str(folder / "conf")) as server:
+            found.append(asyncio.run(audited(websocket, server.port, keys)))
+    assert found[1] == found[0]
+    assert found[0][1] == {"acc": "X", "svc": "J", "server": "same"}

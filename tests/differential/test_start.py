@@ -17,6 +17,7 @@ pytestmark = pytest.mark.differential
 ANY = ("-a", "127.0.0.1", "-p", "-1")
 LISTEN = "listen: '127.0.0.1:-1'\n"
 ONLY_OURS = ("Sync Interval:", "has no effect yet")
+ONLY_THEIRS = ("Manually disable standalone mode",)
 BANNER = re.compile(r"\[INF\] *([_|\\/ ]+|https://docs\.nats\.io/jetstream)?$")  # nats-server's picture
 
 # as a link of that name starts it
@@ -84,6 +85,12 @@ FILES = (
     LISTEN + "server_name: N\njetstream { store_dir: 'DIR/s', max_mem: 10MB, max_file: 1GB, domain: hub }\n",
     LISTEN + "server_name: N\njetstream { store_dir: 'DIR/s', max_mem: 0, max_file: 1GB, strict: false }\n",
     LISTEN + "jetstream { store_dir: 'DIR/s', enabled: false }\n",
+    *(
+        f"{LISTEN}server_name: N\njetstream {{ store_dir: 'DIR/s', max_mem: 10MB, max_file: 1GB }}\n"
+        "leafnodes { remotes [ {url: 'nats://127.0.0.1:1', account: '$SYS', disabled: true, "
+        f"deny_imports: '{denied}'}} ] }}\n"
+        for denied in ("$NRG.>", "$NRG.x", "x")
+    ),
     LISTEN + "accounts { A { mappings: { a: 'b.{{foo(1)}}' } } }\n",
 )
 
@@ -127,7 +134,7 @@ def told(lines: Sequence[str], folder: Path) -> list[str]:
     found = [line for line in text.splitlines() if not BANNER.match(line)]
     # nats-server goes through a block's keys in no order
     found.sort(key=lambda line: (0, line) if line.startswith("conf:") else (1, ""))
-    return [line for line in found if line and not any(words in line for words in ONLY_OURS)]
+    return [line for line in found if line and not any(words in line for words in ONLY_OURS + ONLY_THEIRS)]
 
 
 @pytest.mark.parametrize("arguments", COMMAND_LINES, ids=" ".join)

@@ -46,7 +46,7 @@ def both_ports(tmp_path: Path) -> Iterator[tuple[Daemon, int]]:
     path.write_text(
         f'leafnodes: {{listen: "127.0.0.1:{port}"}}\n'
         f'jetstream: {{store_dir: "{tmp_path}", domain: hub}}\ndefault_js_domain: {{A: ""}}\n'
-        "accounts: {A: {users: [{user: a, password: a}]}}\nno_auth_user: a\n"
+        "accounts: {A: {jetstream: enabled, users: [{user: a, password: a}]}}\nno_auth_user: a\n"
     )
     with Daemon("-c", str(path)) as daemon:
         yield daemon, port

@@ -203,6 +203,19 @@ async def test_streams_of_one_account_do_not_exceed_its_limit_together(tmp_path:
     await bench.close()
 
 
+async def test_publishes_that_the_disk_does_not_keep_up_with_are_refused_and_told(tmp_path: Path) -> None:
+    bench = StreamBench(tmp_path)
+    bench.open(storage="file")
+    piece = 8 * 1024 * 1024
+    for _ in range(limits.JS_UNCOMMITTED_BYTES // piece):
+        bench.publish("s.a", b"x" * piece)
+    assert (await bench.ask("s.a", b"x"))["error"]["err_code"] == 10167
+    assert bench.warnings == [
+        "Dropping messages due to excessive stream ingest rate on '$G' > 'S': IPQ size limit reached"
+    ]
+    await bench.close()
+
+
 async def test_an_account_limit_refuses_what_does_not_fit(tmp_path: Path) -> None:
     bench = StreamBench(tmp_path)
     bench.usage.limits.max_memory = 1_000

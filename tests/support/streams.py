@@ -55,7 +55,7 @@ class StreamBench:
             self.router,
             WorkTurns(self.tick),
             ServerInfo("name", "id", "2.14.5", domain),
-            cast(Logger, SimpleNamespace(warn=self.warnings.append)),
+            cast(Logger, SimpleNamespace(warn=self.warnings.append, warn_seldom=self.warnings.append)),
             cast(Advisories, SimpleNamespace(publish=self._told, publish_to_all=self._told)),
         )
         self.streams: dict[str, Stream] = {}

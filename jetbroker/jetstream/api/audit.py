@@ -21,7 +21,7 @@ class Audit:
             return
         fields: dict[str, Any] = {
             "server": self._host.server_info.server_name,
-            "client": client_fields(self._host, request.origin),
+            "client": client_fields(self._host, request),
             "subject": request.subject,
         }
         if request.body:

@@ -19,11 +19,11 @@ async def _snapshot(js: JetStream, request: Request) -> Later:
 
     _expect_body(request)
     stream = js.stream(request.tokens[2])
-    asked = read_body(js, SnapshotRequest, "JSApiStreamSnapshotRequest", request.body)
+    asked = read_body(js, SnapshotRequest, "JSApiStreamSnapshotRequest", request)
     if not valid_literal(asked.deliver_subject.encode()):
         raise api_error("snapshot_deliver_subject_invalid")
     answer: dict[str, Any] = {}
-    prepared = Snapshot(js, stream, asked, client_fields(js.host, request.origin)).prepare(answer)
+    prepared = Snapshot(js, stream, asked, client_fields(js.host, request)).prepare(answer)
     return Later(answer, prepared, "stream_snapshot")
 
 
@@ -31,7 +31,7 @@ async def _restore(js: JetStream, request: Request) -> dict[str, Any]:
     from jetbroker.jetstream.backup.restore import Restore, RestoreRequest
 
     _expect_body(request)
-    asked = read_body(js, RestoreRequest, "JSApiStreamRestoreRequest", request.body)
+    asked = read_body(js, RestoreRequest, "JSApiStreamRestoreRequest", request)
     name = request.tokens[2]
     asked.config.name = asked.config.name or name
     if asked.config.name != name:
@@ -43,7 +43,7 @@ async def _restore(js: JetStream, request: Request) -> dict[str, Any]:
         raise api_error("stream_restore", err="memory streams have no archive")
     if js.transfers.full:
         raise api_error("stream_restore", err="too many backups and restores under way")
-    restore = Restore(js, config, client_fields(js.host, request.origin), lambda stream: stream_info(js, stream))
+    restore = Restore(js, config, client_fields(js.host, request), lambda stream: stream_info(js, stream))
     restore.start()
     return {"deliver_subject": restore.subject}
 
@@ -59,5 +59,5 @@ def _expect_body(request: Request) -> None:
 
 ENDPOINTS = (
     Endpoint("STREAM.SNAPSHOT", 3, 3, "stream_snapshot", _snapshot),
-    Endpoint("STREAM.RESTORE", 3, 3, "stream_restore", _restore, {"deliver_subject": ""}),
+    Endpoint("STREAM.RESTORE", 3, 3, "stream_restore", _restore, {"deliver_subject": ""}, answers_always=True),
 )

@@ -101,7 +101,7 @@ async def _create_durable(js: JetStream, request: Request) -> dict[str, Any] | L
 
 
 def _read_create(js: JetStream, request: Request, stream: str, name: str) -> CreateConsumerRequest:
-    body = read_body(js, CreateConsumerRequest, "CreateConsumerRequest", request.body)
+    body = read_body(js, CreateConsumerRequest, "CreateConsumerRequest", request)
     if body.stream_name != stream:
         raise api_error("stream_mismatch")
     if _SEPARATORS.intersection(name or body.config.name):
@@ -134,7 +134,7 @@ async def _make(js: JetStream, body: CreateConsumerRequest) -> dict[str, Any] | 
 
 
 async def _names(js: JetStream, request: Request) -> dict[str, Any]:
-    asked = read_optional_body(js, ConsumerListRequest, "JSApiConsumersRequest", request.body)
+    asked = read_optional_body(js, ConsumerListRequest, "JSApiConsumersRequest", request)
     stream = js.stream(request.tokens[2])
     names = sorted([*stream.listed_consumers(), *stream.offline])
     offset = clip_offset(asked.page.offset, len(names))
@@ -143,7 +143,7 @@ async def _names(js: JetStream, request: Request) -> dict[str, Any]:
 
 
 async def _list(js: JetStream, request: Request) -> dict[str, Any]:
-    asked = read_optional_body(js, ConsumerListRequest, "JSApiConsumersRequest", request.body)
+    asked = read_optional_body(js, ConsumerListRequest, "JSApiConsumersRequest", request)
     stream = js.stream(request.tokens[2])
     consumers = stream.listed_consumers()
     names = sorted([*consumers, *stream.offline])
@@ -179,7 +179,7 @@ async def _delete(js: JetStream, request: Request) -> dict[str, Any]:
 
 async def _pause(js: JetStream, request: Request) -> dict[str, Any]:
     """A time in the future pauses, none or one in the past resumes."""
-    asked = read_optional_body(js, PauseRequest, "JSApiConsumerPauseRequest", request.body)
+    asked = read_optional_body(js, PauseRequest, "JSApiConsumerPauseRequest", request)
     consumer = js.consumer(js.stream(request.tokens[2]), request.tokens[3])
     try:
         until = None if asked.pause_until in (None, ZERO_TIME) else asked.pause_until.utc()

@@ -4,7 +4,7 @@ Subjects that mean nothing are met with silence.
 """
 
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from jetbroker import limits
@@ -65,10 +65,14 @@ def find_endpoint(endpoints: Mapping[str, Endpoint], tokens: list[str]) -> Endpo
 
 
 class Api:
-    """Receives, dispatches and answers the requests of one account. `further`: endpoints that not all accounts have."""
+    """Receives, dispatches and answers the requests of one account.
 
-    def __init__(self, js: JetStream, further: Iterable[Endpoint] = ()) -> None:
+    `has_links`: is the account there on other servers, too? `further`: endpoints that not all accounts have.
+    """
+
+    def __init__(self, js: JetStream, has_links: Callable[[], bool], further: Iterable[Endpoint] = ()) -> None:
         self.js = js
+        self._has_links = has_links
         self._endpoints = ENDPOINTS | {endpoint.name: endpoint for endpoint in further}
         self.host = js.host
         self.requests = js.requests
@@ -122,7 +126,8 @@ class Api:
     async def _handle(self, endpoint: Endpoint, request: Request, size: int) -> None:
         response: dict[str, Any] = {"type": f"io.nats.jetstream.api.v1.{endpoint.kind}_response"}
         try:
-            self._check_request(endpoint, request)
+            if not self._shall_answer(endpoint, request):
+                return
             answer = await endpoint.handler(self.js, request)
         except ApiError as error:
             answer = {"error": error.to_json()} | endpoint.zeros
@@ -157,11 +162,15 @@ class Api:
         if not (endpoint.of_consumer or (endpoint.is_quiet and "error" not in response)):
             self._audit.tell(request, body)
 
-    def _check_request(self, endpoint: Endpoint, request: Request) -> None:
+    def _shall_answer(self, endpoint: Endpoint, request: Request) -> bool:
+        """False: this account may have its JetStream on another server. Raises ApiError."""
         if endpoint.is_cluster:
             raise api_error("cluster_required")
         if request.headers:
             if not level_supported(header_value(request.headers, LEVEL_HEADER)):
                 raise api_error("required_api_level")
         if not self.js.enabled:
+            if self._has_links() and not endpoint.answers_always:
+                return False
             raise api_error("not_enabled_for_account")
+        return True

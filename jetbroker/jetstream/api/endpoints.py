@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from jetbroker import limits
 from jetbroker.forms.gojson import fast_value
 from jetbroker.jetstream.account import JetStream
 from jetbroker.jetstream.models.contracts import Origin
@@ -61,7 +62,7 @@ class Endpoint:
     `least` and `most` bound the tokens of the subject; `kind` is the reply's type without `_response`; `zeros` are
     the fields an error reply carries beside the error. `is_info`: runs in the second lane. `is_quiet`: a good answer
     is not audited. `is_cluster`: needs a cluster, whatever is asked. `of_consumer`: the answer is a consumer's own, so
-    it is neither counted nor audited.
+    it is neither counted nor audited. `answers_always`: also where another server may have the account's JetStream.
     """
 
     name: str
@@ -74,19 +75,29 @@ class Endpoint:
     is_quiet: bool = False
     is_cluster: bool = False
     of_consumer: bool = False
+    answers_always: bool = False
 
 
-def read_body(js: JetStream, cls: type[T], go_name: str, body: bytes) -> T:
-    """The body as a `cls`. Raises ApiError 10025."""
+def read_body(js: JetStream, cls: type[T], go_name: str, request: Request) -> T:
+    """The body as a `cls`; the log tells of unknown fields, also where they are taken. Raises ApiError 10025."""
     try:
-        return decode(cls, go_name, body, strict=js.strict)
+        return decode(cls, go_name, request.body)
     except DecodeError as error:
-        raise api_error("invalid_json", err=str(error)) from None
+        fault = str(error)
+    js.log.warn_seldom(
+        f"Invalid JetStream request '{js.account_name} > {request.subject}': {fault[: limits.JS_LOGGED_CHARS]}"
+    )
+    try:
+        if not js.strict:
+            return decode(cls, go_name, request.body, strict=False)
+    except DecodeError as error:
+        fault = str(error)
+    raise api_error("invalid_json", err=fault)
 
 
-def read_optional_body(js: JetStream, cls: type[T], go_name: str, body: bytes) -> T:
+def read_optional_body(js: JetStream, cls: type[T], go_name: str, request: Request) -> T:
     """As read_body, but what looks like neither an object nor an array counts as no body at all."""
-    return read_body(js, cls, go_name, body if body.lstrip()[:1] in (b"{", b"[") else b"")
+    return read_body(js, cls, go_name, request) if request.body.lstrip()[:1] in (b"{", b"[") else cls()
 
 
 def expect_no_body(body: bytes) -> None:

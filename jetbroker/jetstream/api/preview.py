@@ -46,10 +46,10 @@ class BadRequest(ValueError):
 class PreviewApi:
     """Takes the old requests of one account, and is today's API for the others, with stream templates."""
 
-    def __init__(self, js: JetStream) -> None:
+    def __init__(self, js: JetStream, has_links: Callable[[], bool]) -> None:
         self._host = js.host
         self._templates = js.templates = Templates(js)
-        self._today = Api(js, template_endpoints(self._templates))
+        self._today = Api(js, has_links, template_endpoints(self._templates))
         self._subscriptions: list[Subscription] = []
 
     def start(self) -> None:

@@ -147,7 +147,7 @@ def stream_info(js: JetStream, stream: Stream, *, state: dict[str, Any] | None =
 
 async def _create(js: JetStream, request: Request) -> dict[str, Any]:
     name = request.tokens[2]
-    body = read_body(js, StreamConfigRequest, "StreamConfigRequest", request.body)
+    body = read_body(js, StreamConfigRequest, "StreamConfigRequest", request)
     if body.config.name != name:
         raise api_error("stream_mismatch")
     if "/" in name or "\\" in name:
@@ -157,7 +157,7 @@ async def _create(js: JetStream, request: Request) -> dict[str, Any]:
 
 
 async def _update(js: JetStream, request: Request) -> dict[str, Any]:
-    body = read_body(js, StreamConfigRequest, "StreamConfigRequest", request.body)
+    body = read_body(js, StreamConfigRequest, "StreamConfigRequest", request)
     await in_turns(
         check_stream_config(
             body.config, js.usage.limits, pedantic=body.pedantic, creating=False, find_stream=js.config_of
@@ -178,7 +178,7 @@ async def _matching_streams(js: JetStream, subject: str) -> list[str]:
 
 
 async def _names(js: JetStream, request: Request) -> dict[str, Any]:
-    asked = read_optional_body(js, StreamListRequest, "JSApiStreamNamesRequest", request.body)
+    asked = read_optional_body(js, StreamListRequest, "JSApiStreamNamesRequest", request)
     names = await _matching_streams(js, asked.subject)
     offset = clip_offset(asked.page.offset, len(names))
     page = names[offset : offset + limits.JS_NAMES_PAGE]
@@ -186,7 +186,7 @@ async def _names(js: JetStream, request: Request) -> dict[str, Any]:
 
 
 async def _list(js: JetStream, request: Request) -> dict[str, Any]:
-    asked = read_optional_body(js, StreamListRequest, "JSApiStreamListRequest", request.body)
+    asked = read_optional_body(js, StreamListRequest, "JSApiStreamListRequest", request)
     names = await _matching_streams(js, asked.subject)
     offset = clip_offset(asked.page.offset, len(names))
     shown = names[offset : offset + limits.JS_LIST_PAGE]
@@ -210,7 +210,7 @@ def _domain(js: JetStream) -> dict[str, str]:
 
 
 async def _info(js: JetStream, request: Request) -> dict[str, Any]:
-    asked = read_optional_body(js, StreamInfoRequest, "JSApiStreamInfoRequest", request.body)
+    asked = read_optional_body(js, StreamInfoRequest, "JSApiStreamInfoRequest", request)
     stream = js.stream(request.tokens[2])
     paging = {"total": 0, "offset": 0, "limit": 0}
     subjects: dict[str, int] | None = None
@@ -231,7 +231,7 @@ async def _delete(js: JetStream, request: Request) -> dict[str, Any]:
 
 
 async def _purge(js: JetStream, request: Request) -> dict[str, Any]:
-    asked = read_optional_body(js, PurgeRequest, "JSApiStreamPurgeRequest", request.body)
+    asked = read_optional_body(js, PurgeRequest, "JSApiStreamPurgeRequest", request)
     if asked.seq and asked.keep:
         raise api_error("bad_request")
     stream = js.stream(request.tokens[2])
@@ -256,7 +256,7 @@ async def _purge(js: JetStream, request: Request) -> dict[str, Any]:
 async def _message_get(js: JetStream, request: Request) -> dict[str, Any]:
     if not request.body:
         raise api_error("bad_request")
-    asked = read_body(js, MessageGetRequest, "JSApiMsgGetRequest", request.body)
+    asked = read_body(js, MessageGetRequest, "JSApiMsgGetRequest", request)
     starts = bool(asked.seq) + bool(asked.last_by_subj) + (asked.start_time is not None)
     is_alone = asked.last_by_subj and asked.next_by_subj
     if not (starts or asked.next_by_subj) or starts > 1 or is_alone:
@@ -295,7 +295,7 @@ async def _find_message(stream: Stream, asked: MessageGetRequest) -> tuple[int, 
 async def _message_delete(js: JetStream, request: Request) -> dict[str, Any]:
     if not request.body or request.body.strip() == b"{}":
         raise api_error("bad_request")
-    asked = read_body(js, MessageDeleteRequest, "JSApiMsgDeleteRequest", request.body)
+    asked = read_body(js, MessageDeleteRequest, "JSApiMsgDeleteRequest", request)
     stream = js.stream(request.tokens[3])
     if stream.config.sealed:
         raise api_error("stream_sealed")

@@ -24,11 +24,15 @@ Purge = Callable[[str], Awaitable[None]]
 
 
 class SystemApi:
-    """Answers the system account. `purge` removes all streams of the account of that name, and raises ApiError."""
+    """Answers the system account.
 
-    def __init__(self, js: JetStream, purge: Purge) -> None:
+    `has_links`: as of any account's API. `purge` removes all streams of the account of that name, and raises ApiError.
+    """
+
+    def __init__(self, js: JetStream, has_links: Callable[[], bool], purge: Purge) -> None:
         self._host = js.host
         self._requests = js.requests
+        self._has_links = has_links
         self._purge = purge
         self._audit = Audit(js)
         self._subscription: Subscription | None = None
@@ -71,7 +75,10 @@ class SystemApi:
             self._answer(request, "account_purge", {"initiated": True})
 
     async def _refuse(self, request: Request) -> None:
-        kind = "account_info" if request.tokens == ["INFO"] else "system"
+        is_info = request.tokens == ["INFO"]
+        if is_info and self._has_links():
+            return
+        kind = "account_info" if is_info else "system"
         self._answer(request, kind, api_error("not_enabled_for_account"))
 
     def _answer(self, request: Request, kind: str, answer: dict[str, Any] | ApiError) -> None:

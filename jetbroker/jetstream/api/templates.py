@@ -32,13 +32,13 @@ def template_endpoints(templates: Templates) -> tuple[Endpoint, ...]:
     """The endpoints of an account with these templates."""
 
     async def create(js: JetStream, request: Request) -> dict[str, Any]:
-        config = read_body(js, StreamTemplateConfig, "StreamTemplateConfig", request.body)
+        config = read_body(js, StreamTemplateConfig, "StreamTemplateConfig", request)
         if config.name != request.tokens[3]:
             raise api_error("template_name_not_match_subject")
         return _template_info(await templates.create(config))
 
     async def names(js: JetStream, request: Request) -> dict[str, Any]:
-        asked = read_optional_body(js, TemplateNamesRequest, "JSApiStreamTemplatesRequest", request.body)
+        asked = read_optional_body(js, TemplateNamesRequest, "JSApiStreamTemplatesRequest", request)
         found = templates.names()
         offset = clip_offset(asked.page.offset, len(found))
         page = found[offset : offset + limits.JS_NAMES_PAGE]

@@ -41,6 +41,8 @@ cdef class Acks:
     cdef ConsumerTurn turn
     cdef ConsumerAdvisories advisories
     cdef DeadLetters letters           # None: there are none
+    cdef object log                    # Logger, None: nothing is told
+    cdef str who                       # the consumer, as the log names it
     cdef public int sample_percent
     cdef readonly list replies                  # to be confirmed at the end of the turn
     cdef bint heard                    # since the last turn

@@ -22,6 +22,8 @@ class Acks:
         turn: ConsumerTurn,
         advisories: ConsumerAdvisories,
         letters: DeadLetters | None = None,
+        log: Any = None,
+        who: str = "",
     ) -> None: ...
 
 class AckReceiver(Receiver):

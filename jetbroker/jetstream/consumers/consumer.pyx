@@ -120,7 +120,9 @@ cdef class Acks:
     """Takes acks for a tracker, and keeps the replies that are owed for them."""
 
     def __init__(self, AckTracker tracker not None, StreamCursor cursor not None, ConsumerTurn turn not None,
-                 ConsumerAdvisories advisories not None, DeadLetters letters=None) -> None:
+                 ConsumerAdvisories advisories not None, DeadLetters letters=None, log=None, str who="") -> None:
+        self.log = log
+        self.who = who
         self.tracker = tracker
         self.cursor = cursor
         self.turn = turn
@@ -155,6 +157,9 @@ cdef class Acks:
     cdef bint _finish(self, const AckNumbers* numbers, bint sampled) except -1:
         """The message is done with; True for one that was done with before, too."""
         if numbers.stream_seq > max(self.cursor.looked_to, self.tracker.delivered_seq):
+            if self.log is not None and numbers.stream_seq > self.cursor.log.last_seq:
+                self.log.warn_seldom(f"JetStream consumer '{self.who}' ACK sequence {numbers.stream_seq} past last stream "
+                                     f"sequence of {self.cursor.log.last_seq}")
             return False
         if self.tracker.policy == POLICY_ALL:
             self.tracker.ack_up_to(numbers.stream_seq, numbers.consumer_seq)
@@ -303,7 +308,8 @@ cdef class Consumer(StreamConsumer):
                                  host.turns, host.router, self.advisories)
         self.letters = DeadLetters(stream, tracker, self.turn, self.advisories)
         self.core.letters = self.letters
-        self.acks = Acks(tracker, self.core.cursor, self.turn, self.advisories, self.letters)
+        self.acks = Acks(tracker, self.core.cursor, self.turn, self.advisories, self.letters, host.log,
+                         f"{host.account_name} > {stream.name} > {self.name}")
         replay_until = stream.log.last_seq if config.replay_policy == "original" else 0
         made = PushDelivery if config.deliver_subject else PullDelivery
         self.delivery = made(self.core, self.idle, replay_until)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from jetbroker.limits import MAX_PENDING_BYTES
 
@@ -90,7 +90,10 @@ class AccountLimits:
 class Origin(Protocol):
     """The connection a request came from. `opened_at` is the event loop's time, `rtt_ns` 0 when not measured."""
 
+    account: Any  # an Account
+    identity: Any  # with the Login it is there by
     cid: int
+    kind: str
     peer: str
     user: object
     name: str

@@ -219,9 +219,9 @@ cdef class AtomicBatches:
         if ends_before:
             judged.headers = with_commit(judged.headers)
         if not ingest.quota.account_has(so_far.cost):
-            return api_error("account_resources_exceeded")
+            return ingest.refuse_full_account()
         if ingest.uncommitted.is_full():
-            return api_error("stream_too_many_requests")
+            return ingest.refuse_overrun()
         try:
             self._append(all_judged, now)
         except StorageError as error:

@@ -34,6 +34,7 @@ from jetbroker.wire.subjects cimport has_wildcard
 
 from jetbroker import limits
 from jetbroker.errors import StorageError
+from jetbroker.forms.gotext import quoted
 from jetbroker.jetstream.models.errors import api_error
 from jetbroker.jetstream.publish.overdue import Overdue
 from jetbroker.jetstream.publish.schedule_headers import NO_SCHEDULES
@@ -329,9 +330,9 @@ cdef class Ingest(Receiver):
                 return self.use_up_sequence()
             elif self.quota.account_bytes >= 0 and not self.quota.account_has(
                     self.room.cost(PyBytes_GET_SIZE(subject), headers_len, payload_len)):
-                refusal = api_error("account_resources_exceeded")
+                refusal = self.refuse_full_account()
             elif self.uncommitted.is_full():
-                refusal = api_error("stream_too_many_requests")
+                refusal = self.refuse_overrun()
             elif asked is not None and asked.ttl == TTL_INVALID:
                 refusal = api_error("message_ttl_invalid")
             elif self.room.discard_new:
@@ -355,6 +356,19 @@ cdef class Ingest(Receiver):
         if self.room.is_limited and self.room.make(entry, previous):
             self.evict_later()
         return seq
+
+    def refuse_full_account(self) -> object:
+        """The log is told of it, too."""
+        account = quoted(self.host.account_name)
+        self.host.log.warn_seldom(f"JetStream {self.quota.storage} resource limits exceeded for account: {account}")
+        return api_error("account_resources_exceeded")
+
+    def refuse_overrun(self) -> object:
+        """The disk does not keep up; the log is told of it, too."""
+        who = f"'{self.host.account_name}' > '{self.name.decode()}'"
+        self.host.log.warn_seldom(
+            f"Dropping messages due to excessive stream ingest rate on {who}: IPQ size limit reached")
+        return api_error("stream_too_many_requests")
 
     cdef int append(self, Candidate asked, uint16_t batch_flags, int64_t now_ns) except -1:
         cdef SubjectState state = asked.entry.state

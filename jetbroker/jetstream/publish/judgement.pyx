@@ -25,7 +25,9 @@ cdef object early_refusal(Ingest ingest, Py_ssize_t subject_len, Py_ssize_t head
         return refusal
     if ingest.quota.account_bytes >= 0 and not ingest.quota.account_would_have(
             ingest.room.cost(subject_len, headers_len, payload_len)):
-        return api_error("account_resources_exceeded")
+        refusal = api_error("account_resources_exceeded")
+        ingest.host.log.warn_seldom(f"JetStream account limits exceeded for '{ingest.host.account_name}': {refusal}")
+        return refusal
     if ingest.room.max_msg_size >= 0 and headers_len + payload_len > ingest.room.max_msg_size:
         return api_error("stream_message_exceeds_maximum")
     return None

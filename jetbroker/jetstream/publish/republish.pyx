@@ -67,8 +67,8 @@ cdef class Republisher:
         destination = self.transform.map(text, PyBytes_GET_SIZE(subject))
         if not destination or is_valid_literal(PyBytes_AS_STRING(destination), PyBytes_GET_SIZE(destination)):
             return destination
-        self.log.warn(f"Stream '{self.router.account_name} > {self.name.decode()}' suppressing republish "
-                      f"with invalid subject {quoted(destination)}")
+        self.log.warn_seldom(f"Stream '{self.router.account_name} > {self.name.decode()}' suppressing republish "
+                             f"with invalid subject {quoted(destination)}")
         return b""
 
     cdef Py_ssize_t stored(self, bytes destination, bytes subject, uint64_t seq, uint64_t previous, int64_t time_ns,

@@ -21,7 +21,7 @@ import orjson
 from jetbroker.errors import StorageError
 from jetbroker.forms.api_level import API_LEVEL, LEVEL_HEADER
 from jetbroker.forms.gojson import dumps
-from jetbroker.forms.gotext import HOUR, SECOND
+from jetbroker.forms.gotext import HOUR, SECOND, quoted
 from jetbroker.jetstream.models.config import StreamConfig, StreamSource
 from jetbroker.jetstream.models.errors import ApiError, api_error
 from jetbroker.jetstream.models.names import random_name, short_hash, valid_name
@@ -63,6 +63,8 @@ _OLDER_PEER = (
     api_error("consumer_name_exist").err_code,
     api_error("consumer_create", err="").err_code,
 )
+_STORE_FAILED = api_error("stream_store_failed", err="").err_code
+_NO_ROOM = ("maximum messages exceeded", "maximum bytes exceeded", "maximum messages per subject exceeded")
 
 
 class Origin:
@@ -264,6 +266,11 @@ class Origin:
             self._connect()
             return
         self._is_sourcing = True
+        what = f"stream {self.stream.name} create source consumer {self.source.name}"
+        error = f"{answer['description']} ({answer['err_code']})"
+        self.host.log.warn_seldom(
+            f"JetStream error response for {what if self.name else 'create mirror consumer'}: {error}"
+        )
         self._retry(answer)
 
     def _begin(self, answer: ConsumerAnswer) -> None:
@@ -349,7 +356,19 @@ class Origin:
             return
         if self.ingest.consumer_seq:
             self._patience.renew()
+        if refusal is not None:
+            self._tell(refusal)
         self._retry(refusal)
+
+    def _tell(self, refusal: ApiError) -> None:
+        """The log hears of a message that was refused; that a source has to wait for room is nothing to tell."""
+        is_stores = refusal.err_code == _STORE_FAILED
+        if self.name and is_stores and refusal.description in _NO_ROOM:
+            return
+        what = f"source {quoted(self.name)}" if self.name else "mirror message"
+        who = f"'{self.host.account_name}' > '{self.stream.name}'"
+        why = refusal.description if is_stores else str(refusal)
+        self.host.log.warn_seldom(f"Error processing inbound {what} for {who}: {why}")
 
 
 class Origins:
