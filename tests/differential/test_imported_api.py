@@ -15,6 +15,7 @@ from tests.differential.conftest import Pair
 from tests.differential.test_system_services import answer_to
 from tests.support import process
 from tests.support.jetstream_probe import Probe
+from tests.support.jwts import Account, Operator, account_key, account_limits, configuration, jetstream_limits
 from tests.support.nkeys import UserKey
 from tests.support.process import free_port
 from tests.support.sharing import Client
@@ -165,3 +166,37 @@ def test_audits_tell_of_a_requestor_what_his_import_shares(tmp_path: Path) -> No
             found.append(asyncio.run(audited(websocket, server.port, keys)))
     assert found[1] == found[0]
     assert found[0][1] == {"acc": "X", "svc": "J", "server": "same"}
+
+
+async def audited_tokens(port: int, creds: list[Path]) -> list[Any]:
+    found = []
+    for path in creds:
+        client = await nats.connect(f"nats://127.0.0.1:{port}", name="n", user_credentials=str(path))
+        audits = await client.subscribe("$JS.EVENT.ADVISORY.API")
+        await client.request("$JS.API.STREAM.DELETE.NONE", b"", timeout=20)
+        told = json.loads((await audits.next_msg(timeout=20)).data)["client"]
+        found.append({name: value for name, value in told.items() if name not in VARYING})
+        await client.close()
+    return found
+
+
+def test_audits_tell_of_users_of_operator_mode(tmp_path: Path) -> None:
+    pytest.importorskip("nkeys")
+    if process.find_nats_server() is None:
+        pytest.skip("nats-server is neither on the PATH nor in ~/go/bin")
+    signing, system = account_key(), Account("SYS")
+    account = Account("S", limits=account_limits(**jetstream_limits()), more={"signing_keys": [signing.public]})
+    users = [account.user("plain", nats={"tags": ["a:b", "c"]}), account.user("signed", signer=signing)]
+    creds = [tmp_path / user.name for user in users]
+    for path, user in zip(creds, users, strict=True):
+        path.write_text(user.creds())
+    operator, found = Operator("O", more={"system_account": system.public}), []
+    for make, name in ((process.nats_server, "theirs"), (process.jetbroker, "ours")):
+        folder = tmp_path / name
+        folder.mkdir()
+        more = f'server_name: same\njetstream {{ store_dir: "{folder}" }}'
+        (folder / "conf").write_text(configuration(operator, [system, account], more=more))
+        with make("-c", str(folder / "conf")) as server:
+            found.append(asyncio.run(audited_tokens(server.port, creds)))
+    assert found[1] == found[0]
+    assert [told["issuer_key"] for told in found[0]] == [account.public, signing.public]
