@@ -75,12 +75,13 @@ async def copy(port: int) -> None:
     for number in (b"1", b"2"):
         await client.request("o.1", number, timeout=20)
     origin = {"name": "ORIGIN"}
-    for name, config in {
+    copies: dict[str, dict[str, Any]] = {
         "MIRROR": {"mirror": {"name": "NONE"}},
         "SOURCES": {"sources": [{"name": "NONE"}]},
         "FULLMIRROR": {"mirror": origin, **full},
         "FULL": {"sources": [origin], **full},
-    }.items():
+    }
+    for name, config in copies.items():
         await api(client, f"STREAM.CREATE.{name}", {"name": name, **config})
     await client.close()
 
@@ -103,7 +104,7 @@ def warnings(server: Daemon) -> set[str]:
 
 @pytest.mark.parametrize("strict", ["", "strict: false"])
 def test_of_requests_that_do_not_decode(commands: list[tuple[str, ...]], tmp_path: Path, strict: str) -> None:
-    found = []
+    found: list[set[str]] = []
     for command in commands:
         with Daemon("-c", str(conf(tmp_path / str(len(found)), strict)), command=command) as server:
             asyncio.run(ask_wrong(server.port))
@@ -114,7 +115,7 @@ def test_of_requests_that_do_not_decode(commands: list[tuple[str, ...]], tmp_pat
 
 
 def test_of_a_full_account(commands: list[tuple[str, ...]], tmp_path: Path) -> None:
-    found = []
+    found: list[set[str]] = []
     for command in commands:
         with Daemon("-c", str(conf(tmp_path / str(len(found)))), command=command) as server:
             asyncio.run(fill(server.port))
