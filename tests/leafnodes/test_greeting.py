@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jetbroker.leafnodes import interfaces
 from tests.support.daemon import Raw
 from tests.support.pairs import JETBROKER, NATS_SERVER, server
 
@@ -44,3 +48,12 @@ def test_who_listens_everywhere_tells_the_same_address_as_nats_server(host: str,
     for name in ("host", "ip", "leafnode_urls"):
         assert ours[name] == theirs[name]
     assert told == expected
+
+
+def test_a_sandbox_that_hides_the_interfaces_has_no_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse() -> list[tuple[int, str]]:
+        raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
+
+    monkeypatch.setattr(socket, "if_nameindex", refuse)
+    monkeypatch.setattr(interfaces, "_IPV6_ADDRESSES", tmp_path / "none")
+    assert interfaces.own_address() is None

@@ -64,7 +64,7 @@ def test_it_signals_what_the_broker_understands() -> None:
 def test_it_may_do_little() -> None:
     assert {key: TOLD[key][-1] for key in REQUIRED} == REQUIRED
     assert TOLD["SystemCallFilter"] == ["@system-service", "~@privileged @resources"]
-    assert set(TOLD["RestrictAddressFamilies"][0].split()) == {"AF_INET", "AF_INET6", "AF_UNIX"}
+    assert set(TOLD["RestrictAddressFamilies"][0].split()) == {"AF_INET", "AF_INET6", "AF_NETLINK", "AF_UNIX"}
 
 
 def test_the_streams_are_where_it_may_write() -> None:
