@@ -23,6 +23,7 @@ from jetbroker.connections.ending import REASON, Ending
 from jetbroker.connections.events import Witness
 from jetbroker.connections.expulsion import expel
 from jetbroker.connections.halves import Shared
+from jetbroker.connections.login import account_full
 from jetbroker.connections.tls_queue import TlsQueue
 from jetbroker.connections.trace import tracer_of
 from jetbroker.connections.unauthenticated import Unauthenticated
@@ -509,7 +510,7 @@ class Leafs:
     def check_room(self, account: Account) -> None:
         """Raises ProtocolError when the account has as many links as it may."""
         if 0 <= self.options.limits_of(account.name).max_leafnodes <= account.links:
-            raise ProtocolError("maximum account active connections exceeded", "Maximum Account Connections Exceeded")
+            raise account_full()
 
     def _bound(self, link: Link, account: Account) -> None:
         """The smallest one of server, account and user holds."""
@@ -584,15 +585,18 @@ class Leafs:
         now = self._loop.time()
         for link in list(self.opened.values()):
             peer = link.remote
-            link.sweep()
+            heard = link.sweep()
             if link.closed:
                 if link.closed_for > self.options.write_deadline:
                     link.transport.abort()
                 continue
             if link.blocked_seconds > self._write_deadline > 0:
                 self._cut_off(link)
-            elif peer.stage is Stage.LIVE and now >= peer.ping_due:
-                self._ping(link, now)
+            elif peer.stage is Stage.LIVE:
+                if heard and not peer.is_spoke:
+                    self._put_off_ping(link, now)
+                if now >= peer.ping_due:
+                    self._ping(link, now)
         self._sweeper = self._loop.call_later(self._sweep_seconds, self._sweep)
 
     @property
@@ -617,8 +621,15 @@ class Leafs:
         if account is not None:
             account.slow_consumers += 1
 
+    def _put_off_ping(self, link: Link, now: float) -> None:
+        """A spoke that was heard of needs no PING, unless the round trip was not measured for long."""
+        if link.rtt_ns and now < link.pings.fresh_until:
+            heard_at = now - self._sweep_seconds  # or later
+            link.remote.ping_due = max(link.remote.ping_due, heard_at + self.options.ping_interval)
+
     def _ping(self, link: Link, now: float) -> None:
         link.remote.ping_due = now + self.options.ping_interval
+        link.pings.fresh_until = now + limits.ROUND_TRIP_SECONDS
         self.log.debug(f"{self.who(link)} - Leafnode Ping Timer")
         if link.pings.unanswered + 1 > self.options.ping_max:
             self.log.debug(f"{self.who(link)} - Stale Client Connection - Closing")
