@@ -8,6 +8,7 @@ _ANY = ("0.0.0.0", "::")
 _MAPPED = "::ffff:"  # an IPv4 address on a socket for both (RFC 4291, section 2.5.5.2)
 _NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT)
 _REACHABLE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+_NAME_BYTES = 253
 _opened: dict[tuple[str, int], socket.socket] = {}
 
 
@@ -41,12 +42,11 @@ def is_any(host: str) -> bool:
 
 
 def is_host(host: str) -> bool:
-    """Whether a resolver can be asked for it: none knows an empty label, or one of more than 63 bytes (RFC 1035)."""
+    """Whether a host may have this name: none has an empty label, or one of more than 63 bytes (RFC 1035)."""
     try:
-        host.encode("idna")
+        return len(host.encode("idna")) <= _NAME_BYTES
     except UnicodeError:
         return False
-    return True
 
 
 def open_early(host: str, port: int, backlog: int) -> None:

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, cast
 
 from jetbroker import limits
-from jetbroker.addresses import joined, of_socket
+from jetbroker.addresses import is_host, joined, of_socket
 from jetbroker.auth.authenticator import WEBSOCKET
 from jetbroker.auth.credentials import CredentialsError, signed_by_file, signed_by_seed
 from jetbroker.config.options import LeafRemote, LeafUrl, Options
@@ -279,7 +279,7 @@ class Remote:
         return Handshake(shared, link, terms, done, failed)
 
     def _keep_name(self, url: LeafUrl) -> None:
-        if not self._name and not _is_address(url.host):
+        if not self._name and not _is_address(url.host) and is_host(url.host):
             self._name = url.host
 
     def _tls_name(self) -> str:
