@@ -21,6 +21,7 @@ from jetbroker.monitor.servers import OtherServers
 from jetbroker.routing.router import CallbackReceiver
 from jetbroker.tick import Tick
 from jetbroker.turns import next_turn
+from jetbroker.wire.headers import header_value
 
 if TYPE_CHECKING:
     from jetbroker.connections.connected import Connected
@@ -260,12 +261,11 @@ def _encoding(headers: bytes) -> str:
 
 
 def _serving(headers: bytes) -> str:
-    if b"Nats-Request-Info" not in headers:
+    said = header_value(headers, b"Nats-Request-Info")
+    if said is None:
         return ""
     from jetbroker.forms.gojson import fast_value
-    from jetbroker.tracing.headers import read_lines
 
-    said = next((value for name, value in read_lines(headers) if name == b"Nats-Request-Info"), b"")
     try:
         info = fast_value(said)
     except ValueError:

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 from jetbroker.forms.gotext import quoted
 from jetbroker.tracing.headers import DESTINATION, DISABLED, decoded, read_lines, with_header
 from jetbroker.tracing.trace import Connected, MessageTrace
+from jetbroker.wire.headers import header_value
 from jetbroker.wire.subjects import valid_literal
 
 _ACCEPTED = b"Accept-Encoding"
@@ -113,7 +114,7 @@ def _is_sampled(parent: bytes) -> bool:
 
 def accepted_encoding(block: bytes) -> str:
     """How what is told may be encoded, by the headers of who asks: "" as it is, "identity" for what nobody knows."""
-    return _encoding(next((value for name, value in read_lines(block) if name == _ACCEPTED), b""))
+    return _encoding(header_value(block, _ACCEPTED) or b"")
 
 
 def _encoding(accepted: bytes) -> str:
