@@ -184,6 +184,7 @@ JS_DEAD_LETTER_COMMIT_NS = 2_000_000  # between two looks whether a dead letter 
 JS_DEAD_LETTER_FIRST_WAIT_NS = 1_000_000_000  # after a refused dead letter; each refusal doubles it
 JS_DEAD_LETTER_LONGEST_WAIT_NS = 60_000_000_000
 JS_DUE_AT_ONCE = 1024  # redeliveries that one consumer queues, and acks it passes to its stream, at once: 2 ms
+JS_START_SUBJECTS = 16  # a start in time looks for the first messages of no more
 JS_FEW_SUBJECTS = 1024  # so many are all looked at where nobody waits for a turn
 JS_SCHEDULE_SLOTS = 1000  # looked at between two looks at the clock, for schedules or for what has replaced one
 JS_TTL_SLOTS_PER_TICK = 20_000  # looked at after a start for messages with a TTL: a few milliseconds

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from jetbroker import limits
 from jetbroker.forms.gotext import Timestamp
 from jetbroker.jetstream.consumers import placement
 from jetbroker.jetstream.consumers.consumer import AckReceiver, Acks
@@ -318,7 +319,15 @@ async def test_a_new_consumer_begins_where_its_policy_says(policy: dict[str, Any
 
 
 @pytest.mark.parametrize(
-    ("patterns", "first"), [((b"s.0",), 3), ((b"late",), 7), ((b"s.0", b"late"), 3), ((b"none",), 3), ((), 3)]
+    ("patterns", "first"),
+    [
+        ((b"s.0",), 3),
+        ((b"late",), 7),
+        ((b"s.0", b"late"), 3),
+        ((b"none",), 3),
+        ((), 3),
+        ((b"late", *(b"n.%d" % number for number in range(limits.JS_START_SUBJECTS))), 3),
+    ],
 )
 async def test_a_start_in_time_moves_to_the_first_wanted_message_if_none_is_in_front(
     patterns: tuple[bytes, ...], first: int

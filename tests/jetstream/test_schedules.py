@@ -237,16 +237,18 @@ async def test_a_schedule_stays_ended_when_the_message_in_its_place_is_gone(tmp_
     bench = StreamBench(tmp_path)
     stream = bench.open(**FIELDS | {"storage": storage})
     at = soon(1)
-    for subject in ("ended", "made", "fires"):
+    for subject in ("ended", "emptied", "made", "fires"):
         await bench.ask(f"s.{subject}", b"", schedule(at, Nats_Schedule_Target=f"s.of.{subject}"))
     await bench.ask("s.ended", b"plain")
+    await bench.ask("s.emptied", b"", header(Nats_Scheduler=""))
     await bench.ask(
         "s.made", b"", header(Nats_Scheduler="s.x", Nats_Schedule_Next="purge")
     )  # another schedule's target ends none
-    stream.delete_message(4)
-    await until(lambda: stream.log.last_seq == 7)
+    stream.delete_message(5)
+    stream.delete_message(6)
+    await until(lambda: stream.log.last_seq == 9)
     await until(lambda: time.time_ns() > ns(at[4:23] + "Z") + SECOND)
-    assert [subject for _, subject, _ in stored(stream)] == ["s.ended", "s.of.made", "s.of.fires"]
+    assert [subject for _, subject, _ in stored(stream)] == ["s.ended", "s.emptied", "s.of.made", "s.of.fires"]
     await bench.close()
 
 

@@ -21,7 +21,9 @@ from jetbroker.routing.subscription cimport Receiver, RouteSlot, Subscription
 from jetbroker.saturate cimport add_int64, subtract_int64
 from jetbroker.store.log.segmented cimport SegmentedLog
 from jetbroker.store.log.slices cimport holds
-from jetbroker.store.log.stream_log cimport READ_DAMAGED, READ_LATER, READ_MISSING, READ_OK, StoredMessage, SubjectFilter
+from jetbroker.store.log.stream_log cimport (
+    READ_DAMAGED, READ_LATER, READ_MISSING, READ_OK, StoredMessage, SubjectFilter, SubjectState,
+)
 from jetbroker.tick cimport PHASE_CONSUMERS, Tick, TickTask
 from jetbroker.wire.buffer cimport OutputBuffer, format_uint
 from jetbroker.wire.message cimport Message
@@ -35,6 +37,7 @@ cdef int64_t MS = 1_000_000
 cdef int64_t DUE_LONG_NS = <int64_t>(limits.JS_WATCHDOG_SECONDS * 1e9)
 cdef int64_t NEVER_AGAIN_NS = 10 * 365 * 86_400 * 1_000_000_000      # ack policy flow_control: nothing comes twice
 cdef Py_ssize_t FEW = limits.JS_FEW_SUBJECTS
+cdef Py_ssize_t START_SUBJECTS = limits.JS_START_SUBJECTS
 cdef int DUE_AT_ONCE = limits.JS_DUE_AT_ONCE
 cdef long REQUEST_UNITS = limits.JS_PULL_REQUEST_UNITS
 REMOVED_REASON = "Unacknowledged message was deleted"
@@ -489,9 +492,23 @@ cdef class ConsumerCore:
         return first if any(inside) or any(subset(pattern, each) for each in filters) else 0
 
     def first_wanted(self, uint64_t start) -> int:
-        """Where a new consumer begins that is to begin at `start`: with its first message, if that is easily found."""
-        cdef uint64_t first = min([self._first_of(each) for each in self.cursor.filter.patterns], default=0)
-        return first if start <= first < self.log.last_seq else start
+        """Where a new consumer begins that is to begin at `start`: with its first message, if that is easily found.
+
+        Where a subject has messages in front of `start`, or many may match, it is not looked for.
+        """
+        cdef SubjectState state
+        cdef tuple filters = self.cursor.filter.patterns
+        cdef uint64_t first = self.log.last_seq
+        if len(filters) > START_SUBJECTS or <Py_ssize_t>self.log.subjects.count > FEW:
+            return start
+        states = [state for each in filters for state in self.log.matching_subjects(each)]
+        if len(states) > START_SUBJECTS or any([(<SubjectState>state).last < start for state in states]):
+            return start
+        for state in states:
+            first = min(first, self.log.first_of(state))
+            if first < start:
+                return start
+        return first if first < self.log.last_seq else start
 
     cdef uint64_t _first_of(self, bytes pattern) except? 0:
         """The first message that matches; where that takes a search, the first of all."""

@@ -119,10 +119,6 @@ def _default_ack_wait(config: ConsumerConfig, pedantic: bool) -> None:
 def _default_max_ack_pending(
     config: ConsumerConfig, stream: StreamConfig, account: AccountLimits, pedantic: bool
 ) -> None:
-    if config.max_ack_pending < -1:
-        if pedantic:
-            raise api_error("pedantic", err="max_ack_pending must be set to -1")
-        config.max_ack_pending = -1
     if config.max_ack_pending != 0:
         return
     if pedantic and stream.consumer_limits.max_ack_pending > 0:

@@ -218,6 +218,9 @@ cdef class AtomicBatches:
             all_judged.append(judged)
         if ends_before:
             judged.headers = with_commit(judged.headers)
+            if ingest.room.check_record(
+                    len(judged.entry.state.subject), len(judged.headers), judged.payload_len) is not None:
+                return api_error("atomic_publish_incomplete_batch")
         if not ingest.quota.account_has(so_far.cost):
             return ingest.refuse_full_account()
         if ingest.uncommitted.is_full():

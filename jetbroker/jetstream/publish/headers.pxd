@@ -48,6 +48,8 @@ cdef bint scan_publish_headers(const char* block, Py_ssize_t n, PublishHeaders* 
 # Does the text say this sequence?
 cdef bint is_sequence(Text text, uint64_t wanted) noexcept nogil
 # Does a line behind the first one begin with this name and a colon?
+# Has a schedule made this message?
+cdef bint has_scheduler(const char* block, Py_ssize_t n) noexcept nogil
 cdef bint has_header(const char* block, Py_ssize_t n, const char* name, Py_ssize_t name_len) noexcept nogil
 # The block without every header of that name; b"" when no header is left.
 cdef bytes without_header(bytes block, bytes name)

@@ -156,6 +156,12 @@ cdef bint has_header(const char* block, Py_ssize_t n, const char* name, Py_ssize
     return False
 
 
+cdef bint has_scheduler(const char* block, Py_ssize_t n) noexcept nogil:
+    cdef const char* value
+    cdef Py_ssize_t size
+    return n > 0 and find_header(block, n, b"Nats-Scheduler", 14, &value, &size) and size > 0
+
+
 cdef bytes batch_reply(const char* block, Py_ssize_t n):
     cdef const char* value
     cdef Py_ssize_t size

@@ -17,7 +17,7 @@ from jetbroker.jetstream.publish.judge cimport (
 )
 from jetbroker.jetstream.publish.pub_acks cimport Answers
 from jetbroker.jetstream.publish.headers cimport (
-    PublishHeaders, Text, batch_reply, has_header, has_schedule_headers, scan_publish_headers, without_status,
+    PublishHeaders, Text, batch_reply, has_schedule_headers, has_scheduler, scan_publish_headers, without_status,
 )
 from jetbroker.jetstream.publish.republish cimport Republisher
 from jetbroker.jetstream.publish.room cimport Evictions, Interest, Quota, Removal, Room, Uncommitted
@@ -382,8 +382,7 @@ cdef class Ingest(Receiver):
         self.uncommitted.accepted += headers_len + payload_len + PyBytes_GET_SIZE(entry.state.subject)
         if self.republisher is not None:
             self.republish(entry, seq, previous, headers, headers_len, payload, payload_len)
-        if self.schedules is not None and previous and not (
-                headers_len and has_header(headers, headers_len, b"Nats-Scheduler", 14)):
+        if self.schedules is not None and previous and not has_scheduler(headers, headers_len):
             self.schedules.end(entry.state.subject, seq)
         if self.on_first_message is not None:
             self.on_first_message()

@@ -12,6 +12,7 @@ from functools import partial
 from libc.stdint cimport int64_t, uint64_t
 
 from jetbroker.clock cimport monotonic_ns
+from jetbroker.jetstream.publish.headers cimport has_scheduler
 from jetbroker.jetstream.publish.ingest cimport Ingest
 from jetbroker.jetstream.models.interest cimport StreamConsumer
 from jetbroker.forms.timestamps cimport wall_clock_ns
@@ -287,8 +288,7 @@ cdef class Schedules(Worker):
             if result == READ_MISSING:
                 break
             at = later.seq
-            if result == READ_OK and (not later.headers_len or not header_text(
-                    later.headers[:later.headers_len], b"Nats-Scheduler")):
+            if result == READ_OK and not has_scheduler(later.headers, later.headers_len):
                 return REPLACED
         if at > seq:
             self.judged[seq] = at
