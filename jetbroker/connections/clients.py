@@ -301,7 +301,9 @@ class Clients(ClientEvents):
             if client.closed or client.arrival is not None:
                 continue
             if heard:
-                self._put_off_ping(client, now)
+                client.pings.put_off(
+                    now, now - self._sweep_seconds + self._ping_interval(client)
+                )  # heard then, or later
             if now >= client.pings.due_at:
                 self._ping(client, now)
         if self._footprint.follow(len(self.connected)):
@@ -313,12 +315,6 @@ class Clients(ClientEvents):
         """More often for short intervals between pings."""
         shortest = min(self.options.ping_interval, self.options.websocket.ping_interval or limits.PING_INTERVAL_SECONDS)
         return min(limits.SWEEP_SECONDS, max(shortest / 4, limits.SHORTEST_SWEEP_SECONDS))
-
-    def _put_off_ping(self, client: ClientProtocol, now: float) -> None:
-        """Who was heard of needs no PING, unless the round trip was not measured for long."""
-        if client.rtt_ns and now < client.pings.fresh_until:
-            heard_at = now - self._sweep_seconds  # or later
-            client.pings.due_at = max(client.pings.due_at, heard_at + self._ping_interval(client))
 
     def _end(self, client: ClientProtocol, now: float) -> None:
         """A closed connection stays until its last bytes are taken, but not for ever."""
@@ -341,8 +337,7 @@ class Clients(ClientEvents):
         return self.options.ping_interval
 
     def _ping(self, client: ClientProtocol, now: float) -> None:
-        client.pings.due_at = now + self._ping_interval(client)
-        client.pings.fresh_until = now + limits.ROUND_TRIP_SECONDS
+        client.pings.next_at(now, self._ping_interval(client))
         self.log.debug(f"{self.who(client)} - Client Ping Timer")
         if client.pings.unanswered + 1 > self.options.ping_max:
             self.log.debug(f"{self.who(client)} - Stale Client Connection - Closing")

@@ -10,7 +10,7 @@ from jetbroker.routing.router cimport Router
 cdef class Pings:
     """When a peer is asked whether it is still there, and how long its answer takes."""
     cdef public double due_at          # loop time
-    cdef public double fresh_until     # loop time until which the last one measured the round trip; 0: none was sent
+    cdef double fresh_until            # loop time until which the last one measured the round trip; 0: none was sent
     cdef public int unanswered
     cdef int64_t asked_ns              # when what is not answered yet was sent, the first INFO or a PING; 0: all is
     cdef readonly int64_t rtt_ns       # 0: not known yet

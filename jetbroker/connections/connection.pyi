@@ -6,9 +6,10 @@ from jetbroker.routing.router import Router
 @final
 class Pings:
     due_at: float
-    fresh_until: float
     unanswered: int
     rtt_ns: int
+    def next_at(self, now: float, interval: float) -> None: ...
+    def put_off(self, now: float, due_at: float) -> None: ...
 
 class Connection(ConnectionInput):
     router: Router

@@ -32,6 +32,16 @@ cdef class Pings:
             self.rtt_ns = monotonic_ns() - self.asked_ns
             self.asked_ns = 0
 
+    def next_at(self, double now, double interval) -> None:
+        """The peer is asked now, and again after the interval."""
+        self.due_at = now + interval
+        self.fresh_until = now + limits.ROUND_TRIP_SECONDS
+
+    def put_off(self, double now, double due_at) -> None:
+        """The peer was heard of: it needs no PING before `due_at`, unless the round trip was not measured for long."""
+        if self.rtt_ns and now < self.fresh_until:
+            self.due_at = max(self.due_at, due_at)
+
 
 cdef class Connection(ConnectionInput):
     """asyncio BufferedProtocol: what clients and links have in common."""

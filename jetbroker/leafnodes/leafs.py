@@ -449,7 +449,7 @@ class Leafs:
         link.begin(account.router, self._ledger(account), self._rules(peer), peer.is_spoke)
         self._follow_end(link)
         first = min(FIRST_PING_SECONDS, self.options.ping_interval) * random.uniform(1.0, 1.2)
-        peer.ping_due = self._loop.time() + first
+        link.pings.due_at = self._loop.time() + first
         self.witness.came(link)
         self._changed()
 
@@ -594,8 +594,10 @@ class Leafs:
                 self._cut_off(link)
             elif peer.stage is Stage.LIVE:
                 if heard and not peer.is_spoke:
-                    self._put_off_ping(link, now)
-                if now >= peer.ping_due:
+                    link.pings.put_off(
+                        now, now - self._sweep_seconds + self.options.ping_interval
+                    )  # heard then, or later
+                if now >= link.pings.due_at:
                     self._ping(link, now)
         self._sweeper = self._loop.call_later(self._sweep_seconds, self._sweep)
 
@@ -621,15 +623,8 @@ class Leafs:
         if account is not None:
             account.slow_consumers += 1
 
-    def _put_off_ping(self, link: Link, now: float) -> None:
-        """A spoke that was heard of needs no PING, unless the round trip was not measured for long."""
-        if link.rtt_ns and now < link.pings.fresh_until:
-            heard_at = now - self._sweep_seconds  # or later
-            link.remote.ping_due = max(link.remote.ping_due, heard_at + self.options.ping_interval)
-
     def _ping(self, link: Link, now: float) -> None:
-        link.remote.ping_due = now + self.options.ping_interval
-        link.pings.fresh_until = now + limits.ROUND_TRIP_SECONDS
+        link.pings.next_at(now, self.options.ping_interval)
         self.log.debug(f"{self.who(link)} - Leafnode Ping Timer")
         if link.pings.unanswered + 1 > self.options.ping_max:
             self.log.debug(f"{self.who(link)} - Stale Client Connection - Closing")

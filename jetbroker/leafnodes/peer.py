@@ -55,7 +55,6 @@ class Peer:
     domains: Domains = field(default_factory=Domains)
     timer: TimerHandle | None = None
     end: TimerHandle | None = None  # of a login that does not last for ever
-    ping_due: float = 0.0  # loop time
 
     @property
     def permissions(self) -> PermissionsOptions | None:
