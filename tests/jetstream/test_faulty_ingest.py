@@ -196,6 +196,18 @@ async def test_a_damaged_message_keeps_none_of_those_behind_it_beyond_their_age(
     await faulty.close()
 
 
+@pytest.mark.parametrize("ttl", [False, True])
+async def test_messages_of_time_zero_grow_too_old_as_others_do(tmp_path: Path, ttl: bool) -> None:
+    faulty = Faulty(tmp_path, allow_msg_ttl=ttl)
+    await faulty.start()
+    assert faulty.log.time_of(1) == 0
+    age = {"max_age": 100_000_000, "duplicate_window": 100_000_000}
+    faulty.bench.stream.apply_config(stream_config(storage="file", allow_rollup_hdrs=True, allow_msg_ttl=ttl, **age))
+    await faulty.until(0)
+    assert faulty.reported == []
+    await faulty.close()
+
+
 async def test_times_to_live_that_a_start_could_not_read_count_when_they_can_be_read(tmp_path: Path) -> None:
     faulty = Faulty(tmp_path)
     await faulty.start()

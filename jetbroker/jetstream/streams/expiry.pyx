@@ -89,11 +89,11 @@ cdef class Expiry(TickTask):
             return self.retry_ns       # the log has to be read on
         if self.max_age_ns > 0:
             if not self.singly:
-                aged = self.log.time_of(self.log.first_seq) if self.log.messages else 0
+                aged = max(self.log.time_of(self.log.first_seq), 1) if self.log.messages else 0
             else:
                 result = self.log.next_message(None, self.age_cursor, self.log.last_seq, &message)
                 if result == READ_OK:
-                    aged = message.time_ns
+                    aged = max(message.time_ns, 1)     # a message of time 0 is one, too
                 elif result == READ_DAMAGED:
                     due = 1            # it is passed over at once
             if aged:
