@@ -15,7 +15,7 @@ from jetbroker.routing.subscription import Subscription
 from jetbroker.store.disk import Disk
 from tests.support.streams import StreamBench
 
-WAIT_SECONDS = 5.0
+WAIT_SECONDS = 20.0
 TURNS = 6  # of the event loop: more than the chain publish, commit, delivery, state needs
 SECOND = 1_000_000_000
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.support.process import JETBROKER_COMMAND, ROOT, STOP_TIMEOUT_S, ServerProcess
 
-LINE_TIMEOUT_S = 30.0
+LINE_TIMEOUT_S = 60.0
 ANY_PORT = ("-a", "127.0.0.1", "-p", "-1")
 CONNECT = b'CONNECT {"verbose":false,"protocol":1}\r\n'
 

@@ -14,7 +14,7 @@ from nats.aio.msg import Msg
 QUIET_SECONDS = 0.2  # a server that has not answered by then stays silent
 PROMPT_SECONDS = 0.02  # the answer to a request takes a millisecond while there is nothing else to do
 MOST_BUSY = 25
-ANSWER_SECONDS = 5.0
+ANSWER_SECONDS = 20.0
 TIME_TOKEN = 7  # of an ack subject: the message's timestamp
 
 _numbers = itertools.count(1)

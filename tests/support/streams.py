@@ -29,7 +29,7 @@ from jetbroker.tick import Tick
 from jetbroker.turns import at_once
 
 Answer = tuple[bytes, bytes]  # headers, payload
-ANSWER_SECONDS = 5.0
+ANSWER_SECONDS = 20.0
 
 _stream_ids = itertools.count(1)
 
