@@ -114,6 +114,8 @@ run: build
 
 # Without bytecode each worker, and each broker of a test, would compile what it imports.
 test test-deep: export PYTHONDONTWRITEBYTECODE :=
+# Java that compiles but a little: its optimizer would take longer than the queries of tests.
+test test-deep: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 test: build $(FUZZ_BUILT) $(DEV)
 	$(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)

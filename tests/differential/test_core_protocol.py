@@ -1,4 +1,4 @@
-"""The same bytes to nats-server and to jetbroker: whole, byte by byte, cut at every place. The answers are equal."""
+"""The same bytes to nats-server and to jetbroker: whole, byte by byte, cut in two. The answers are equal."""
 
 from __future__ import annotations
 

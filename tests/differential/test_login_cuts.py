@@ -1,4 +1,4 @@
-"""What is said where a login is due, whole, byte by byte and cut at every place: hashes are checked meanwhile."""
+"""What is said where a login is due, whole, byte by byte and cut in two: hashes are checked meanwhile."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.support.scripts import Script, Seen, new_name, play
 
 pytestmark = pytest.mark.differential
 
-SECONDS_EACH = 6.0  # for one configuration; the profile `nightly` has no such bound
+SECONDS_EACH = 4.0  # for one configuration; the profile `nightly` has no such bound
 NIGHTLY = settings.get_current_profile_name() == "nightly"
 EXAMPLES = settings.get_profile("nightly").max_examples if NIGHTLY else 60
 

@@ -47,7 +47,8 @@ def frame(
         head = b"\x7f" + length.to_bytes(8, "big")
     if not masked:
         return bytes([final << 7 | reserved << 4 | opcode]) + head + data
-    body = bytes(byte ^ MASK[at & 3] for at, byte in enumerate(data))
+    mask = (MASK * (len(data) // 4 + 1))[: len(data)]
+    body = (int.from_bytes(data) ^ int.from_bytes(mask)).to_bytes(len(data))
     return bytes([final << 7 | reserved << 4 | opcode, head[0] | 0x80]) + head[1:] + MASK + body
 
 
