@@ -117,6 +117,21 @@ def rows(*only: str) -> list[Row]:
     ]  # fmt: skip
 
 
+async def make_streams(setup: Peer) -> None:
+    """All anew, one request after the other: nats-server works on those that come together side by side."""
+    for name, config in STREAMS.items():
+        body = json.dumps({"name": name, "storage": "memory", **config}).encode()
+        for request in (
+            b"PUB $JS.API.STREAM.DELETE.%b r.gone 0\r\n\r\n" % name.encode(),
+            b"PUB $JS.API.STREAM.CREATE.%b r.made %d\r\n%b\r\n" % (name.encode(), len(body), body),
+        ):
+            answered = len(setup.heard)
+            setup.say(request)
+            while len(setup.heard) == answered:
+                await setup.settle()
+        assert b'"did_create":true' in setup.heard[-1][-1]
+
+
 async def play(server: ServerProcess, played: list[Row]) -> list[Any]:
     """For each row what everybody heard of it."""
     peers = {
@@ -128,12 +143,7 @@ async def play(server: ServerProcess, played: list[Row]) -> list[Any]:
     }  # fmt: skip
     setup = await Peer.connect(server.port, "free", "setup")
     setup.say(b"SUB r.> 1\r\n")
-    for name, config in STREAMS.items():
-        body = json.dumps({"name": name, "storage": "memory", **config}).encode()
-        setup.say(b"PUB $JS.API.STREAM.DELETE.%b r.gone 0\r\n\r\n" % name.encode())
-        setup.say(b"PUB $JS.API.STREAM.CREATE.%b r.made %d\r\n%b\r\n" % (name.encode(), len(body), body))
-    while sum(b'"did_create":true' in message[-1] for message in setup.heard) < len(STREAMS):
-        await setup.settle()
+    await make_streams(setup)
     setup.close()
     for name, subjects in {
         "free": ["t.>", "u.live", "u.q g", "u.both", "map.to", "svc.*", "r.>"],
