@@ -22,7 +22,7 @@ Connect = Callable[..., Awaitable[Client]]
 # how long an example takes says something of the machine only
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
-# for `--hypothesis-profile=nightly`: tests/differential/test_scripts.py without its bound of time
+# for `--hypothesis-profile=nightly`: no bound of time (test_scripts.py), rows cut at every place (support/wire.py)
 settings.register_profile("nightly", max_examples=3000, deadline=None)
 
 
