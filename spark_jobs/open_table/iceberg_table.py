@@ -19,7 +19,7 @@ from spark_jobs.open_table.files import DataFile, Partition
 from spark_jobs.open_table.layout import Layout
 
 # pyiceberg (0.12) judges manifests in several threads by one object that remembers which one it is at: a commit then
-# does not find files that it is to take out. It reads this when it starts its first thread.
+# does not find files that it is to take out. It reads this when it makes its pool of threads.
 os.environ["PYICEBERG_MAX_WORKERS"] = "1"
 
 try:
@@ -39,9 +39,12 @@ try:
     from pyiceberg.transforms import DayTransform, IdentityTransform
     from pyiceberg.typedef import Record
     from pyiceberg.types import LongType
+    from pyiceberg.utils.concurrent import ExecutorFactory
     from sqlalchemy.exc import SQLAlchemyError
 except ImportError:
     raise StoreReadError("--format iceberg needs pyiceberg: pip install 'jetbroker[iceberg]'") from None
+
+ExecutorFactory._instance = None  # a pool that this process has already may have more threads
 
 POSITION = "jetbroker.position"
 NAMESPACE = "jetbroker"

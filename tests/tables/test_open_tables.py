@@ -113,6 +113,7 @@ def test_small_files_become_one_and_old_states_are_let_go(
     days = len({row["time"].date() for row in of_stream(tmp_path)})
     assert export(dest, "--format", form)["files"] == 14 > days
     done = export(dest, "--format", form, "--compact")
+    assert done["code"] == 0, done["said"]
     assert (done["files"], done["merged"] > days, done["rows"]) == (days, True, 30)
     assert rows(read(form, dest)) == of_stream(tmp_path)
     assert export(dest, "--format", form, "--compact")["merged"] == 0
@@ -125,6 +126,16 @@ def test_small_files_become_one_and_old_states_are_let_go(
         assert len(StaticTable.from_metadata(str(dest)).snapshots()) == 1
         assert len(old) > len(list(dest.rglob("*.parquet"))) == days
         assert rows(read(form, dest)) == of_stream(tmp_path)
+
+
+def test_files_that_go_are_found_by_one_thread_whatever_pyiceberg_did_before() -> None:
+    program = """
+from pyiceberg.utils.concurrent import ExecutorFactory
+ExecutorFactory.get_or_create()
+import spark_jobs.open_table.iceberg_table
+print(ExecutorFactory.get_or_create()._max_workers)
+"""
+    assert subprocess.check_output([sys.executable, "-c", program], cwd=ROOT, text=True) == "1\n"
 
 
 def test_payloads_become_typed_columns(writer: StreamWriter, export: Export, tmp_path: Path) -> None:
