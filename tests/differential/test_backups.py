@@ -268,19 +268,22 @@ async def test_archives_are_refused_alike(sides: list[Streams], name: str) -> No
 
 
 async def heard(streams: Streams) -> list[Any]:
-    """The advisories of a backup and a restore, in order of their kinds, and the last message of the backup."""
+    """The advisories of a backup and a restore, in order of their kinds, and the last message of the backup.
+
+    Of a stream that no other test makes: nats-server tells of a stream's end a moment after its answer.
+    """
     own = await nats.connect(str(streams.client._server_pool[0].uri.geturl()))
     events: list[dict[str, Any]] = []
 
     async def take(message: Any) -> None:
         events.append(told({"subject": message.subject, **json.loads(message.data)}))
 
-    await own.subscribe("$JS.EVENT.ADVISORY.STREAM.*.S", cb=take)
+    await own.subscribe("$JS.EVENT.ADVISORY.STREAM.*.TOLD", cb=take)
     await own.flush()
-    await streams.create("S", subjects=["s.>"])
+    await streams.create("TOLD", subjects=["s.>"])
     await streams.publish("s.a", random.Random(1).randbytes(5000))
-    saved: Backup = await backup(streams, "S", chunk_size=1024)
-    await streams.api("STREAM.DELETE.S")
+    saved: Backup = await backup(streams, "TOLD", chunk_size=1024)
+    await streams.api("STREAM.DELETE.TOLD")
     answer = await restore(streams, saved.answer["config"], saved.archive)
     while len(events) < 7:
         await asyncio.sleep(0.01)

@@ -72,10 +72,14 @@ class FastPublisher(Publisher):
             f"PUB {step.subject} {self.inbox}.{tokens} {size}")  # fmt: skip
         await self.client._send_command(head.encode() + b"\r\n" + text + step.payload + b"\r\n")
 
-    async def until(self, tokens: str, lines: int) -> None:
-        """Until something came to this reply subject, and so many lines to all of them."""
+    def times(self, tokens: str) -> int:
+        """How often something came to this reply subject."""
+        return sum(heard == tokens for heard, _ in self.lines)
+
+    async def until(self, tokens: str, times: int, lines: int) -> None:
+        """Until something came to this reply subject so many times, and so many lines to all of them."""
         async with asyncio.timeout(ANSWERS_S):
-            while len(self.lines) < lines or all(heard != tokens for heard, _ in self.lines):
+            while len(self.lines) < lines or self.times(tokens) < times:
                 self.news.clear()
                 await self.news.wait()
 
@@ -102,9 +106,10 @@ class FastPublisher(Publisher):
     async def _ask(self, tokens: str, config: dict[str, Any], lines: int) -> None:
         """Publish a message that is answered alone, and wait for that."""
         headers = (("Nats-Incr", "1"),) if config.get("allow_msg_counter") else ()
+        times = self.times(tokens) + 1
         await self.put(Fast(0, reply=tokens, subject="s.last", headers=headers, payload=b""))
         await self.client.flush()
-        await self.until(tokens, lines)
+        await self.until(tokens, times, lines)
 
     def count(self) -> int:
         """Lines of the last case."""
