@@ -649,14 +649,16 @@ cdef class Router:
 
     cdef int _evict(self, Py_ssize_t receivers) except -1:
         """Make room for a route with so many receivers: drop the next routes in turn, an eighth of the cache at once.
-        The newest stand in their places then, which are not looked at before all others were."""
+        The newest, which came since the last time, stand at the end. They take the places of those that are dropped,
+        and are not looked at before all others were."""
+        cdef uint32_t older = self.route_count - self.route_count // 8
         cdef uint32_t target = MAX_ROUTES - MAX_ROUTES // 8
         cdef Py_ssize_t room = MAX_RECEIVERS - MAX_RECEIVERS // 8 - receivers
         cdef uint32_t left = self.route_count      # each is looked at once: some may be watched, and one may be too long
         cdef Route route
         while left and (self.route_count > target or self.receivers > room):
             left -= 1
-            self.clock_hand = (self.clock_hand + 1) % self.route_count
+            self.clock_hand = (self.clock_hand + 1) % min(older, self.route_count)
             route = <Route><object>self.cached[self.clock_hand].route
             if route.watchers is None:
                 self._forget(route)

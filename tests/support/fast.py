@@ -76,7 +76,7 @@ class FastPublisher(Publisher):
         """How often something came to this reply subject."""
         return sum(heard == tokens for heard, _ in self.lines)
 
-    async def until(self, tokens: str, times: int, lines: int) -> None:
+    async def until(self, tokens: str, lines: int, times: int = 1) -> None:
         """Until something came to this reply subject so many times, and so many lines to all of them."""
         async with asyncio.timeout(ANSWERS_S):
             while len(self.lines) < lines or self.times(tokens) < times:
@@ -109,7 +109,7 @@ class FastPublisher(Publisher):
         times = self.times(tokens) + 1
         await self.put(Fast(0, reply=tokens, subject="s.last", headers=headers, payload=b""))
         await self.client.flush()
-        await self.until(tokens, times, lines)
+        await self.until(tokens, lines, times)
 
     def count(self) -> int:
         """Lines of the last case."""
