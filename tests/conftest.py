@@ -49,13 +49,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.nodeid.startswith(LONG[0]) and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SPARK_SECONDS))
         if item.nodeid.startswith(COMPARED) or item.get_closest_marker("differential"):
-            item.add_marker(pytest.mark.flaky(reruns=1))
+            _try_twice(item)
 
     def rank(item: pytest.Item) -> tuple[int, int, str]:
         file = _file(item.nodeid)
         return (next((at for at, long in enumerate(LONG) if file.startswith(long)), len(LONG)), -counts[file], file)
 
     items.sort(key=rank)
+
+
+def _try_twice(item: pytest.Item) -> None:
+    """The bound of time is set around the function, anew for each try; else it would stand for both and ring once."""
+    item.add_marker(pytest.mark.flaky(reruns=1))
+    bound = item.get_closest_marker("timeout")
+    seconds = bound.args[0] if bound else float(item.config.getini("timeout"))
+    item.add_marker(pytest.mark.timeout(seconds, func_only=True), append=False)
 
 
 def pytest_collection_finish() -> None:
@@ -79,15 +87,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSpark:
 
 def _file(nodeid: str) -> str:
     return nodeid.split("::", 1)[0]
-
-
-async def settle(client: Client) -> None:
-    """Wait until the server has taken everything `client` sent.
-
-    One flush is not enough: nats-py writes its PING ahead of the commands it still holds back.
-    """
-    await client.flush(timeout=30)
-    await client.flush(timeout=30)
 
 
 @pytest.fixture(scope="module")

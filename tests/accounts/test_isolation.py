@@ -10,7 +10,7 @@ import pytest
 from nats.aio.client import Client
 from nats.js.errors import NotFoundError
 
-from tests.conftest import settle
+from tests.support.clients import settle
 from tests.support.daemon import Daemon
 from tests.support.logins import connect
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nats.aio.client import Client
 
-from tests.conftest import settle
+from tests.support.clients import settle
 from tests.support.daemon import Daemon
 from tests.support.login_rows import signed
 from tests.support.logins import SERVERS, server

@@ -16,6 +16,7 @@ import nats.errors
 import nats.js.errors
 import pytest
 
+from tests.support.clients import settle
 from tests.support.daemon import Daemon
 from tests.support.http import get_json, monitor_port
 from tests.support.jwts import (
@@ -75,8 +76,8 @@ async def test_creds_file(daemon: Daemon, tmp_path: Path) -> None:
         await opened(daemon, creds(tmp_path, B.user("b"))),
     )
     mine, theirs = await client.subscribe("x"), await other.subscribe("x")
-    await client.flush()
-    await other.flush()
+    await settle(client)
+    await settle(other)
     await client.publish("x", b"1")
     assert (await mine.next_msg(5)).data == b"1"
     await other.publish("x", b"2")
@@ -96,14 +97,14 @@ async def test_the_example(tmp_path: Path) -> None:
             await opened(running, str(folder / "operator" / f"{name}.creds")) for name in ("shop", "partner", "sys")
         ]
         news = await partner.subscribe("news.>")
-        await partner.flush()
+        await settle(partner)
 
         async def price(message: Any) -> None:
             await message.respond(b"5")
 
         await shop.subscribe("prices.*", cb=price)
         await shop.publish("news.today", b"1")
-        await shop.flush()
+        await settle(shop)
         assert (await news.next_msg(5)).data == b"1"
         assert (await partner.request("shop.prices.x", timeout=5)).data == b"5"
         await shop.jetstream().add_stream(name="NEWS", subjects=["news.*"])

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Connect, settle
+from tests.conftest import Connect
+from tests.support.clients import settle
 from tests.support.daemon import Daemon
 from tests.support.process import ServerProcess
 

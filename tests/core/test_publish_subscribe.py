@@ -10,7 +10,8 @@ import nats.errors
 import pytest
 from nats.aio.msg import Msg
 
-from tests.conftest import Connect, settle
+from tests.conftest import Connect
+from tests.support.clients import settle
 from tests.support.process import ServerProcess
 
 

@@ -20,6 +20,7 @@ from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
 from tests.support import process
+from tests.support.clients import settle
 
 ROUNDS = int(os.environ.get("JETBROKER_CRASH_ROUNDS", "4"))
 LOAD_SECONDS = 0.8
@@ -149,7 +150,7 @@ async def check(server: process.ServerProcess, model: Model) -> None:
             again.add(msg.metadata.sequence.stream)
             pending = msg.metadata.num_pending
             await msg.ack()
-    await nc.flush()
+    await settle(nc)
     redelivered = again & model.confirmed
     assert not redelivered, f"confirmed acks delivered again: {sorted(redelivered)[:10]} of {len(redelivered)}"
     await nc.close()

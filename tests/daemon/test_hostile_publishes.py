@@ -11,6 +11,7 @@ from nats.aio.client import Client
 
 from tests.differential.number_rows import cases as number_cases
 from tests.differential.schedule_rows import cases as schedule_cases
+from tests.support.clients import settle
 from tests.support.daemon import Daemon
 from tests.support.publishes import Publish, Publisher
 
@@ -97,4 +98,4 @@ async def play_numbers(client: Client) -> None:
             for body in (b"", b"-NAK", b"+WPI", b"+TERM", b'-NAK {"delay":9223372036854775807}'):
                 subject = f"$JS.ACK.S1.C.{'.'.join(numbers)}"
                 await client._send_command(b"PUB %b %d\r\n%b\r\n" % (subject.encode(), len(body), body))
-            await client.flush()
+            await settle(client)

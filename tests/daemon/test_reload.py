@@ -17,6 +17,7 @@ from nats.aio.msg import Msg
 from nats.js.api import StorageType, StreamConfig
 
 from tests.support import certificates
+from tests.support.clients import settle
 from tests.support.daemon import CONNECT, Raw
 from tests.support.http import get_json
 from tests.support.process import JETBROKER_COMMAND
@@ -233,7 +234,7 @@ async def test_a_hundred_reloads_under_load(tmp_path: Path) -> None:
                 done.set()
 
         await bob.subscribe("s.>", cb=receive)
-        await bob.flush()
+        await settle(bob)
         over = asyncio.Event()
 
         async def publish() -> int:

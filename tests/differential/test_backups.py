@@ -25,6 +25,7 @@ from tests.support.backups import (
     restore,
     send,
 )
+from tests.support.clients import settle
 from tests.support.origins import Streams, connected
 
 pytestmark = pytest.mark.differential
@@ -279,7 +280,7 @@ async def heard(streams: Streams) -> list[Any]:
         events.append(told({"subject": message.subject, **json.loads(message.data)}))
 
     await own.subscribe("$JS.EVENT.ADVISORY.STREAM.*.TOLD", cb=take)
-    await own.flush()
+    await settle(own)
     await streams.create("TOLD", subjects=["s.>"])
     await streams.publish("s.a", random.Random(1).randbytes(5000))
     saved: Backup = await backup(streams, "TOLD", chunk_size=1024)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.differential.conftest import Pair
 from tests.differential.priority_scenarios import Groups, numbered
+from tests.support.clients import settle
 from tests.support.jetstream_probe import Probe
 from tests.support.process import ServerProcess
 
@@ -30,7 +31,7 @@ async def told(server: ServerProcess) -> Any:
     replies = [(await inbox.raw()).reply for _ in range(3)]
     for reply, body in zip(replies, (b"-NAK", b"+TERM", b"+ACK"), strict=True):
         await client.publish(reply, body)
-        await client.flush()
+        await settle(client)
     await groups.unpin()
     await probe.api("CONSUMER.PAUSE.S.c", {"pause_until": "2098-01-01T00:00:00Z"})
     # nats-server tells of the creation a moment after its answer: before or behind the subscription

@@ -14,6 +14,7 @@ import pytest
 from tests.differential.conftest import Pair
 from tests.differential.test_system_services import answer_to
 from tests.support import process
+from tests.support.clients import settle
 from tests.support.jetstream_probe import Probe
 from tests.support.jwts import Account, Operator, account_key, account_limits, configuration, jetstream_limits
 from tests.support.nkeys import UserKey
@@ -139,7 +140,7 @@ async def audited(websocket: int, port: int, keys: list[UserKey]) -> list[Any]:
     urls = [f"nats://127.0.0.1:{port}"] * len(logins) + [f"ws://127.0.0.1:{websocket}"]
     listener = await nats.connect(urls[0], user="j", password="p")
     audits = await listener.subscribe("$JS.EVENT.ADVISORY.API")
-    await listener.flush()
+    await settle(listener)
     found = []
     for url, login in zip(urls, [*logins, logins[0]], strict=True):
         client = await nats.connect(url, name="n", **login)

@@ -12,6 +12,7 @@ import nats
 import pytest
 from nats.aio.client import Client as NatsClient
 
+from tests.support.clients import settle
 from tests.support.daemon import Daemon
 
 pytestmark = pytest.mark.differential
@@ -94,7 +95,7 @@ async def ack_what_is_not_there(port: int) -> None:
     await client.request("s", b"", timeout=20)
     for sequence in (1, 2, 9):
         await client.publish(f"$JS.ACK.S.C.1.{sequence}.1.0.0", b"+ACK")
-    await client.flush()
+    await settle(client)
     await client.close()
 
 

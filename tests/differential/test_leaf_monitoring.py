@@ -19,6 +19,7 @@ import pytest
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 
+from tests.support.clients import settle
 from tests.support.http import get
 from tests.support.pairs import JETBROKER, NATS_SERVER, PAIRS, PROBES, Pair, told
 from tests.support.process import free_port
@@ -171,7 +172,7 @@ async def _look(pair: Pair, ports: dict[str, int]) -> Seen:
     waiting: asyncio.Queue[Msg] = asyncio.Queue()
     await operators[0].subscribe("$SYS.ACCOUNT.>", cb=waiting.put)
     await operators[0].subscribe("$SYS.SERVER.*.SHUTDOWN", cb=waiting.put)
-    await operators[0].flush()
+    await settle(operators[0])
     hub = await nats.connect(pair.hub.url, user="a", password="a", name="at the hub")
     spoke = await nats.connect(pair.spoke.url, user="c", password="c", name="at the spoke")
     await _use(hub, spoke)
@@ -217,8 +218,8 @@ async def _use(hub: NatsClient, spoke: NatsClient) -> None:
         await client.jetstream().add_stream(name=f"S-{name}", subjects=[f"stored.{name}.>"])
     await spoke.subscribe("wanted.*", cb=respond)
     await hub.subscribe("up", cb=respond)
-    await spoke.flush()
-    await hub.flush()
+    await settle(spoke)
+    await settle(hub)
     await told(hub, "wanted.x")
     await told(spoke, "up")
 

@@ -11,6 +11,7 @@ import nats
 import pytest
 from nats.aio.msg import Msg
 
+from tests.support.clients import settle
 from tests.support.pairs import NATS_SERVER, PAIRS, Pair, told
 
 pytestmark = pytest.mark.differential
@@ -60,7 +61,7 @@ async def _look(pair: Pair) -> list[tuple[str, Any]]:
     for name, subjects in SERVED.items():
         for subject in subjects:
             await users[name].subscribe(subject, cb=answer)
-        await users[name].flush()
+        await settle(users[name])
     for client in (users["a"], users["c"]):
         for subject in ("shared.hub", "shared.spoke", "hub", "spoke", "chain"):
             await told(client, subject)

@@ -14,6 +14,7 @@ from nats.aio.msg import Msg
 from jetbroker.routing.mapping import Mappings
 from jetbroker.routing.placeholders import TransformError
 from tests.support import process
+from tests.support.clients import settle
 from tests.support.sharing import Step, play
 
 SOURCES = ["a", "a.*", "a.*.*", "a.>", "a.*.>", ">"]
@@ -139,7 +140,7 @@ async def deliveries(url: str, published: list[str]) -> dict[str, str]:
             seen[message.data.decode()] = message.subject
 
     await client.subscribe(">", cb=receive)
-    await client.flush()
+    await settle(client)
     for subject in published:
         # nats-py refuses some of them
         client._pending.append(b"PUB %b %d\r\n%b\r\n" % ((s := subject.encode()), len(s), s))

@@ -16,8 +16,9 @@ from nats.errors import NoRespondersError
 from jetbroker import limits
 from jetbroker.store.disk import Disk
 from jetbroker.store.recovery.decisions import read_checked_json, write_checked_json
-from tests.conftest import Connect, settle
+from tests.conftest import Connect
 from tests.support import process
+from tests.support.clients import settle
 
 SECOND = 1_000_000_000
 
@@ -304,7 +305,7 @@ async def test_the_domain_is_no_way_around_permissions(limited: process.ServerPr
     await there.good("STREAM.INFO.KV_b")
     for subject in ("STREAM.DELETE.KV_b", "$KV.b.key"):
         await denied.client.publish(f"$JS.hub.API.{subject}", b"x")
-    await denied.client.flush()
+    await settle(denied.client)
     assert (await owner.good("STREAM.INFO.KV_b"))["state"]["messages"] == 0
     assert "permissions violation" in str(denied.client.last_error)
     await owner.good("STREAM.DELETE.KV_b")

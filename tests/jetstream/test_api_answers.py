@@ -13,6 +13,7 @@ from nats.aio.client import Client
 from nats.errors import NoRespondersError
 
 from tests.support import process
+from tests.support.clients import settle
 
 CONSUMERS = 40
 
@@ -44,7 +45,7 @@ async def test_pulls_and_direct_gets_of_what_is_not_there_have_no_responder(
 async def test_audits_name_who_asked(broker: process.ServerProcess) -> None:
     client = await nats.connect(broker.url, name="the asker")
     audits = await client.subscribe("$JS.EVENT.ADVISORY.API")
-    await client.flush()
+    await settle(client)
     await ask(client, "STREAM.NAMES", {})
     await ask(client, "STREAM.DELETE.NONE")
     audit = json.loads((await audits.next_msg(timeout=5)).data)

@@ -48,6 +48,7 @@ from tests.support.backups import (
     restore,
     send,
 )
+from tests.support.clients import settle
 from tests.support.origins import Streams, connected
 
 S: dict[str, Any] = {"name": "S", "subjects": ["s.>"]}
@@ -262,7 +263,7 @@ async def test_a_receiver_that_leaves_is_noticed(streams: Streams) -> None:
     assert message.reply.split(".")[5:] == ["1024", "1"]
     assert got.empty()  # one chunk is the whole window
     await subscription.unsubscribe()
-    await streams.client.flush()
+    await settle(streams.client)
 
 
 # --- archives that were made by somebody else ---

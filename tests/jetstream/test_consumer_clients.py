@@ -12,6 +12,7 @@ from nats.js.api import AckPolicy, ConsumerConfig, StreamConfig
 
 from tests.conftest import Connect
 from tests.support import process
+from tests.support.clients import settle
 
 
 async def test_pull_subscription_fetches_and_acks(connect: Connect) -> None:
@@ -80,7 +81,7 @@ async def test_messages_come_while_a_request_waits(connect: Connect) -> None:
     seen: list[bytes] = []
     for number in range(3):
         waiting = asyncio.ensure_future(subscription.fetch(1, timeout=5))
-        await client.flush()
+        await settle(client)
         await js.publish("live.x", b"%d" % number)
         seen += [message.data for message in await waiting]
     assert seen == [b"0", b"1", b"2"]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from jetbroker.forms.gotext import parse_time
+from tests.support.clients import settle
 from tests.support.daemon import CONNECT, Daemon, Raw
 from tests.support.origins import Streams, connected
 from tests.support.process import ServerProcess, jetbroker
@@ -172,7 +173,7 @@ async def test_consumers_of_extremes_start_again(server: ServerProcess, kind: st
         for name in listed["consumers"]:
             answered(await streams.api(f"CONSUMER.INFO.S.{name}"))
             await streams.client.publish(f"$JS.API.CONSUMER.MSG.NEXT.S.{name}", b"1", reply="to")
-        await streams.client.flush()
+        await settle(streams.client)
     server.kill()
     server.start()
     async with connected(server.url) as streams:

@@ -16,6 +16,7 @@ from jetbroker.jetstream.models.contracts import BatchLimits
 from jetbroker.routing.router import CallbackReceiver
 from jetbroker.store.disk import ObservedDisk
 from tests.jetstream.test_ttl import FullDisk
+from tests.support.clients import settle
 from tests.support.fast import APPEND, COMMIT, END, PING, START, Fast, FastPublisher
 from tests.support.process import ServerProcess, jetbroker
 from tests.support.streams import StreamBench
@@ -162,7 +163,7 @@ async def test_what_was_told_is_there_after_a_kill(tmp_path: Path) -> None:
         await publisher.api("STREAM.CREATE.S0", {"name": "S0", "subjects": ["s.>"], "allow_batched": True})
         for step in run(1, 1000, flow=50):
             await publisher.put(step)
-        await nc.flush()
+        await settle(nc)
         await publisher.until("b.50.fail.500.1.$FI", 11)
         server.kill()
         told = max(json.loads(data)["seq"] for _, data in publisher.lines)

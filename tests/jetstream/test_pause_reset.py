@@ -17,6 +17,7 @@ from nats.js.api import RetentionPolicy
 
 from jetbroker.forms.gotext import Timestamp
 from tests.support import process
+from tests.support.clients import settle
 from tests.support.consumers import SECOND, ConsumerBench, counts, positions
 
 FAR = "2098-12-31T22:00:00Z"
@@ -139,10 +140,10 @@ async def test_nothing_is_delivered_after_the_answer_to_a_pause(server: process.
         await client.publish("$JS.API.CONSUMER.MSG.NEXT.S.c", b"200", reply=f"in.{number}")
     # right behind the requests: their messages go out some at a time
     assert (await api(client, "CONSUMER.PAUSE.S.c", {"pause_until": FAR}))["paused"]
-    await client.flush()
+    await settle(client)
     before, delivered = len(seen), (await api(client, "CONSUMER.INFO.S.c"))["delivered"]["stream_seq"]
     for _ in range(3):
-        await client.flush()
+        await settle(client)
     assert len(seen) == before
     assert delivered < 6_006, "all was delivered before the pause: the test says nothing"
     await api(client, "CONSUMER.PAUSE.S.c")

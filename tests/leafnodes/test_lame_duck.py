@@ -11,6 +11,7 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from tests.support.clients import settle
 from tests.support.pairs import JETBROKER, NATS_SERVER, Pair, told
 
 HUB = """
@@ -26,7 +27,7 @@ async def serve(client: Client, subject: str) -> None:
         await message.respond(b"answer")
 
     await client.subscribe(subject, cb=respond)
-    await client.flush()
+    await settle(client)
 
 
 @pytest.mark.parametrize("hub", [JETBROKER, NATS_SERVER])

@@ -12,6 +12,7 @@ from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from tests.support.clients import settle
 from tests.support.pairs import PAIRS, Pair, told
 
 HUB = """
@@ -56,7 +57,7 @@ async def answer(client: NatsClient, subject: str, text: bytes) -> Subscription:
         await msg.respond(text + msg.data)
 
     subscription = await client.subscribe(subject, cb=respond)
-    await client.flush()
+    await settle(client)
     return subscription
 
 
@@ -76,7 +77,7 @@ async def test_messages_keep_subject_reply_headers_and_order(pair: Pair, publish
         publisher, listener = (hub, spoke) if publishes == "hub" else (spoke, hub)
         await answer(listener, f"ready.{publishes}", b"")
         messages = await listener.subscribe(f"data.{publishes}.>")
-        await listener.flush()
+        await settle(listener)
         await told(publisher, f"ready.{publishes}")  # and what was subscribed to behind it
         await told(publisher, f"ready.{publishes}")
         await answer(listener, f"set.{publishes}", b"")
@@ -116,7 +117,7 @@ async def test_a_queue_group_over_both_ends_takes_each_message_once_and_the_near
                 await msg.respond(name.encode())
 
             await client.subscribe("work", queue="q", cb=take)
-            await client.flush()
+            await settle(client)
 
         await count(spoke, "spoke")
         await told(hub, "work")
@@ -135,7 +136,7 @@ async def test_accounts_stay_apart(pair: Pair) -> None:
         await answer(spoke, "secret", b"")
         await told(hub, "secret")
         for client in (other_hub, other_spoke):
-            await client.flush()
+            await settle(client)
         assert [stranger.pending_msgs for stranger in strangers] == [0, 0]
 
 
@@ -144,7 +145,7 @@ async def test_interest_that_is_gone_is_told(pair: Pair) -> None:
         subscription = await answer(spoke, "for-a-while", b"")
         await told(hub, "for-a-while")
         await subscription.unsubscribe()
-        await spoke.flush()
+        await settle(spoke)
         with pytest.raises(nats.errors.NoRespondersError):
             while True:
                 with suppress(nats.errors.TimeoutError):  # one may be on its way while the interest ends

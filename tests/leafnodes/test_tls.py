@@ -19,6 +19,7 @@ from nats.aio.msg import Msg
 
 from tests.support import certificates
 from tests.support.certificates import Authority, Certificates
+from tests.support.clients import settle
 from tests.support.pairs import JETBROKER, NATS_SERVER, PAIRS, Pair, server, told
 from tests.support.process import find_nats_server, free_port
 from tests.support.tls import dial, secured, to_end, until
@@ -55,7 +56,7 @@ async def echo(client: NatsClient, subject: str) -> None:
         await msg.respond(msg.data[::-1])
 
     await client.subscribe(subject, cb=answer)
-    await client.flush()
+    await settle(client)
 
 
 @asynccontextmanager
@@ -381,7 +382,7 @@ async def test_a_link_over_tls_under_load_loses_nothing(
             for number in range(count):
                 await publisher.publish(subject, b"%06d" % number + payload)
                 if number % 50 == 49:
-                    await publisher.flush()
+                    await settle(publisher)
 
         async with clients(pair) as (at_hub, at_spoke):
             taken = [await at_hub.subscribe("load.up"), await at_spoke.subscribe("load.down")]

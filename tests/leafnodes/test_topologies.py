@@ -14,6 +14,7 @@ from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 from nats.errors import NoRespondersError
 
+from tests.support.clients import settle
 from tests.support.daemon import LINE_TIMEOUT_S, Daemon
 from tests.support.pairs import JETBROKER, LIVE, NATS_SERVER, PROBES, server, told
 from tests.support.process import free_port
@@ -89,7 +90,7 @@ async def answer(client: NatsClient, subject: str, text: str, queue: str = "") -
         await msg.respond(f"{text} {msg.data.decode()}".encode())
 
     await client.subscribe(subject, queue=queue, cb=respond)
-    await client.flush()
+    await settle(client)
 
 
 async def ask(client: NatsClient, subject: str, text: str = "") -> str:
@@ -209,7 +210,7 @@ async def test_imports_and_exports_reach_over_a_link(servers: Servers, account: 
         await told(importer, "from.a.me")
         assert await ask(importer, "from.a.me", "hears") == "exporter hears"
         feed = await importer.subscribe("of.a.>")
-        await importer.flush()
+        await settle(importer)
         for _ in range(PROBES):
             await exporter.publish("feed.1", b"news")
             with suppress(TimeoutError):

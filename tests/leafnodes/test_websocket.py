@@ -13,6 +13,7 @@ import pytest
 
 from tests.support import certificates
 from tests.support.certificates import Certificates
+from tests.support.clients import settle
 from tests.support.daemon import Daemon
 from tests.support.pairs import JETBROKER, NATS_SERVER, PAIRS, Pair, server, told
 from tests.support.process import find_nats_server, free_port
@@ -81,7 +82,7 @@ async def test_large_messages_over_a_compressed_websocket(kinds: tuple[str, str]
                 await told(publisher, f"set.{subject}")
                 for number in range(40):
                     await publisher.publish(subject, b"%03d" % number + payload)
-                    await publisher.flush()
+                    await settle(publisher)
                 for number in range(40):
                     got = await taken.next_msg(timeout=10)
                     assert got.data[:3] == b"%03d" % number and got.data[3:] == payload

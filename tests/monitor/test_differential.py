@@ -12,7 +12,7 @@ import nats
 import pytest
 from nats.js.api import AckPolicy, ConsumerConfig
 
-from tests.conftest import settle
+from tests.support.clients import settle
 from tests.support.compare import assert_same
 from tests.support.http import get, get_json, monitor_port
 from tests.support.process import find_nats_server, jetbroker, nats_server

@@ -15,7 +15,7 @@ import pytest
 from nats.aio.client import Client
 from nats.js.api import AckPolicy, ConsumerConfig
 
-from tests.conftest import settle
+from tests.support.clients import settle
 from tests.support.http import get, get_json, monitor_port
 from tests.support.process import ServerProcess, jetbroker
 

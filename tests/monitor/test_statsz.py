@@ -14,6 +14,7 @@ import pytest
 
 from jetbroker import limits
 from jetbroker.testing import EmbeddedBroker, embedded
+from tests.support.clients import settle
 
 CONFIG = """
 server_name: lone
@@ -35,7 +36,7 @@ async def hearing(broker: EmbeddedBroker) -> AsyncIterator[tuple[Any, Any]]:
     """An operator who hears STATSZ, and what he hears."""
     client = await nats.connect(broker.url, user="s", password="p", allow_reconnect=False)
     heard = await client.subscribe("$SYS.SERVER.*.STATSZ")
-    await client.flush()
+    await settle(client)
     yield client, heard
     await client.close()
 

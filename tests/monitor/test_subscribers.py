@@ -9,6 +9,7 @@ import pytest
 from nats.aio.client import Client
 
 from tests.support import process
+from tests.support.clients import settle
 
 CONFIG = """
 accounts {
@@ -65,7 +66,7 @@ async def test_through_two_imports_they_are_those_of_the_account_between(tmp_pat
             for name in "ab"
         ]
         await between.subscribe("foo")
-        await between.flush()
+        await settle(between)
         assert int((await user.request("count", b"foo", timeout=5)).data) == 1
         for client in (between, user):
             await client.close()
@@ -90,8 +91,8 @@ async def test_subscribers_are_those_of_the_account_that_asks(tmp_path: Path, ki
         for subject, queue in SUBSCRIBED:
             await user.subscribe(subject, queue=queue, cb=ignore)
         await system.subscribe("foo.bar", cb=ignore)
-        await user.flush()
-        await system.flush()
+        await settle(user)
+        await settle(system)
         assert {asked: await subscribers(user, asked) for asked in ASKED} == ASKED
         assert [await subscribers(system, asked) for asked in (b"foo", b"foo.bar", b"foo.*")] == [0, 1, 1]
         about = (await user.request("who", b"", timeout=5)).data

@@ -20,6 +20,7 @@ import yaml
 from jetbroker.config import loader
 from jetbroker.testing import Server, embedded
 from tests.support import dockerfile
+from tests.support.clients import settle
 from tools.metrics import metrics
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -113,13 +114,13 @@ async def test_leaves_log_in_at_the_hub_whatever_the_password(
         leaf = Server(config=texts["leaf"], command=[sys.executable, isolated, str(DOCKER / Path(script).name)])
         at_hub = await nats.connect(hub.url, user="app", password=password)
         heard = await at_hub.subscribe("readings")
-        await at_hub.flush()
+        await settle(at_hub)
         with leaf:
             at_leaf = await nats.connect(leaf.url)
             until = time.monotonic() + SECONDS
             while not heard.pending_msgs and time.monotonic() < until:
                 await at_leaf.publish("readings", b"21.5")
-                await at_leaf.flush()
+                await settle(at_leaf)
                 await asyncio.sleep(0.05)
             assert (await heard.next_msg(SECONDS)).data == b"21.5", leaf.log
             await at_leaf.close()

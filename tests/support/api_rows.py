@@ -14,6 +14,8 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import NoRespondersError
 
+from tests.support.clients import settle
+
 API = "$JS.API."
 ANSWER_S = 30.0
 SILENCE_S = 3.0  # a server that has not answered by then stays silent; all are asked at once
@@ -110,7 +112,7 @@ class Listener:
             self.heard.append((self.user, message.subject, comparable(json.loads(message.data))))
 
         await client.subscribe(subject, cb=keep)
-        await client.flush()
+        await settle(client)
 
     async def wait(self) -> None:
         """Until the last request that is audited was heard of, and nothing more for a moment."""

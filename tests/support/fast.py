@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.support.clients import settle
 from tests.support.publishes import Publish, Publisher, block
 
 START, APPEND, COMMIT, END, PING = range(5)
@@ -108,7 +109,7 @@ class FastPublisher(Publisher):
         headers = (("Nats-Incr", "1"),) if config.get("allow_msg_counter") else ()
         times = self.times(tokens) + 1
         await self.put(Fast(0, reply=tokens, subject="s.last", headers=headers, payload=b""))
-        await self.client.flush()
+        await settle(self.client)
         await self.until(tokens, lines, times)
 
     def count(self) -> int:

@@ -11,6 +11,8 @@ from typing import Any
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from tests.support.clients import settle
+
 QUIET_SECONDS = 0.2  # a server that has not answered by then stays silent
 PROMPT_SECONDS = 0.02  # the answer to a request takes a millisecond while there is nothing else to do
 MOST_BUSY = 25
@@ -40,13 +42,13 @@ class Inbox:
             self.queue.put_nowait(message)
 
         self.subscription = await self.client.subscribe(self.subject, cb=keep, **options)
-        await self.client.flush()
+        await settle(self.client)
         return self
 
     async def close(self) -> None:
         """Unsubscribe."""
         await self.subscription.unsubscribe()
-        await self.client.flush()
+        await settle(self.client)
 
     async def raw(self) -> Msg:
         """The next message; TimeoutError when none comes."""
@@ -66,7 +68,7 @@ class Inbox:
             except TimeoutError:
                 begun = time.monotonic()
                 await self.client.request("$JS.API.INFO", timeout=ANSWER_SECONDS)
-                await self.client.flush()
+                await settle(self.client)
                 late = time.monotonic() - begun > PROMPT_SECONDS
                 busy += late
                 if self.queue.empty() and (not late or busy > MOST_BUSY):
@@ -158,7 +160,7 @@ class Probe:
         inbox = inbox or await self.inbox()
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         await self.client.publish(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{name}", data, reply=inbox.subject)
-        await self.client.flush()
+        await settle(self.client)
         return inbox
 
     async def ack(self, subject: str, body: bytes = b"+ACK") -> Any:

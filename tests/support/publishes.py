@@ -11,6 +11,8 @@ from typing import Any
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from tests.support.clients import settle
+
 ANSWER_S = 5.0
 
 
@@ -65,12 +67,12 @@ class Publisher:
     async def send(self, publish: Publish) -> None:
         """Without waiting, and without a reply subject."""
         await self._put(publish, "")
-        await self.client.flush()
+        await settle(self.client)
 
     async def ask(self, publish: Publish) -> tuple[bytes, dict[str, str] | None]:
         """Payload and headers of the answer."""
         await self._put(publish, f" {self.inbox}.1")
-        await self.client.flush()
+        await settle(self.client)
         msg = await asyncio.wait_for(self.answers.get(), ANSWER_S)
         return msg.data, msg.headers
 

@@ -22,6 +22,7 @@ from nats.js.errors import NotFoundError
 
 from jetbroker.testing import EmbeddedBroker, ServerError, embedded
 from tests.support import certificates
+from tests.support.clients import settle
 
 SECONDS = 20.0
 
@@ -145,9 +146,9 @@ def test_two_brokers_know_nothing_of_each_other() -> None:
     async def talk(one: str, other: str) -> None:
         first, second = await client_of(one), await client_of(other)
         heard = await second.subscribe("s")
-        await second.flush()
+        await settle(second)
         await first.publish("s", b"")
-        await first.flush()
+        await settle(first)
         await second.publish("s", b"mine")
         assert (await heard.next_msg(SECONDS)).data == b"mine"
         await first.close()

@@ -17,6 +17,7 @@ from nats.aio.client import Client
 
 from tests.support import certificates, tls
 from tests.support.certificates import Certificates
+from tests.support.clients import settle
 from tests.support.daemon import Daemon
 from tests.support.tls import dial, secured, to_end, until
 
@@ -58,17 +59,17 @@ async def test_nats_py_large_and_many(made: Certificates, tmp_path: Path) -> Non
     with tls.server("jetbroker", tmp_path, made.tls_block()) as daemon:
         async with client(daemon, made) as one, client(daemon, made) as other:
             sub = await other.subscribe("large")
-            await other.flush()
+            await settle(other)
             payload = bytes(range(256)) * 4096
             for _ in range(8):
                 await one.publish("large", payload)
             for _ in range(8):
                 assert (await sub.next_msg(10)).data == payload
             sub = await other.subscribe("many", pending_msgs_limit=10_000)
-            await other.flush()
+            await settle(other)
             for number in range(5_000):
                 await one.publish("many", b"%d" % number)
-            await one.flush()
+            await settle(one)
             for number in range(5_000):
                 assert (await sub.next_msg(10)).data == b"%d" % number
 
@@ -80,7 +81,7 @@ async def test_nats_py_handshake_first(made: Certificates, tmp_path: Path) -> No
     with tls.server("jetbroker", tmp_path, made.tls_block("handshake_first: 200ms")) as daemon:
         async with client(daemon, made) as one, client(daemon, made, tls_handshake_first=True) as other:
             sub = await one.subscribe("a")
-            await one.flush()
+            await settle(one)
             await other.publish("a", b"x")
             assert (await sub.next_msg(5)).data == b"x"
 
@@ -273,7 +274,7 @@ async def test_many_connect_at_once(made: Certificates, tmp_path: Path) -> None:
             daemon.url, tls=made.client_context(), tls_hostname="localhost", connect_timeout=20
         )
         clients = await asyncio.gather(*(found() for _ in range(60)))
-        await asyncio.gather(*(one.flush() for one in clients))
+        await asyncio.gather(*(settle(one) for one in clients))
         await asyncio.gather(*(one.close() for one in clients))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from nats.errors import NoRespondersError
 
+from tests.support.clients import settle
 from tests.support.jwts import Account, Operator, account_limits, configuration, jetstream_limits
 from tests.support.origins import WAIT_SECONDS, Streams, connected
 from tests.support.process import ServerProcess
@@ -117,9 +118,9 @@ async def test_a_push_consumer_in_another_account(tmp_path: Path, pair: tuple[st
             await a.until_last("S", MANY + 1)
             target = f"toaccount.{accounts.b.public}.bb"
             stranger = await c.client.subscribe(target)
-            await c.client.flush()
+            await settle(c.client)
             assert await delivered(a, b, target) == list(range(1, MANY + 2))
-            await c.client.flush()
+            await settle(c.client)
             assert stranger.pending_msgs == 0
 
 

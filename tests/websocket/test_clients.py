@@ -16,6 +16,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from tests.support import certificates
 from tests.support.certificates import Certificates
+from tests.support.clients import settle
 from tests.support.daemon import Daemon
 from tests.support.http import get_json, monitor_port
 from tests.support.websocket import DEFLATE, WebsocketClient, compressed, websocket_port
@@ -77,7 +78,7 @@ async def test_messages_between_both_ports(plain: Daemon) -> None:
     over_websocket = await nats.connect(f"ws://127.0.0.1:{websocket_port(plain)}", allow_reconnect=False)
     for here, there in ((over_tcp, over_websocket), (over_websocket, over_tcp)):
         received = await here.subscribe("between")
-        await here.flush()
+        await settle(here)
         for number in range(1000):
             await there.publish("between", b"%d" % number)
         for number in range(1000):
