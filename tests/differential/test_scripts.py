@@ -17,9 +17,9 @@ from tests.support.scripts import Script, Seen, new_name, play
 
 pytestmark = pytest.mark.differential
 
-SECONDS_EACH = 4.0  # for one configuration; the profile `nightly` has no such bound
+SECONDS_EACH = 3.0  # for one configuration; the profile `nightly` has no such bound
 NIGHTLY = settings.get_current_profile_name() == "nightly"
-EXAMPLES = settings.get_profile("nightly").max_examples if NIGHTLY else 60
+EXAMPLES = settings.get_profile("nightly").max_examples if NIGHTLY else 40
 
 
 def _report(script: Script, expected: Seen, got: Seen) -> str:

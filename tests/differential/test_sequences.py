@@ -1,6 +1,6 @@
 """Random sequences of publishes, acks, API calls and restarts: both servers answer, deliver and count the same.
 
-`make test` plays the first 200, `make test-deep` SEQUENCES of them. For them alone:
+`make test` plays the first 100, `make test-deep` SEQUENCES of them. For them alone:
 
     SEQUENCES=20000 python -m pytest tests/differential/test_sequences.py
 
@@ -21,13 +21,13 @@ from tests.support.sequence_steps import make
 
 pytestmark = pytest.mark.differential
 
-COUNT = int(os.environ.get("SEQUENCES", "200"))
+COUNT = int(os.environ.get("SEQUENCES", "100"))
 FIRST = int(os.environ.get("FIRST_SEQUENCE", "0"))
 AT_ONCE = 100
 RESTARTS = os.environ.get("SEQUENCE_RESTARTS", "") == "1"
 
 
-@pytest.mark.timeout(0 if COUNT > 200 else 600)
+@pytest.mark.timeout(0 if COUNT > AT_ONCE else 600)
 async def test_both_servers_do_the_same(pair_of: Callable[[str], Pair]) -> None:
     pair = pair_of("jetstream { store_dir: STORE }")
     different = []

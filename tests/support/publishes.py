@@ -72,7 +72,6 @@ class Publisher:
     async def ask(self, publish: Publish) -> tuple[bytes, dict[str, str] | None]:
         """Payload and headers of the answer."""
         await self._put(publish, f" {self.inbox}.1")
-        await settle(self.client)
         msg = await asyncio.wait_for(self.answers.get(), ANSWER_S)
         return msg.data, msg.headers
 
@@ -87,6 +86,7 @@ class Publisher:
         else:
             sizes = f"PUB {publish.subject}{reply} {len(publish.payload)}\r\n"
         await self.client._send_command(sizes.encode() + text + publish.payload + b"\r\n")
+        await self.client._flush_pending()
 
     async def api(self, subject: str, body: object = None) -> dict[str, Any]:
         """An API request; raises when it is refused."""

@@ -24,7 +24,7 @@ ANSWER_TIMEOUT_S = 20.0
 GAP_S = 0.001  # between two pieces, so that the server reads them one by one
 LONG_INPUT_BYTES = 200
 CUTS_OF_LONG_INPUT = 24
-CUTS = 12  # of each row; with the profile `nightly` all
+CUTS = 6  # of each row; with the profile `nightly` all
 
 # what conversations begin with
 QUIET = b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n'
