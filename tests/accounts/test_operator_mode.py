@@ -306,11 +306,12 @@ def test_monitoring(daemon: Daemon) -> None:
     assert varz["trusted_operators_claim"][0]["nats"]["system_account"] == SYSTEM.public
     signed, bearer = B.user("k", nats={"tags": ["t:1"]}), A.user("b", nats={"bearer_token": True})
     scoped = A.user("s", signer=BEARING, scoped=True)
-    members = [Member(daemon, signed), Member(daemon, bearer), Member(daemon, scoped)]
+    token = signed.token()
+    members = [Member(daemon, signed, token), Member(daemon, bearer), Member(daemon, scoped)]
     rows = {row["authorized_user"]: row for row in asked("connz?auth=1")["connections"] if "authorized_user" in row}
     row = rows[signed.key.public]
     assert (row["account"], row["name_tag"], row["issuer_key"], row["tags"]) == (B.public, "B", B.public, ["t:1"])
-    assert row["jwt"] == signed.token()
+    assert row["jwt"] == token
     assert "jwt" not in rows[bearer.key.public]  # having it is all it takes
     assert "jwt" not in rows[scoped.key.public]
     names = {row["id"]: row["name"] for row in asked("jsz?accounts=1")["account_details"]}
