@@ -13,7 +13,10 @@ from nats.aio.msg import Msg
 
 
 async def work(client: Client, name: str) -> None:
-    """Answer requests on `prices.get`; the workers of the queue `prices` share them."""
+    """Answer requests on `prices.get`; the workers of the queue `prices` share them.
+
+    What this connection sends afterwards finds the worker, for the broker reads its commands in order.
+    """
 
     async def answer(request: Msg) -> None:
         try:
@@ -24,7 +27,6 @@ async def work(client: Client, name: str) -> None:
         await request.respond(json.dumps(reply).encode())
 
     await client.subscribe("prices.get", queue="prices", cb=answer)
-    await client.flush()  # the broker has the subscription when this returns
 
 
 async def ask(client: Client, count: object) -> dict[str, object]:

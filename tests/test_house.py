@@ -293,13 +293,18 @@ def test_no_forbidden_words() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-OWN_FLUSH = re.compile(r"await [\w.\[\]]+\.flush\(")
+OWN_FLUSH = re.compile(r"(?:await |\()[\w.\[\]]+\.flush\(")
 MAY_FLUSH = {"tests/support/clients.py", "tests/testing/test_pytest_plugin.py"}  # settle itself; a program of users
 
 
 def test_tests_wait_for_a_server_by_settle() -> None:
     tests = [path for path in tracked_files() if path.suffix == ".py" and relative(path).startswith("tests/")]
     assert {relative(path) for path in tests if OWN_FLUSH.search(path.read_text())} == MAY_FLUSH
+
+
+@pytest.mark.parametrize("start", ["await nc", "await users[name]", "gather(*(one"])
+def test_the_check_of_flushes_can_fail(start: str) -> None:
+    assert OWN_FLUSH.search(f"{start}.flush()")
 
 
 SIGNATURE = re.compile(
