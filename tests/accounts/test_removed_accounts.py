@@ -14,6 +14,7 @@ from nats.aio.client import Client
 from jetbroker.routing.router import Router
 from jetbroker.testing import embedded
 from tests.support.jwts import Account, Operator, account_limits, configuration, jetstream_limits
+from tests.support.memory import instances
 
 SECONDS = 30.0
 STAYS = """
@@ -38,7 +39,7 @@ OPERATOR = Operator("O", more={"system_account": SYSTEM.public})
 
 def routers() -> set[int]:
     gc.collect()
-    return {id(found) for found in gc.get_objects() if isinstance(found, Router)}
+    return set(map(id, instances(Router)))
 
 
 async def reload(system: Client, path: Path, text: str) -> None:

@@ -22,6 +22,7 @@ from jetbroker.connections.tls_layer import TlsLayer
 from jetbroker.connections.websocket_stream import WebsocketStream, WebsocketTransport
 from jetbroker.testing import EmbeddedBroker, embedded
 from tests.support import certificates
+from tests.support.memory import instances
 
 SECONDS = 30.0
 KINDS = (Arrival, ClientProtocol, Shadow, TlsLayer, WebsocketStream, WebsocketTransport)
@@ -35,14 +36,10 @@ def uncollected() -> Iterator[None]:
     gc.enable()
 
 
-def instances() -> list[str]:
-    return [type(found).__name__ for found in gc.get_objects() if isinstance(found, KINDS)]
-
-
 async def all_freed(before: int) -> None:
     """Until there are only those from before; the broker hears a moment later that a connection has ended."""
     async with asyncio.timeout(SECONDS):
-        while len(instances()) > before:
+        while len(instances(*KINDS)) > before:
             await asyncio.sleep(0.01)
 
 
@@ -64,7 +61,7 @@ def cut_in_the_middle(port: int, first: bytes) -> None:
 
 async def test_plain_connections(uncollected: None) -> None:
     with embedded(jetstream=False) as broker:
-        before = len(instances())
+        before = len(instances(*KINDS))
         for _ in range(3):
             await used_and_closed(broker.url)
             cut_in_the_middle(broker.port, b"CONNECT {}\r\nPUB a 10\r\nx")
@@ -75,7 +72,7 @@ async def test_plain_connections(uncollected: None) -> None:
 async def test_connections_with_tls(uncollected: None, tmp_path: Path) -> None:
     made = certificates.make(tmp_path)
     with embedded(config=made.tls_block(), jetstream=False) as broker:
-        before = len(instances())
+        before = len(instances(*KINDS))
         for _ in range(3):
             await used_and_closed(broker.url, tls=made.client_context())
             cut_in_the_middle(broker.port, b"\x16\x03\x01")
@@ -85,7 +82,7 @@ async def test_connections_with_tls(uncollected: None, tmp_path: Path) -> None:
 
 async def test_websockets(uncollected: None) -> None:
     with embedded(config="websocket { listen: '127.0.0.1:-1', no_tls: true }", jetstream=False) as broker:
-        before = len(instances())
+        before = len(instances(*KINDS))
         for _ in range(3):
             await used_and_closed(websocket(broker))
         await all_freed(before)
@@ -101,7 +98,7 @@ accounts {
 
 async def test_connections_that_subscribe_to_what_another_account_gives(uncollected: None) -> None:
     with embedded(config=IMPORTS, jetstream=False) as broker:
-        before = len(instances())
+        before = len(instances(*KINDS))
         for _ in range(3):
             await used_and_closed(broker.url, user="b", password="p")
         await all_freed(before)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from collections import Counter
 from types import TracebackType
@@ -17,6 +16,7 @@ from jetbroker.routing.router import CallbackReceiver, Router
 from jetbroker.store.log.memlog import MemoryLog
 from jetbroker.tick import Tick
 from tests.support.inprocess import FakeLoop
+from tests.support.memory import instances
 
 SUBJECT = b"$JS.API.DIRECT.GET.S"
 
@@ -60,7 +60,7 @@ def test_more_than_ten_thousand_that_wait_are_refused() -> None:
 def test_refused_requests_leave_nothing_behind() -> None:
     """An error that is raised again and again would keep the frames of each time."""
     direct = Direct()
-    before = _tracebacks()
+    before = len(instances(TracebackType))
     for number in range(300):
         for body in (b"", b"{}", b"[", b'{"seq":-1}', b'{"seq":1,"last_by_subj":"s"}', b'{"start_time":"then"}'):
             direct.router.publish_bytes(SUBJECT, b"inbox.%d" % number, b"", body)
@@ -69,11 +69,7 @@ def test_refused_requests_leave_nothing_behind() -> None:
     assert {line for _, line in direct.heard} == {
         b"NATS/1.0 408 %b Request" % what for what in (b"Empty", b"Malformed", b"Bad")
     }
-    assert _tracebacks() - before < 300
-
-
-def _tracebacks() -> int:
-    return sum(isinstance(kept, TracebackType) for kept in gc.get_objects())
+    assert len(instances(TracebackType)) - before < 300
 
 
 def test_a_subject_with_one_message_is_found_wherever_a_search_begins() -> None:

@@ -19,6 +19,7 @@ from jetbroker.store.log.filelog import FileLog
 from jetbroker.store.log.memlog import MemoryLog
 from jetbroker.store.log.statelog import StateLog
 from jetbroker.testing import embedded
+from tests.support.memory import instances
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -75,15 +76,11 @@ async def api(client: Client, subject: str, body: Any = None) -> dict[str, Any]:
     return answer
 
 
-def instances() -> list[Any]:
-    return [found for found in gc.get_objects() if isinstance(found, KINDS)]
-
-
 async def freed(client: Client, before: list[Any]) -> None:
     """Until there are only those from before; the last turns of what was asked may still be under way."""
     known = set(map(id, before))
     async with asyncio.timeout(ANSWER_S):
-        while any(id(found) not in known for found in instances()):
+        while any(id(found) not in known for found in instances(*KINDS)):
             await api(client, "INFO")
             await asyncio.sleep(0.01)
 
@@ -105,7 +102,7 @@ async def use(client: Client) -> None:
 
 @pytest.mark.parametrize("kind", STREAMS)
 async def test_a_deleted_stream_is_freed_with_its_consumers(client: Client, kind: str) -> None:
-    before = instances()
+    before = instances(*KINDS)
     config: dict[str, Any] = {"name": "S", "subjects": ["s.>"], **STREAMS[kind]}
     await api(client, "STREAM.CREATE.S", config)
     for name, deliver in (("c", {}), ("d", {"deliver_subject": "out"})):
@@ -120,7 +117,7 @@ async def test_a_deleted_stream_is_freed_with_its_consumers(client: Client, kind
 @pytest.mark.parametrize("kind", CONSUMERS)
 async def test_a_deleted_consumer_is_freed(client: Client, kind: str) -> None:
     await api(client, "STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"]})
-    before = instances()
+    before = instances(*KINDS)
     listener = await client.subscribe("out")
     await api(client, "CONSUMER.CREATE.S.c", {"stream_name": "S", "config": CONSUMERS[kind]})
     await use(client)
@@ -134,7 +131,7 @@ async def test_a_deleted_consumer_is_freed(client: Client, kind: str) -> None:
 @pytest.mark.parametrize("origin", ["mirror", "sources"])
 async def test_a_deleted_copy_is_freed(client: Client, origin: str) -> None:
     await api(client, "STREAM.CREATE.O", {"name": "O", "subjects": ["o"]})
-    before = instances()
+    before = instances(*KINDS)
     await api(
         client, "STREAM.CREATE.S", {"name": "S"} | ({origin: {"name": "O"} if origin == "mirror" else [{"name": "O"}]})
     )
