@@ -15,13 +15,13 @@ from spark_jobs.stream_report import fitting_interval
 from tests.support.process import ROOT
 from tests.support.stores import StreamWriter, write_store_marker
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
 def report(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "spark_jobs.stream_report", *arguments],
-        capture_output=True, text=True, cwd=cwd, timeout=200,
+        capture_output=True, text=True, cwd=cwd, timeout=280,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
     )  # fmt: skip
 
