@@ -10,8 +10,8 @@ ARGS ?=
 # What `make report` reads.
 STORE ?= data
 STREAM ?= ORDERS
-# Much of the suite waits for clocks and disks: eight workers keep two cores busy.
-WORKERS ?= 8
+# Much of the suite waits for clocks and disks: seven workers keep two cores busy.
+WORKERS ?= 7
 
 SOURCES := $(shell find jetbroker -name '*.pyx' -o -name '*.pxd')
 STUBBED := $(shell find jetbroker -name '*.pyi' | sed 's/\.pyi$$//; s|/|.|g')

@@ -31,14 +31,10 @@ settings.register_profile("nightly", max_examples=3000, deadline=None)
 # Some stand beside what they are about; they have the marker.
 COMPARED = "tests/differential/"
 
-SPARK = "tests/spark/"
-OWN_SPARK = ("tests/spark/test_one_sentence.py", "tests/spark/test_stream_report.py")  # they start one of their own
-
-# Few tests that take long: they begin first, or one worker would still be at them when the others have ended. The last
-# that fits says when.
+# Few tests that take long: they begin first, or one worker would still be at them when the others have ended.
 LONG = (
-    SPARK, "tests/leafnodes/test_link_loss.py", "tests/differential/test_sequences.py", "tests/crash/",
-    "tests/walkthroughs/", "tests/store/test_cache.py", "tests/testing/", "tests/fuzz/", *OWN_SPARK,
+    "tests/spark/", "tests/leafnodes/test_link_loss.py", "tests/differential/test_sequences.py", "tests/crash/",
+    "tests/walkthroughs/", "tests/store/test_cache.py", "tests/testing/", "tests/fuzz/",
 )  # fmt: skip
 
 SPARK_SECONDS = (
@@ -50,15 +46,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The order in which workers take files: long ones, then those of many tests."""
     counts = Counter(_file(item.nodeid) for item in items)
     for item in items:
-        if item.nodeid.startswith(SPARK) and not item.get_closest_marker("timeout"):
+        if item.nodeid.startswith(LONG[0]) and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SPARK_SECONDS))
         if item.nodeid.startswith(COMPARED) or item.get_closest_marker("differential"):
             _try_twice(item)
 
     def rank(item: pytest.Item) -> tuple[int, int, str]:
         file = _file(item.nodeid)
-        at = max((at for at, long in enumerate(LONG) if file.startswith(long)), default=len(LONG))
-        return at, -counts[file], file
+        return (next((at for at, long in enumerate(LONG) if file.startswith(long)), len(LONG)), -counts[file], file)
 
     items.sort(key=rank)
 
@@ -78,11 +73,10 @@ def pytest_collection_finish() -> None:
 
 
 class OneSpark(LoadFileScheduling):  # type: ignore[misc]
-    """Workers take files, and one of them all that share a Spark session: a start of Spark takes long."""
+    """Workers take files, and one of them all that may want a Spark session: a start of Spark takes long."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file = _file(nodeid)
-        return SPARK if file.startswith(SPARK) and file not in OWN_SPARK else file
+        return LONG[0] if nodeid.startswith(LONG[0]) else _file(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

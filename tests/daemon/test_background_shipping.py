@@ -26,7 +26,9 @@ from tests.support.reloads import Edited
 from tests.support.s3 import BUCKET, LOGIN, s3_server
 
 pytest.importorskip("pyarrow")
-pytestmark = pytest.mark.timeout(240)  # a process starts, and imports, for each configuration
+# A process starts, and imports, for each configuration. It is nice: beside busy ones it gets little of a processor.
+SHIPPER_S = 200.0
+pytestmark = pytest.mark.timeout(3 * SHIPPER_S)
 
 
 def configuration(store: Path, ship: str) -> str:
@@ -49,7 +51,7 @@ async def copied(server: Edited, url: object) -> None:
     """A pass that began after this call has come to its end."""
     for _ in range(2):
         seen = len(server.log)
-        await asyncio.to_thread(server.wait_for, f"The copy at {url} has", seen)
+        await asyncio.to_thread(server.wait_for, f"The copy at {url} has", seen, SHIPPER_S)
 
 
 def shippers(server: Edited) -> list[int]:
@@ -74,7 +76,7 @@ def is_gone(pid: int) -> bool:
 
 
 async def wait_gone(pid: int) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(SHIPPER_S):
         while not is_gone(pid):
             await asyncio.sleep(0.02)
 
@@ -132,13 +134,13 @@ async def test_trouble_is_told_once_and_shipping_goes_on_behind_it(tmp_path: Pat
             await client.jetstream().publish("s", b"1")
             why = f"{place}/shipped.json: Not a directory"
             failed = f"[ERR] Shipping the store to {place} failed: "
-            await asyncio.to_thread(server.wait_for, f"{failed}{why}; next try in 1s")
-            async with asyncio.timeout(30):
+            await asyncio.to_thread(server.wait_for, f"{failed}{why}; next try in 1s", 0, SHIPPER_S)
+            async with asyncio.timeout(SHIPPER_S):
                 while (figures := get_json(monitor_port(server), "/jsz")["ship"])["failures"] < 2:
                     await asyncio.sleep(0.1)
             assert figures["error"] == why
             place.unlink()
-            await asyncio.to_thread(server.wait_for, f"[INF] The copy at {place} has")
+            await asyncio.to_thread(server.wait_for, f"[INF] The copy at {place} has", 0, SHIPPER_S)
             await copied(server, place)
             assert [row[0] for row in scanned(place)] == [1]
 
@@ -173,14 +175,14 @@ async def test_a_broker_killed_while_it_ships_takes_the_shipper_along_and_the_ne
             await client.jetstream().add_stream(StreamConfig("S", subjects=["s"]))
             for _ in range(30):
                 await client.jetstream().publish("s", rng.randbytes(100_000))
-        async with asyncio.timeout(60):  # it is in the middle of an object
+        async with asyncio.timeout(SHIPPER_S):  # it is in the middle of an object
             while get_json(monitor_port(server), "/jsz")["ship"]["moved"] < 1_000_000:
                 await asyncio.sleep(0.05)
         (shipper,) = shippers(server)
         server.kill()
         await wait_gone(shipper)
     with broker(tmp_path, f'url: "{url}", unsealed: true, check: true') as server:
-        await asyncio.to_thread(server.wait_for, f"The copy at {url} has 1 segments of 1 streams")
+        await asyncio.to_thread(server.wait_for, f"The copy at {url} has 1 segments of 1 streams", 0, SHIPPER_S)
         async with connected(server) as client:
             assert scanned(url) == await consumed(client, "S")
     assert not any("[ERR]" in line for line in server.log)
@@ -193,7 +195,7 @@ def test_a_bucket_that_cannot_be_reached_is_told(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{process.free_port()}")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     with broker(tmp_path, 'url: "s3://bucket/x"') as server:
-        line = server.wait_for("Shipping the store to s3://bucket/x failed: ")
+        line = server.wait_for("Shipping the store to s3://bucket/x failed: ", 0, SHIPPER_S)
         assert "onnect" in line and "next try in 1s" in line
         began = time.monotonic()
     assert server.exit_code == 0 and time.monotonic() - began < process.STOP_TIMEOUT_S

@@ -30,14 +30,14 @@ class Daemon(ServerProcess):
             super()._add_line(line)
             self._grown.notify_all()
 
-    def wait_for(self, text: str, after: int = 0) -> str:
-        """The first line with `text` behind the first `after` lines; waits for it."""
+    def wait_for(self, text: str, after: int = 0, seconds: float = LINE_TIMEOUT_S) -> str:
+        """The first line with `text` behind the first `after` lines; waits for it, `seconds` at most."""
 
         def found() -> str | None:
             return next((line for line in self.log[after:] if text in line), None)
 
         with self._grown:
-            if not self._grown.wait_for(lambda: found() is not None, LINE_TIMEOUT_S):
+            if not self._grown.wait_for(lambda: found() is not None, seconds):
                 raise AssertionError(f"no line with {text!r} in:\n" + "\n".join(self.log[after:]))
             return found() or ""
 
