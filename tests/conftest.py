@@ -37,9 +37,7 @@ LONG = (
     "tests/walkthroughs/", "tests/store/test_cache.py", "tests/testing/", "tests/fuzz/",
 )  # fmt: skip
 
-SPARK_SECONDS = (
-    300  # the first of its tests starts a JVM, which takes a minute where other programs want the processors
-)
+SPARK_SECONDS = 600  # some tests start a JVM, which takes a minute where other programs want the processors
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

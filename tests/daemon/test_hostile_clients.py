@@ -157,7 +157,6 @@ def flood(daemon: Daemon, witness: Raw, count: int) -> int:
     return full
 
 
-@pytest.mark.timeout(120)
 def test_the_memory_of_half_open_sockets_is_given_back(tmp_path: Path) -> None:
     (tmp_path / "conf").write_text(CONFIG.replace("timeout: 1s", "timeout: 60s"))
     count = min(HALF_OPEN, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 200)

@@ -139,7 +139,6 @@ def half(listener: str, kind: str) -> bytes:
     return b'CONNECT {"user":"' + b"a" * 3900
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize(
     ("listener", "kind", "upgraded"),
     [
@@ -225,7 +224,6 @@ def test_silence_before_the_handshake(start: Start, made: Certificates, listener
     attacker.close()
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("listener", ["tcp", "websocket"])
 def test_reconnect_storm(start: Start, made: Certificates, listener: str) -> None:
     """Connections that are reset, left half open, or closed in the middle of things: nobody stays, memory neither."""
@@ -303,7 +301,6 @@ FRAMES: tuple[Callable[[bytes], bytes], ...] = (
 )
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("listener", LISTENERS)
 def test_any_order_of_messages(start: Start, made: Certificates, listener: str) -> None:
     """Right and wrong things in all orders, whole and cut: connections end, the broker does not."""

@@ -88,7 +88,6 @@ async def look(client: Client, assets: Assets) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_answers_hold_over_kill_9(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)

@@ -154,7 +154,6 @@ def seconds(duration: str) -> float:
     raise ValueError(duration)
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize(("kinds", "wrong", "shift"), CASES.values(), ids=CASES)
 async def test_the_clock_of_one_end_is_wrong(kinds: tuple[str, str], wrong: str, shift: int, tmp_path: Path) -> None:
     texts = [text.replace("{folder}", str(tmp_path)) for text in (HUB, SPOKE)]

@@ -19,7 +19,6 @@ PAIRS = {
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("kinds", PAIRS.values(), ids=PAIRS)
 async def test_copies_over_a_link_that_is_lost_again_and_again(tmp_path: Path, kinds: tuple[str, str]) -> None:
     if "nats-server" in kinds and find_nats_server() is None:

@@ -151,7 +151,6 @@ async def until_crossed(there: Streams, barrier: Subscription) -> None:
             heard = await barrier.next_msg(timeout=0.1)
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize(("end", "spoke"), [("spoke", JETBROKER), ("hub", JETBROKER), ("hub", NATS_SERVER)])
 async def test_copies_that_are_denied_their_messages_go_on_when_they_may(end: str, spoke: str, tmp_path: Path) -> None:
     hub_text, spoke_text = (text.replace("STORE", str(tmp_path)) for text in (HUB, SPOKE))

@@ -15,10 +15,7 @@ from tests.support.browser import CHROMIUM, Page, opened
 from tests.support.http import monitor_port
 from tests.support.process import ServerProcess, jetbroker
 
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium (apt-get install chromium)"),
-    pytest.mark.timeout(180),
-]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium (apt-get install chromium)")
 
 MARKUP = "<img&lt;'x'onerror='alert(1)'"  # the worst that the name of a stream may be; subjects may close the tag
 CONFIG = """

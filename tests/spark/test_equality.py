@@ -11,7 +11,7 @@ import pytest
 from tests.support.every_reader import SEGMENT_BYTES, Step, compare
 from tests.support.process import small_segments
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(540)]
+pytestmark = pytest.mark.spark
 HISTORY: list[Step] = [
     ("publish", 30, 4), ("batch", 5, 1), ("read", 0, 0), ("expire", 2, 0), ("delete", 15, 3), ("publish", 30, 1),
     ("purge", 1, 3), ("publish", 30, 2), ("batch", 3, 0), ("publish", 30, 9), ("delete", 40, 5),

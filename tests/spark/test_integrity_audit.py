@@ -16,7 +16,7 @@ from spark_jobs import integrity_audit
 from spark_jobs.session import SparkMissingError, java_version
 from tests.support import process
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.spark
 
 
 async def test_spark_comes_to_the_same_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

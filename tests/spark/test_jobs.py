@@ -321,7 +321,6 @@ def test_a_replay_that_makes_no_sense(
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(540)
 def test_spark_counts_the_same(spark: Any, store: Path, tmp_path: Path, run: Any) -> None:
     for job, *more in (
         (duplicates_audit, "--by", "id"),

@@ -17,7 +17,7 @@ from tests.support.process import ROOT, free_port
 from tests.support.s3 import LOGIN
 from tests.support.stores import StreamWriter
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 SESSION = """
 import json, sys

@@ -17,7 +17,7 @@ import jetbroker
 from jetbroker.testing import embedded
 from tests.support.page_blocks import Block, all_blocks, needs_spark
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 BLOCKS = [block for block in all_blocks() if block.kind == "sql" or (block.kind == "python" and needs_spark(block))]
 ORDERS = 4
 # Streaming queries are built, not started: test_streaming.py runs some.

@@ -14,7 +14,7 @@ from jetbroker.store.shipping.shipper import Shipper
 from tests.spark.test_batch_options import rows
 from tests.support import process
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.spark
 
 
 async def test_spark_reads_a_shipped_store_as_the_store(spark: Any, tmp_path: Path) -> None:

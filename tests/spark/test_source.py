@@ -15,7 +15,7 @@ from spark_jobs.session import MICRO_BATCHES
 from spark_jobs.source import JetStreamDataSource
 from tests.support.stores import StreamWriter, write_store_marker
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.spark
 HEADERS = b"NATS/1.0\r\nTag: x\r\nTag: y\r\n\r\n"
 START = datetime(2026, 3, 1, tzinfo=UTC)
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"

@@ -15,7 +15,7 @@ from spark_jobs.stream_report import fitting_interval
 from tests.support.process import ROOT
 from tests.support.stores import StreamWriter, write_store_marker
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 
 def report(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -14,7 +14,7 @@ from spark_jobs.progress import lag
 from tests.support.examples import example
 from tests.support.stores import StreamWriter
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(540)]
+pytestmark = pytest.mark.spark
 ATTEMPTS = 4
 
 

@@ -104,7 +104,6 @@ def test_mistakes_are_named(store: Path, options: dict[str, str], text: str) -> 
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(540)
 def test_spark_gets_them(spark: Any, store: Path) -> None:
     frame = spark.read.format("jetstream").options(stream="ORDERS", json=TEXT).load(str(store))
     assert frame.schema["tags"].dataType.simpleString() == "array<string>"

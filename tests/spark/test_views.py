@@ -187,7 +187,6 @@ async def test_a_bucket_is_what_clients_get(broker: Broker) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(540)
 def test_spark_shows_them(spark: Any, store: Path) -> None:
     def load(**options: str) -> Any:
         return spark.read.format("jetstream").options(**{"stream": "ORDERS", **options}).load(str(store))

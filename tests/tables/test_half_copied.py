@@ -21,7 +21,6 @@ from jetbroker.store.offline.reader import open_stream
 from tests.support.process import small_segments
 
 pytest.importorskip("pyarrow")
-pytestmark = pytest.mark.timeout(180)
 SEGMENT_BYTES = 4000
 LAST = 100
 MISSING = r"the newest segment is missing in .*, and with it all messages behind sequence \d+: copy the store again"

@@ -101,7 +101,6 @@ async def copies_are_equal(place: Place, hub: Streams, leaf: Streams) -> None:
     assert (copied["subject"], copied["data"]) == ("test", b"hello world")
 
 
-@pytest.mark.timeout(120)
 async def test_across_accounts_and_domains(tmp_path: Path, pair: tuple[str, str]) -> None:
     with Place(tmp_path, "leafnodes", pair) as place:
         (tmp_path / "accounts.conf").write_text((tmp_path / "shared-accounts.conf").read_text())

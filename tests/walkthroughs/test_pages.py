@@ -11,7 +11,6 @@ from tests.support.walkthroughs import FILES, PAGES, Command, Place, Terminal, c
 TOOLS = {"leafnodes": ["nats"], "sharing": ["nats", "nsc"]}
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.slow
 @pytest.mark.parametrize("page", TOOLS)
 def test_a_page_shows_what_happens(tmp_path: Path, page: str, pair: tuple[str, str]) -> None:

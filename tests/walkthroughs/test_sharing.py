@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
 from nats.errors import NoRespondersError
 
 from tests.support.clients import settle
@@ -171,7 +170,6 @@ async def test_a_mirror_in_another_account(tmp_path: Path, pair: tuple[str, str]
                 assert await c.message("SS", seq) == await a.message("S", seq)
 
 
-@pytest.mark.timeout(120)
 async def test_a_leafnode_of_an_account(tmp_path: Path, pair: tuple[str, str]) -> None:
     with Place(tmp_path, "sharing", pair) as place:
         Accounts().write(tmp_path)
