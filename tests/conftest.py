@@ -38,14 +38,18 @@ LONG = (
 )  # fmt: skip
 
 SPARK_SECONDS = 600  # some tests start a JVM, which takes a minute where other programs want the processors
+# Spark gives a Python process ten seconds to start, however busy the machine is: with this, its tests run again.
+SPARK_GAVE_UP = "Python worker failed to connect back"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The order in which workers take files: long ones, then those of many tests."""
     counts = Counter(_file(item.nodeid) for item in items)
     for item in items:
-        if item.nodeid.startswith(LONG[0]) and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(SPARK_SECONDS))
+        if item.nodeid.startswith(LONG[0]):
+            if not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(SPARK_SECONDS))
+            _try_twice(item, only_rerun=SPARK_GAVE_UP)
         if item.nodeid.startswith(COMPARED) or item.get_closest_marker("differential"):
             _try_twice(item)
 
@@ -56,9 +60,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=rank)
 
 
-def _try_twice(item: pytest.Item) -> None:
+def _try_twice(item: pytest.Item, **which: str) -> None:
     """The bound of time is set around the function, anew for each try; else it would stand for both and ring once."""
-    item.add_marker(pytest.mark.flaky(reruns=1))
+    item.add_marker(pytest.mark.flaky(reruns=1, **which))
     bound = item.get_closest_marker("timeout")
     seconds = bound.args[0] if bound else float(item.config.getini("timeout"))
     item.add_marker(pytest.mark.timeout(seconds, func_only=True), append=False)

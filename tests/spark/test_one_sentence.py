@@ -13,6 +13,7 @@ import pytest
 from jetbroker.errors import JetbrokerError
 from spark_jobs import failures, stream_report, workers
 from spark_jobs.session import SparkMissingError, check_master, java_version
+from tests.conftest import SPARK_GAVE_UP
 from tests.support.process import ROOT, free_port
 from tests.support.s3 import LOGIN
 from tests.support.stores import StreamWriter
@@ -81,6 +82,7 @@ def test_a_mistake_reaches_the_users_of_a_session_without_traces(tmp_path: Path)
         capture_output=True, text=True, timeout=280, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert SPARK_GAVE_UP not in done.stdout, done.stdout
     texts: dict[str, str] = json.loads(done.stdout)
     unreachable = f'.PlaceError: s3://bucket/x/shipped.json: Could not connect to the endpoint URL: "{endpoint}/'
     assert "StoreReadError: unknown option colums; there are account, " in texts["option"]
