@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.nodeid.startswith(LONG[0]):
             if not item.get_closest_marker("timeout"):
                 item.add_marker(pytest.mark.timeout(SPARK_SECONDS))
-            _try_twice(item, only_rerun=SPARK_GAVE_UP)
+            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=SPARK_GAVE_UP))
         if item.nodeid.startswith(COMPARED) or item.get_closest_marker("differential"):
             _try_twice(item)
 
@@ -60,9 +60,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=rank)
 
 
-def _try_twice(item: pytest.Item, **which: str) -> None:
+def _try_twice(item: pytest.Item) -> None:
     """The bound of time is set around the function, anew for each try; else it would stand for both and ring once."""
-    item.add_marker(pytest.mark.flaky(reruns=1, **which))
+    item.add_marker(pytest.mark.flaky(reruns=1))
     bound = item.get_closest_marker("timeout")
     seconds = bound.args[0] if bound else float(item.config.getini("timeout"))
     item.add_marker(pytest.mark.timeout(seconds, func_only=True), append=False)

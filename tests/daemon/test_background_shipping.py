@@ -47,11 +47,16 @@ async def connected(server: Edited) -> AsyncIterator[Client]:
     await client.close()
 
 
+async def shipper_told(server: Edited, text: str, after: int = 0) -> None:
+    """The broker's log has a line with `text`, of what its shipper did."""
+    await asyncio.to_thread(server.wait_for, text, after, SHIPPER_S)
+
+
 async def copied(server: Edited, url: object) -> None:
     """A pass that began after this call has come to its end."""
     for _ in range(2):
         seen = len(server.log)
-        await asyncio.to_thread(server.wait_for, f"The copy at {url} has", seen, SHIPPER_S)
+        await shipper_told(server, f"The copy at {url} has", seen)
 
 
 def shippers(server: Edited) -> list[int]:
@@ -134,13 +139,13 @@ async def test_trouble_is_told_once_and_shipping_goes_on_behind_it(tmp_path: Pat
             await client.jetstream().publish("s", b"1")
             why = f"{place}/shipped.json: Not a directory"
             failed = f"[ERR] Shipping the store to {place} failed: "
-            await asyncio.to_thread(server.wait_for, f"{failed}{why}; next try in 1s", 0, SHIPPER_S)
+            await shipper_told(server, f"{failed}{why}; next try in 1s")
             async with asyncio.timeout(SHIPPER_S):
                 while (figures := get_json(monitor_port(server), "/jsz")["ship"])["failures"] < 2:
                     await asyncio.sleep(0.1)
             assert figures["error"] == why
             place.unlink()
-            await asyncio.to_thread(server.wait_for, f"[INF] The copy at {place} has", 0, SHIPPER_S)
+            await shipper_told(server, f"[INF] The copy at {place} has")
             await copied(server, place)
             assert [row[0] for row in scanned(place)] == [1]
 
@@ -182,7 +187,7 @@ async def test_a_broker_killed_while_it_ships_takes_the_shipper_along_and_the_ne
         server.kill()
         await wait_gone(shipper)
     with broker(tmp_path, f'url: "{url}", unsealed: true, check: true') as server:
-        await asyncio.to_thread(server.wait_for, f"The copy at {url} has 1 segments of 1 streams", 0, SHIPPER_S)
+        await shipper_told(server, f"The copy at {url} has 1 segments of 1 streams")
         async with connected(server) as client:
             assert scanned(url) == await consumed(client, "S")
     assert not any("[ERR]" in line for line in server.log)
