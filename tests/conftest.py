@@ -13,6 +13,7 @@ import nats
 import pytest
 from hypothesis import HealthCheck, settings
 from nats.aio.client import Client
+from pytest_rerunfailures import StatusDB
 from xdist.scheduler import LoadFileScheduling
 
 from tests.support import process
@@ -37,9 +38,23 @@ LONG = (
     "tests/walkthroughs/", "tests/store/test_cache.py", "tests/testing/", "tests/fuzz/",
 )  # fmt: skip
 
+NEW_OBJECTS = 20_000  # between two looks for objects that nothing refers to
+
 SPARK_SECONDS = 600  # some tests start a JVM, which takes a minute where other programs want the processors
 # Spark gives a Python process ten seconds to start, however busy the machine is: with this, its tests run again.
 SPARK_GAVE_UP = "Python worker failed to connect back"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Each worker counts its tries itself, and looks for garbage more seldom.
+
+    Else it asks the first process before each test that may run again. That costs up to 40 ms: two small writes in a
+    row wait for the other side's delayed acknowledgement. Lost is a second try of a test that ended its worker.
+    """
+    gc.set_threshold(NEW_OBJECTS)
+    if hasattr(config, "workerinput"):
+        vars(config)["failures_db"] = StatusDB()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

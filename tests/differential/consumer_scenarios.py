@@ -259,11 +259,11 @@ async def positions(probe: Probe, name: str) -> Any:
         consumer = f"c{number}"
         await probe.consumer(name, consumer, **plan)
         before = await probe.state(name, consumer)
-        found = await (await probe.pull(name, consumer, {"batch": 20, "no_wait": True})).rest(0.1)
+        found = await (await probe.pull(name, consumer, {"batch": 20, "no_wait": True})).ended()
         seen.append((plan, before, found, await probe.state(name, consumer)))
     await probe.fill(name, 3, start=10)
     for number in range(len(plans)):
-        found = await (await probe.pull(name, f"c{number}", {"batch": 20, "no_wait": True})).rest(0.1)
+        found = await (await probe.pull(name, f"c{number}", {"batch": 20, "no_wait": True})).ended()
         seen.append((plans[number], found, await probe.state(name, f"c{number}")))
     return seen
 

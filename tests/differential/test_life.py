@@ -224,9 +224,9 @@ def test_ports_and_pid_files(commands: list[tuple[str, ...]], tmp_path: Path) ->
         arguments = ("-m", "-1", "--ports_file_dir", str(folder), "-P", str(tmp_path / f"{number}.pid"))
         with Edited(tmp_path / f"{number}.conf", WEBSOCKET, command, *arguments) as server:
             end = time.monotonic() + 10
-            while not (files := list(folder.iterdir())) and time.monotonic() < end:
-                time.sleep(0.01)  # nats-server writes it behind "Server is ready"
-            content = json.loads(files[0].read_text())
+            while not (text := "".join(file.read_text() for file in folder.iterdir())) and time.monotonic() < end:
+                time.sleep(0.01)  # nats-server makes it behind "Server is ready", and then writes it
+            content = json.loads(text)
             pid = (tmp_path / f"{number}.pid").read_text() == str(server.pid)
             server.stop()
         shown = {kind: [re.sub(r":\d+$", ":PORT", url) for url in urls] for kind, urls in content.items()}

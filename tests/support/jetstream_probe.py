@@ -74,6 +74,13 @@ class Inbox:
                 if self.queue.empty() and (not late or busy > MOST_BUSY):
                     return found
 
+    async def ended(self) -> list[tuple[Any, ...]]:
+        """Everything up to the status that ends a pull request: a message without a reply. Raises TimeoutError."""
+        found = [await self.next()]
+        while found[-1][1]:
+            found.append(await self.next())
+        return found
+
     def describe(self, message: Msg) -> tuple[Any, ...]:
         """(subject, reply without the time, headers, data)."""
         subject = "inbox" if message.subject == self.subject else message.subject
