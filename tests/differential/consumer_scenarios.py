@@ -259,11 +259,11 @@ async def positions(probe: Probe, name: str) -> Any:
         consumer = f"c{number}"
         await probe.consumer(name, consumer, **plan)
         before = await probe.state(name, consumer)
-        found = await (await probe.pull(name, consumer, {"batch": 20, "no_wait": True})).ended()
+        found = await (await probe.pull(name, consumer, {"batch": 20, "no_wait": True})).ended(0.1)
         seen.append((plan, before, found, await probe.state(name, consumer)))
     await probe.fill(name, 3, start=10)
     for number in range(len(plans)):
-        found = await (await probe.pull(name, f"c{number}", {"batch": 20, "no_wait": True})).ended()
+        found = await (await probe.pull(name, f"c{number}", {"batch": 20, "no_wait": True})).ended(0.1)
         seen.append((plans[number], found, await probe.state(name, f"c{number}")))
     return seen
 

@@ -74,12 +74,15 @@ class Inbox:
                 if self.queue.empty() and (not late or busy > MOST_BUSY):
                     return found
 
-    async def ended(self) -> list[tuple[Any, ...]]:
-        """Everything up to the status that ends a pull request: a message without a reply. Raises TimeoutError."""
+    async def ended(self, quiet: float) -> list[tuple[Any, ...]]:
+        """The answers to a pull request up to the status that ends it, which has no reply, and what comes behind it.
+
+        Raises TimeoutError when none ends it.
+        """
         found = [await self.next()]
         while found[-1][1]:
             found.append(await self.next())
-        return found
+        return found + await self.rest(quiet)
 
     def describe(self, message: Msg) -> tuple[Any, ...]:
         """(subject, reply without the time, headers, data)."""
