@@ -23,7 +23,7 @@ Connect = Callable[..., Awaitable[Client]]
 # how long an example takes says something of the machine only
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
-# for `--hypothesis-profile=nightly`: no bound of time (test_scripts.py), rows cut at every place (support/wire.py)
+# for `--hypothesis-profile=nightly`: no bound of time (test_scripts.py), and tests play all they can (support/depth.py)
 settings.register_profile("nightly", max_examples=3000, deadline=None)
 
 
@@ -35,7 +35,8 @@ COMPARED = "tests/differential/"
 # Few tests that take long: they begin first, or one worker would still be at them when the others have ended.
 LONG = (
     "tests/spark/", "tests/leafnodes/test_link_loss.py", "tests/differential/test_sequences.py", "tests/crash/",
-    "tests/walkthroughs/", "tests/store/test_cache.py", "tests/testing/", "tests/fuzz/",
+    "tests/walkthroughs/", "tests/testing/", "tests/fuzz/", "tests/tables/",
+    "tests/daemon/test_background_shipping.py", "tests/monitor/test_ten_thousand_streams.py",
 )  # fmt: skip
 
 NEW_OBJECTS = 20_000  # between two looks for objects that nothing refers to

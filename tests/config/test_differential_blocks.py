@@ -20,6 +20,7 @@ from jetbroker.errors import ConfigError
 from jetbroker.logs.logger import Logger
 from tests.config import corpus
 from tests.support import certificates
+from tests.support.depth import IS_DEEP
 from tests.support.process import find_nats_server
 
 NATS_SERVER = find_nats_server()
@@ -147,7 +148,7 @@ def their_start() -> str:
     return "\n".join(FATAL.sub("", line) for line in said if line and not LOGGED.search(line))
 
 
-@pytest.mark.parametrize("text", corpus.ALL)
+@pytest.mark.parametrize("text", corpus.ALL[:: 1 if IS_DEEP else 3])
 def test_start(text: str, folder: Path) -> None:
     write(folder / "conf", text)
     try:

@@ -17,6 +17,7 @@ from jetbroker import limits
 from tests.support import certificates
 from tests.support.certificates import Certificates
 from tests.support.daemon import Daemon, Raw
+from tests.support.depth import IS_DEEP
 from tests.support.websocket import DEFLATE, binary, compressed, frame, request, websocket_port
 
 MEGABYTE = 1 << 20
@@ -29,6 +30,7 @@ websocket {{ listen: "127.0.0.1:-1", compression: true, handshake_timeout: "{tim
 LOGIN = b'CONNECT {"user":"a","pass":"b","verbose":false,"pedantic":false,"protocol":0}\r\n'
 LISTENERS = ("tcp", "websocket", "tls", "secure websocket")
 ATTACKERS = 2000
+ORDERS = 600 if IS_DEEP else 200
 HANDSHAKE_BYTES = 96 * 1024
 CONNECTION_BYTES = 12 * 1024  # with what it keeps while it waits for its handshake
 SPARE = 20 * MEGABYTE  # what the allocator keeps
@@ -309,7 +311,7 @@ def test_any_order_of_messages(start: Start, made: Certificates, listener: str) 
     random = Random(listener)
     context = context_for(listener, made)
     with ExitStack() as stack:
-        for number in range(600):
+        for number in range(ORDERS):
             shake = context if context is not None and random.random() < 0.3 else None
             if listener == "tls" and shake is None:
                 client = socket_only(daemon, listener)

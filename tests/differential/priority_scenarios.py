@@ -289,7 +289,7 @@ async def overflow(probe: Probe, name: str) -> Any:
         seen += [await rests(ahead, both, unacked), await groups.info()]
     quick = await groups.pull(min_pending=50, no_wait=True, expires=0)
     timed = await groups.pull(min_pending=50, no_wait=True, expires=400 * MS)
-    seen += [await taken(quick), await taken(timed)]
+    seen += [await taken(quick), [await timed.next()]]
     return numbered([*seen, await groups.info(), await groups.advisories()])
 
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from tests.differential.conftest import Pair
 from tests.differential.strategies import scripts
 from tests.differential.variants import VARIANTS, Variant
+from tests.support.depth import IS_DEEP
 from tests.support.scripts import Script, Seen, new_name, play
 
 pytestmark = pytest.mark.differential
 
 SECONDS_EACH = 3.0  # for one configuration; the profile `nightly` has no such bound
-NIGHTLY = settings.get_current_profile_name() == "nightly"
-EXAMPLES = settings.get_profile("nightly").max_examples if NIGHTLY else 40
+EXAMPLES = settings.get_profile("nightly").max_examples if IS_DEEP else 20
 
 
 def _report(script: Script, expected: Seen, got: Seen) -> str:
@@ -42,19 +42,19 @@ async def _play_both(pair: Pair, script: Script) -> tuple[Seen, Seen]:
     return expected, got
 
 
-@pytest.mark.timeout(0 if NIGHTLY else 120)
+@pytest.mark.timeout(0 if IS_DEEP else 120)
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
 def test_both_servers_say_the_same(
     variant: Variant, pair_of: Callable[[str], Pair], record_property: Callable[[str, object], None]
 ) -> None:
     pair = pair_of(variant.config)
-    until = time.monotonic() + (float("inf") if NIGHTLY else SECONDS_EACH)
+    until = time.monotonic() + (float("inf") if IS_DEEP else SECONDS_EACH)
     failed = False  # then it is made smaller, however long that takes
     played = 0
 
     @settings(
         max_examples=EXAMPLES,
-        derandomize=not NIGHTLY,
+        derandomize=not IS_DEEP,
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
@@ -74,4 +74,4 @@ def test_both_servers_say_the_same(
     with asyncio.Runner() as runner:
         compare()
     record_property("scripts played", played)  # for `-o junit_family=xunit1 --junit-xml=FILE`
-    assert played >= EXAMPLES or not NIGHTLY
+    assert played >= EXAMPLES or not IS_DEEP

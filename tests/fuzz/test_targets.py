@@ -17,7 +17,7 @@ from fuzz.targets import TARGETS
 
 ROOT = Path(__file__).resolve().parents[2]
 INPUTS = 1000
-SECONDS = 5.0
+SECONDS = 2.0
 
 FOUND = [
     # `>` of a pattern took a subject with an empty token

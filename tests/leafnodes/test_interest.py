@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz.links import RecordingLink, RecordingReceiver
@@ -202,7 +202,6 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(steps)
 def test_what_a_link_was_told_equals_what_it_may_see(steps):
     account = Account()

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.depth import IS_DEEP
 from tests.support.link_loss import play
 from tests.support.process import find_nats_server
 
-CUTS = 4
+CUTS = 12 if IS_DEEP else 2
 PAIRS = {
     "jetbroker": ("jetbroker", "jetbroker"),
     "nats_server_is_hub": ("nats-server", "jetbroker"),

@@ -15,16 +15,15 @@ import string
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hypothesis import settings
-
 from tests.support.daemon import without_pings
+from tests.support.depth import IS_DEEP
 from tests.support.link import Link
 
 ANSWER_TIMEOUT_S = 20.0
 GAP_S = 0.001  # between two pieces, so that the server reads them one by one
 LONG_INPUT_BYTES = 200
 CUTS_OF_LONG_INPUT = 24
-CUTS = 6  # of each row; with the profile `nightly` all
+CUTS = 3  # of each row; `make test-deep`: all
 
 # what conversations begin with
 QUIET = b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n'
@@ -60,9 +59,9 @@ class Answer:
 
 
 def split_ways(data: bytes) -> Iterator[tuple[str, Sequence[bytes]]]:
-    """Whole, byte by byte, and cut in two: nightly at every place (long input: at the ends and some between).
+    """Whole, byte by byte, and cut in two: `make test-deep` at every place (of long input: the ends, some between).
 
-    Otherwise at some of these places, which differ from row to row.
+    Otherwise at a few of these places, which differ from row to row.
     """
     yield "whole", [data]
     size = len(data)
@@ -73,7 +72,7 @@ def split_ways(data: bytes) -> Iterator[tuple[str, Sequence[bytes]]]:
         places = sorted(ends | set(range(CUTS_OF_LONG_INPUT, size - 1, size // CUTS_OF_LONG_INPUT)))
     else:
         yield "byte by byte", [data[at : at + 1] for at in range(size)]
-    if settings.get_current_profile_name() != "nightly":
+    if not IS_DEEP:
         places = random.Random(data).sample(places, min(CUTS, len(places)))
     for at in places:
         yield f"cut at {at}", [data[:at], data[at:]]

@@ -15,12 +15,12 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyiceberg")
 pytest.importorskip("deltalake")
 
+from tests.support.depth import IS_DEEP
 from tests.support.every_reader import FORMS, SEGMENT_BYTES, Step, compare
 from tests.support.process import ServerProcess, small_segments
 
 pytestmark = pytest.mark.timeout(300)
 
-IS_DEEP = settings.default is not None and settings.default.max_examples > 100  # `make test-deep`
 HISTORY: list[Step] = [
     ("publish", 25, 3), ("batch", 6, 1), ("read", 0, 0), ("expire", 2, 0), ("delete", 20, 4), ("publish", 30, 5),
     ("read", 0, 0), ("purge", 1, 3), ("publish", 30, 1), ("batch", 3, 0), ("delete", 5, 2), ("publish", 29, 9),
