@@ -91,7 +91,7 @@ ASKED = [  # by the system's user; and how many servers answer
     ("$SYS.REQ.ACCOUNT.A.CONNS", "", 1),
     ("$SYS.REQ.ACCOUNT.C.CONNS", '{"acc":"C"}', 1),
     ("$SYS.REQ.ACCOUNT.C.CONNS", '{"acc":"A"}', 0),
-    ("$SYS.REQ.ACCOUNT.SYS.CONNS", "", 1),  # at the spoke it has a link, and no client
+    ("$SYS.REQ.ACCOUNT.SYS.CONNS", "", 2),
     (USER_INFO, "", 2),
 ]  # fmt: skip
 OF_ACCOUNTS = [USER_INFO, "$SYS.REQ.ACCOUNT.PING.STATZ"]

@@ -119,6 +119,12 @@ def closed(operator: Operator, cid: int) -> list[Any]:
     return [row["reason"] for row in rows]
 
 
+def until_listed(operator: Operator, cid: int) -> None:
+    """nats-server greets a client before it can be found."""
+    while not operator.asks("PING.CONNZ", json.dumps({"cid": cid}))["data"]["connections"]:
+        pass
+
+
 def test_a_client_is_kicked(servers: list[Operator]) -> None:
     def played(operator: Operator) -> list[Any]:
         raw, cid = operator.victim()
@@ -132,6 +138,7 @@ def test_a_client_that_is_about_to_log_in_is_kicked(servers: list[Operator]) -> 
     def played(operator: Operator) -> list[Any]:
         with operator.daemon.open() as raw:
             cid = json.loads(raw.info[5:])["client_id"]
+            until_listed(operator, cid)
             return [shown(operator.asks("<id>.KICK", json.dumps({"cid": cid}))), raw.to_end(), closed(operator, cid)]
 
     assert compare(servers, played)[1:] == [b"", ["Kicked"]]
@@ -181,6 +188,7 @@ def test_a_client_that_was_not_greeted_yet(servers: list[Operator]) -> None:
     def played(operator: Operator) -> list[Any]:
         with operator.daemon.open() as raw:
             cid = json.loads(raw.info[5:])["client_id"]
+            until_listed(operator, cid)
             return [shown(operator.asks("<id>.LDM", json.dumps({"cid": cid})))]
 
     assert "is not ready" in str(compare(servers, played)[0])
