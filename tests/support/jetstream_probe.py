@@ -174,9 +174,15 @@ class Probe:
         return inbox
 
     async def ack(self, subject: str, body: bytes = b"+ACK") -> Any:
-        """Send an ack and wait for its receipt: its data, or "silence"."""
+        """Send an ack and wait for its receipt: its data, or "silence". `clear` has to be called before.
+
+        Our receipt waits for the disk. So silence counts once the disk has taken a message that was sent later.
+        """
         inbox = await self.inbox()
         await self.client.publish(subject, body, reply=inbox.subject)
         found = await inbox.rest()
+        if not found:
+            await self.fill(KEPT, 1)
+            found = await inbox.rest(PROMPT_SECONDS)
         await inbox.close()
         return found or "silence"
