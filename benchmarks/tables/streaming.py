@@ -43,7 +43,10 @@ def latency(frames: Frames, writer: StreamWriter) -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         query = source.load(str(frames.store)).writeStream.foreachBatch(count)
         running = query.option("checkpointLocation", folder).start()
+        until = time.monotonic() + WAIT_SECONDS
         while not running.lastProgress and not running.exception():
+            if time.monotonic() > until:
+                raise WrongAnswerError(f"no progress within {WAIT_SECONDS:g} s")
             time.sleep(0.01)
         for _ in range(WARM_APPENDS + APPENDS):
             began = time.perf_counter()
